@@ -22,6 +22,7 @@ PLANE, HOST = b"\x0a\x01p", b"\x22\x04host"
 
 class Profiler:
     name = "a.profiler"
+    annotated = False
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -69,6 +70,31 @@ def run(window: XPlaneWindow, steps: range) -> list[int]:
         if window.touched:
             touched.append(step)
     return touched
+
+
+@pytest.fixture
+def pending() -> set[int]:
+    """The steps that begin before the device has finished the ones before them."""
+    return set()
+
+
+@pytest.fixture
+def ahead(
+    tmp_path: Path, profiler: Profiler, pending: set[int]
+) -> Callable[[range], tuple[list[int], list[dict[str, Any]]]]:
+    """Run steps of a host that runs ahead; returns the touched ones and the windows."""
+    now = 0
+    recorder = Recorder(str(tmp_path), "jax", "1.0", "jax-jit")
+    window = XPlaneWindow(recorder, profiler, lambda: now in pending)
+
+    def steps(numbers: range) -> tuple[list[int], list[dict[str, Any]]]:
+        nonlocal now
+        touched = []
+        for now in numbers:
+            touched += run(window, range(now, now + 1))
+        return touched, kept(tmp_path)
+
+    return steps
 
 
 def kept(tmp_path: Path) -> list[dict[str, Any]]:
@@ -232,3 +258,41 @@ def test_only_host_names_are_removed() -> None:
     large = b"\x0a\xac\x02" + bytes(300)
     assert without_host_names(large + HOST) == large
     assert without_host_names(b"\x08\x01" + HOST) == b"\x08\x01" + HOST
+
+
+def test_a_window_covers_all_steps_between_two_waits(
+    ahead: Callable[[range], tuple[list[int], list[dict[str, Any]]]], pending: set[int]
+) -> None:
+    # The loop waits at the end of steps 9, 19, 29.
+    pending.update(step for step in range(60) if step % 10)
+    touched, (about,) = ahead(range(4, 60))
+    assert touched == list(range(4, 21))
+    assert (about["first_step"], about["last_step"], about["ran_ahead"]) == (10, 19, True)
+
+
+def test_waits_after_every_other_step_are_covered_twice(
+    ahead: Callable[[range], tuple[list[int], list[dict[str, Any]]]], pending: set[int]
+) -> None:
+    pending.update(range(1, 60, 2))
+    _, (about,) = ahead(range(4, 60))
+    assert (about["first_step"], about["last_step"]) == (6, 9)
+
+
+def test_a_window_without_waits_is_limited(
+    ahead: Callable[[range], tuple[list[int], list[dict[str, Any]]]], pending: set[int]
+) -> None:
+    pending.update(range(400))
+    _, (about,) = ahead(range(4, 400))
+    assert about["last_step"] - about["first_step"] + 1 == xplane_window._MOST_STEPS
+
+
+def test_a_window_that_grows_is_not_extended(
+    ahead: Callable[[range], tuple[list[int], list[dict[str, Any]]]],
+    pending: set[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = iter(range(0, 1 << 40, 20 << 20))
+    monkeypatch.setattr(xplane_window, "resident_bytes", lambda: next(sizes))
+    pending.update(range(60))
+    _, (about,) = ahead(range(4, 60))
+    assert (about["first_step"], about["last_step"]) == (5, 8)

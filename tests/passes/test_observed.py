@@ -294,6 +294,17 @@ def test_waits_that_were_not_traced_are_unexplained(every, last):
     assert decide(facts).reason == Gap(Lack.TRACED_WAITS)
 
 
+@pytest.mark.parametrize(("signals", "seen"), [({"host-ahead"}, False), (set(), True)])
+def test_steps_without_the_waits_that_the_profiled_ones_include_are_no_steps(signals, seen):
+    line = Timeline().steps(0, 1, 2, 23, 44, 65)
+    line.add(line.executor(), Kind.KERNEL, 0, 65)
+    for step in range(8):
+        line.mark(100 + step, 101 + step)
+    facts = Facts(line.trace(framework="jax", signals=frozenset(signals)))
+    assert (facts.observed is not None) == seen
+    assert facts.wall_ns == (MS if seen else 13 * MS)
+
+
 def test_a_loop_whose_host_runs_nothing_ahead_lasts_the_median_step():
     facts = ahead((0, 1, 2, 3, 24), framework="pytorch")
     assert (facts.observed.uneven, facts.observed.wall_ns) == (False, MS)

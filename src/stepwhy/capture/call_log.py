@@ -34,6 +34,7 @@ class CallLog:
 
     Attributes:
         loop: The loop of this process.
+        anchor: Number of the kind of calls that mark the steps; -1 for none yet.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -48,7 +49,7 @@ class CallLog:
         """Start over, as in a new process (after a fork), but remember the numbers of kinds."""
         self._run_times = [RunTimes() for _ in self._run_times]
         self._most = 0
-        self._anchor = _NONE
+        self.anchor = _NONE
         self._early: list[str] | None = []
         self._inside = False
         self._start_ns = 0
@@ -122,7 +123,7 @@ class CallLog:
 
     def _marks(self, number: int) -> bool:
         """Whether a call of this kind marks a step; with `fit`, calls outside of steps evaluate."""
-        return number == self._anchor and self.loop.known_steps < _FEWEST_CALLS
+        return number == self.anchor and self.loop.known_steps < _FEWEST_CALLS
 
     def _next_step(self, time_ns: int) -> None:
         """End a step and begin the next one."""
@@ -134,7 +135,7 @@ class CallLog:
 
     def _advance_window(self, time_ns: int) -> None:
         """Tell the profiler window that a step has begun."""
-        run_times = self._run_times[self._anchor]
+        run_times = self._run_times[self.anchor]
         ready = run_times.count > EARLIEST_STEP and run_times.settled()
         self.loop.next_step(self._steps, time_ns, ready=ready)
         self.loop.window.begin_step()
@@ -160,7 +161,7 @@ class CallLog:
         self._last_end_ns = end_ns
         self._most = max(self._most, run_times.count)
         self._choose_anchor(number, run_times)
-        if number != self._anchor:
+        if number != self.anchor:
             loop.window.check_age()
         line = loop.line(f'"call","signature":{number}', start_ns, end_ns, self._members)
         if self._early is None:
@@ -174,17 +175,17 @@ class CallLog:
 
     def _choose_anchor(self, number: int, run_times: RunTimes) -> None:
         """Let this kind mark the steps if it takes more time than the current one."""
-        if number == self._anchor or self.loop.window.running:
+        if number == self.anchor or self.loop.window.running:
             return
         if run_times.count < _LEAST_FREQUENCY * self._most:
             return
-        anchor = self._run_times[self._anchor] if self._anchor != _NONE else None
+        anchor = self._run_times[self.anchor] if self.anchor != _NONE else None
         if (
             anchor is None
             or run_times.total_ns > anchor.total_ns
             or anchor.count < _LEAST_FREQUENCY * self._most
         ):
-            self._anchor = number
+            self.anchor = number
             self._step_start_ns = 0
             self.loop.change.restart()
 

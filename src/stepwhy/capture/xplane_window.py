@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from stepwhy.capture.recorder import Recorder
 
 TRACE_FILE = "trace.xplane.pb"
-# The profiler's start falls into the first step (half a second on a GPU), which is not marked.
-_WARMUP_STEPS = 1
-# Enough to see repetition.
-_ACTIVE_STEPS = 4
+# Enough to see repetition. The step before them is not marked: the profiler's start falls into it
+# (half a second on a GPU).
+_FEWEST_STEPS = 4
+# If the host runs ahead, a window also covers all steps from one wait for the device to the next,
+# such as the 100 between two prints of the loss, within these limits.
+_MOST_STEPS = 128
+_MOST_EXTRA_BYTES = 64 << 20
 # Long steps fill the profiler's buffers, and it does not drop the oldest records first.
 _LONGEST_NS = 20_000_000_000
 # The profiler keeps its records in memory until it stops, at the training's expense.
@@ -44,9 +47,11 @@ class Profiler(Protocol):
 
     Attributes:
         name: Its public name.
+        annotated: Whether the training marks its steps itself.
     """
 
     name: str
+    annotated: bool
 
     def busy(self) -> bool:
         """Whether the training runs a profiler of its own."""
@@ -74,15 +79,19 @@ class XPlaneWindow:
     Args:
         recorder: Writes the window.
         profiler: The framework's profiler.
+        ahead: Returns whether the device still works on what earlier steps launched.
 
     Attributes:
         touched: Whether the profiler started, ran or stopped in the current step, so that its
             time is not the training's own.
     """
 
-    def __init__(self, recorder: Recorder, profiler: Profiler) -> None:
+    def __init__(
+        self, recorder: Recorder, profiler: Profiler, ahead: Callable[[], bool] = lambda: False
+    ) -> None:
         self._recorder = recorder
         self._profiler = profiler
+        self._ahead = ahead
         self._conflict = ProfilerConflict(recorder)
         self.forget()
         lifetime.on_end(self.finish)
@@ -100,11 +109,15 @@ class XPlaneWindow:
     def _reset_window(self) -> None:
         """Clear what is known of the last window."""
         self._end_mark: Callable[[], None] | None = None
-        self._steps_left = 0
+        self._warm = False
+        self._steps = 0
         self._opened_ns = 0
         self._opened_bytes = 0
         self._first_step = self._last_step = -1
         self._start_ns = self._end_ns = 0
+        # The first marked step at whose start the device had finished all earlier work.
+        self._idle_step = self._idle_ns = 0
+        self._ran_ahead = False
 
     def next_step(self, step: int, *, start: bool) -> None:
         """A step begins: open, continue or close the window; never raises.
@@ -146,21 +159,28 @@ class XPlaneWindow:
         self._windows_left -= 1
         self._opened_ns = now_ns()
         self._opened_bytes = resident_bytes()
-        self._steps_left = _WARMUP_STEPS + _ACTIVE_STEPS
 
     def _advance(self) -> None:
         """End a step of the window; after the last one, close."""
-        self._steps_left -= 1
         end_mark, self._end_mark = self._end_mark, None
         if end_mark is not None:
             end_mark()
+            self._steps += 1
             self._last_step, self._end_ns = self._step - 1, now_ns()
-        if not self._steps_left or self._overdue() or self._outgrown():
+        self._warm = True
+        idle = not self._ahead()
+        self._ran_ahead |= not idle
+        if idle and self._idle_ns and self._step - self._idle_step >= _FEWEST_STEPS:
+            self._first_step, self._start_ns = self._idle_step, self._idle_ns
             self._close()
+        elif self._overdue() or self._outgrown():
+            self._close()
+        elif idle and not self._idle_ns:
+            self._idle_step, self._idle_ns = self._step, now_ns()
 
     def begin_step(self) -> None:
         """The work of the step begins: mark it unless it is the warm-up; never raises."""
-        if not self._open or self._steps_left > _ACTIVE_STEPS or self._end_mark is not None:
+        if not self._open or not self._warm or self._end_mark is not None:
             return
         try:
             if not self._start_ns:
@@ -184,8 +204,10 @@ class XPlaneWindow:
         return now_ns() - self._opened_ns > _LONGEST_NS
 
     def _outgrown(self) -> bool:
-        """Whether the process has grown by more than permitted since the window opened."""
-        return resident_bytes() - self._opened_bytes > _MOST_GROWTH_BYTES
+        """Whether the window holds more than permitted, or the process has grown by more."""
+        extra = self._steps >= _FEWEST_STEPS
+        most = _MOST_EXTRA_BYTES if extra else _MOST_GROWTH_BYTES
+        return self._steps >= _MOST_STEPS or resident_bytes() - self._opened_bytes > most
 
     def reopen(self) -> None:
         """Allow one more window, within a limit: the step time has changed for good."""
@@ -220,6 +242,8 @@ class XPlaneWindow:
             "last_step": self._last_step,
             "start_ns": self._start_ns,
             "end_ns": self._end_ns,
+            "ran_ahead": self._ran_ahead,
+            "annotated": self._profiler.annotated,
         }
 
         def export(folder: Path) -> None:

@@ -105,7 +105,7 @@ def find_observed(
     *,
     has_accelerator: bool = False,
 ) -> Observed | None:
-    """The observed steps, None if no step was observed without a profiler.
+    """The observed steps; None if no step was observed without a profiler, or only launches were.
 
     Args:
         trace: The trace, with `marks`.
@@ -127,6 +127,8 @@ def find_observed(
     steady, recorded = stalls.free, _without_stalls(trace, recorded) if stalls.mean_ns else recorded
     calls = marks.graph_ns[steady]
     runs_ahead = not in_call and (has_accelerator or trace.meta.framework == "jax")
+    if _only_launches(trace, recorded, marks.dur_ns[steady]):
+        return None
     uneven = runs_ahead and _waits_in_some_steps(marks.dur_ns[steady])
     wait_traced = not uneven or _holds_waits(recorded, marks.dur_ns[steady])
     if has_accelerator and not wait_traced:
@@ -185,6 +187,16 @@ def _waits_in_some_steps(durations_ns: NDArray[np.int64]) -> bool:
     sizes = [_STRETCHES[0], *(size for size in _STRETCHES[1:] if size <= len(durations_ns))]
     without_longest = (durations_ns.sum() - durations_ns.max()) / (len(durations_ns) - 1)
     return any(map(everywhere, sizes)) or without_longest > _MOSTLY_LONG * median
+
+
+def _only_launches(trace: Trace, recorded: StepTable, durations_ns: NDArray[np.int64]) -> bool:
+    """Whether only profiled steps include the waits of a host that runs ahead of the device."""
+    profiled = recorded.durations_ns[recorded.steady]
+    return (
+        "host-ahead" in trace.meta.signals
+        and len(profiled) > 0
+        and bool(profiled.mean() > _MOSTLY_LONG * durations_ns.mean())
+    )
 
 
 def _holds_waits(recorded: StepTable, durations_ns: NDArray[np.int64]) -> bool:

@@ -56,7 +56,8 @@ class Meta(msgspec.Struct, frozen=True):
             of which is a step), 'summaries' (only values that the training logged, no steps),
             'ranges' (only named ranges, which are used as operations), 'passes' (device time is
             of whole forward and backward passes, not of kernels), 'ranks' (every process is a
-            rank of one run; its id is the rank).
+            rank of one run; its id is the rank), 'host-ahead' (the host was seen to begin steps
+            before the device had finished earlier ones).
         device_expected: The trace shows that an accelerator was in use, seen or not.
         notes: Facts about the trace for the reader, e.g. why a part cannot be judged.
         limit: Why the trace cannot show where the time of a step goes, and what to do: a clause

@@ -90,6 +90,13 @@ for number in range(30):
     weights, loss = step(weights, batch)
 print(len(jax.devices()), f"{float(loss):.5f}")
 """
+_PRINTED = """
+weights, batch = jnp.ones((600, 600)) / 600, np.ones((600, 600), np.float32)
+for number in range(80):
+    weights, loss = step(weights, batch)
+    if number % 20 == 0:
+        print(float(loss))
+"""
 _AHEAD = """
 ahead = step.lower(weights, jnp.ones((16, 8))).compile()
 for number in range(40):
@@ -203,6 +210,17 @@ def test_step_annotations_are_the_steps(tmp_path: Path) -> None:
     trace = (window / "trace.xplane.pb").read_bytes()
     assert b"mine" in trace
     assert b"train" not in trace.replace(b"train.py", b"")
+
+
+def test_a_window_covers_the_steps_between_two_waits(tmp_path: Path) -> None:
+    ended = observe(tmp_path, _PRINTED)
+    (window,) = ended.run_dir.glob("process-*/windows/*")
+    about = json.loads((window / "window.json").read_text())
+    assert about["ran_ahead"]
+    # The device finishes early where the machine is busy, and the window with it.
+    assert 4 <= about["last_step"] - about["first_step"] + 1 <= 60
+    (recording,) = read_folder(ended.run_dir)
+    assert "host-ahead" in recording.trace.meta.signals
 
 
 def test_own_profiler_of_the_training_has_precedence(

@@ -6,10 +6,12 @@ import json
 
 import pytest
 from tests.engine.test_explain import kineto
+from tests.passes.timeline import MS, Timeline
 
 from stepwhy.importers.formats.run_directory.windows import read_windows
 from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.folders import RunFolder
+from stepwhy.trace import Kind
 
 SECOND = 1_000_000_000
 
@@ -63,3 +65,29 @@ def test_a_damaged_window_is_noted(tmp_path):
     found = read_windows(RunFolder(tmp_path), read_trace)
     assert (found.traces, found.format) == ([], "")
     assert found.notes[0].startswith("A traced window could not be read")
+
+
+def annotated_steps(tmp_path, **about):
+    """The steps of a window with marks at 0, 10, 20 and 30 ms that are 4 ms long each."""
+    window(tmp_path, 0, **about)
+    line = Timeline()
+    thread = line.thread()
+    for start in (0, 10, 20, 30):
+        line.steps(start, start + 4, track=thread)
+    found = read_windows(RunFolder(tmp_path), lambda _: (line.trace(), "xplane"))
+    (trace,) = found.traces
+    rows = trace.rows(Kind.STEP)
+    times = zip(trace.slices.start_ns[rows], trace.slices.dur_ns[rows], strict=True)
+    return [(start // MS, duration // MS) for start, duration in times], trace.meta.signals
+
+
+def test_steps_that_led_up_to_a_window_do_not_count(tmp_path):
+    steps, signals = annotated_steps(tmp_path, start_ns=9 * MS, ran_ahead=True)
+    assert steps == [(10, 4), (20, 4), (30, 4)]
+    assert "host-ahead" in signals
+
+
+def test_annotated_steps_end_where_the_next_one_begins(tmp_path):
+    steps, signals = annotated_steps(tmp_path, start_ns=9 * MS, end_ns=42 * MS, annotated=True)
+    assert steps == [(10, 10), (20, 10), (30, 12)]
+    assert "host-ahead" not in signals

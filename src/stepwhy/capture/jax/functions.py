@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from stepwhy.capture.call_log import CallLog, observe_method
 from stepwhy.capture.function_kinds import FunctionKinds, enclosed, unwrap
 from stepwhy.capture.jax.compilations import Compilations
-from stepwhy.capture.jax.loop import calls_of, loop_of
+from stepwhy.capture.jax.loop import calls_of, launched_work, loop_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,18 +51,27 @@ class CallObserver:
             code = getattr(_mapped(plain), "__code__", None)
         return None if code is None or code.co_filename.startswith(self._jax_folder) else code
 
-    def called(self, function: Any) -> None:
-        """A call of a function, jitted or not, has ended; never raises."""
-        if not self._calls.may_begin():
-            return
+    def called(self, function: Any, output: Any) -> None:
+        """A call of a function, jitted or not, has ended; never raises.
+
+        Args:
+            function: The function.
+            output: What it returned.
+        """
+        calls, loop = self._calls, self._calls.loop
         try:
-            number = self._kinds.known(function)
-            if number is None:
-                number = self._kinds.remembered(function, lambda: self._code(function))
-            if number >= 0:
-                self._calls.ended(number)
+            if calls.may_begin():
+                number = self._kinds.known(function)
+                if number is None:
+                    number = self._kinds.remembered(function, lambda: self._code(function))
+                if number >= 0:
+                    calls.ended(number)
+                if number != calls.anchor:
+                    return
+            if loop.window.running and loop.driven_here():
+                launched_work().note(output)
         except Exception as error:
-            self._calls.loop.stop(error)
+            loop.stop(error)
 
 
 def _mapped(function: Any) -> Any:
@@ -133,10 +142,10 @@ class PostHook:
 
     Args:
         setting: JAX's setting, which the C++ path reads.
-        called: Receives the function after each call.
+        called: Receives the function and its output after each call.
     """
 
-    def __init__(self, setting: Any, called: Callable[[Any], None]) -> None:
+    def __init__(self, setting: Any, called: Callable[[Any, Any], None]) -> None:
         self._setting = setting
         self._called = called
         self.set_global(setting.get_global())
@@ -159,7 +168,7 @@ class PostHook:
         def hook(function: Any, args: Any, kwargs: Any, output: Any) -> None:
             if callable(theirs):
                 theirs(function, args, kwargs, output)
-            called(function)
+            called(function, output)
 
         return hook
 
@@ -176,7 +185,7 @@ def _observe_python_path(
         result = original(p, args_flat, fun, args, kwargs)
         if outside():
             guard(lambda: compilations.called(p, args_flat, fun, args, kwargs))
-            observer.called(fun)
+            observer.called(fun, result)
         return result
 
     module._run_python_pjit = run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from stepwhy.capture.call_log import CallLog
+from stepwhy.capture.jax.launched_work import LaunchedWork
 from stepwhy.capture.jax.profiler import JaxProfiler
 from stepwhy.capture.loop import Loop
 from stepwhy.capture.recorder import Recorder
@@ -18,12 +19,18 @@ def profiler() -> JaxProfiler:
 
 
 @functools.cache
+def launched_work() -> LaunchedWork:
+    """What the last step of this process has launched."""
+    return LaunchedWork()
+
+
+@functools.cache
 def loop_of(run_dir: str) -> Loop:
     """The loop of this process."""
     from jax.version import __version__
 
     recorder = Recorder(run_dir, "jax", str(__version__), "jax-jit")
-    return Loop(recorder, XPlaneWindow(recorder, profiler()))
+    return Loop(recorder, XPlaneWindow(recorder, profiler(), launched_work().unfinished))
 
 
 @functools.cache

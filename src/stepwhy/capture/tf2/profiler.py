@@ -22,6 +22,7 @@ class TensorFlowProfiler:
     """
 
     name = "tf.profiler"
+    annotated = False
 
     def __init__(self, scratch: Callable[[], Path]) -> None:
         self._scratch = scratch

@@ -63,6 +63,8 @@ class WindowFile(msgspec.Struct):
     start_ns: Int = NULL
     kind: str = ""
     clock_set_ns: Int = 0
+    ran_ahead: bool = False
+    annotated: bool = False
 
 
 class Message(msgspec.Struct):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.errors import InputError
 from stepwhy.importers.formats.run_directory.files import WindowFile, read_record
@@ -83,7 +84,10 @@ def _add(windows: Windows, folder: RunFolder, read_trace: ReadTrace) -> None:
     about = read_record(folder, "window.json", WindowFile)
     if about is not None:
         _follow_the_log(trace, about, windows.notes)
-        _drop_unfinished(trace, about)
+        _fit_steps(trace, about)
+        if about.ran_ahead:
+            meta = replace(trace.meta, signals=trace.meta.signals | {"host-ahead"})
+            trace = replace(trace, meta=meta)
     if about is not None and about.kind == "tf1-run":
         windows.runs.append(RunWindow(trace, about.start_ns, about.end_ns))
     else:
@@ -107,13 +111,25 @@ def _follow_the_log(trace: Trace, about: WindowFile, notes: list[str]) -> None:
     )
 
 
-def _drop_unfinished(trace: Trace, window: WindowFile) -> None:
-    """A script that ends inside a window leaves the mark of a step that never finished."""
+def _fit_steps(trace: Trace, window: WindowFile) -> None:
+    """Let the marks of steps be those of the window.
+
+    A script that ends inside a window leaves the mark of a step that never finished. Steps before
+    the window led up to it: they ended with a wait for the device. Marks that the training sets
+    itself may leave out a part of each step, which then ends where the next one begins.
+    """
     slices = trace.slices
-    late = (slices.kind == Kind.STEP) & (
-        slices.start_ns + slices.dur_ns > window.end_ns + _CLOCKS_AGREE_NS
-    )
-    slices.kind = np.where(late, np.int8(Kind.ANNOTATION), slices.kind)  # it may be read-only
+    ends = slices.start_ns + slices.dur_ns
+    middles = slices.start_ns + slices.dur_ns // 2
+    steps = slices.kind == Kind.STEP
+    inside = (middles >= window.start_ns) & (ends <= window.end_ns + _CLOCKS_AGREE_NS)
+    # The columns may be read-only.
+    slices.kind = np.where(steps & ~inside, np.int8(Kind.ANNOTATION), slices.kind)
+    if window.annotated:
+        rows = np.flatnonzero(steps & inside)
+        starts = slices.start_ns[rows]
+        slices.dur_ns = slices.dur_ns.copy()
+        slices.dur_ns[rows] = np.maximum(np.diff(starts, append=window.end_ns), slices.dur_ns[rows])
 
 
 __all__ = ["Windows", "read_windows"]

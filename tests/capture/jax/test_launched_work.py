@@ -1,0 +1,47 @@
+"""Whether the device has finished what a JAX program launched."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from stepwhy.capture.jax.launched_work import LaunchedWork
+
+pytest.importorskip("jax")
+pytestmark = pytest.mark.framework
+
+
+class Array:
+    """An output of a call."""
+
+    def __init__(self, *, ready: bool = False, deleted: bool = False) -> None:
+        self.ready, self.deleted = ready, deleted
+
+    def is_ready(self) -> bool:
+        assert not self.deleted
+        return self.ready
+
+    def is_deleted(self) -> bool:
+        return self.deleted
+
+
+def test_nothing_is_unfinished_before_the_first_call() -> None:
+    assert not LaunchedWork().unfinished()
+
+
+def test_work_is_unfinished_until_its_arrays_are_ready() -> None:
+    work, state, loss = LaunchedWork(), Array(), Array()
+    work.note(({"weights": state, "step": 3}, loss))
+    assert work.unfinished()
+    state.ready = loss.ready = True
+    assert not work.unfinished()
+
+
+def test_donated_and_dropped_arrays_are_not_asked() -> None:
+    work, donated, dropped = LaunchedWork(), Array(deleted=True), Array()
+    work.note([donated, dropped])
+    assert work.unfinished()
+    del dropped
+    gc.collect()
+    assert not work.unfinished()
