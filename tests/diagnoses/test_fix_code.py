@@ -68,6 +68,11 @@ import types
 step, train_op, summaries = 0, tf.constant(1), tf.constant("")
 session, writer = tf.Session(), types.SimpleNamespace(add_summary=print)
 """
+FETCHES = """
+session, steps, feed = tf.Session(), 2, {}
+train, loss, accuracy = tf.constant(1), tf.constant(2), tf.constant(3)
+"""
+CLOSED = "assert value == 2; session.close(); graph.__exit__(None, None, None)"
 METRICS = """
 guesses = labels = torch.ones(4, 4, dtype=torch.long)
 classes, counts = 3, torch.zeros(9)
@@ -147,6 +152,8 @@ RUNS = [
         TORCH + "import gc; batches = [batch] * 2; train_step = print",
         "assert not gc.isenabled(); gc.enable()",
     ),
+    ("repeated_computation", "_FED", TF1 + FETCHES, CLOSED),
+    ("repeated_computation", "_READ", TF1 + FETCHES, CLOSED),
     ("unfused_optimizer", "_AT_ONCE_FUSED", TORCH + PARAMETERS, "optimizer.step()"),
     ("unfused_optimizer", "_LISTS", TORCH + PARAMETERS, "optimizer.step()"),
     ("unfused_optimizer", "_OWN", TORCH + PARAMETERS, "assert (moments[0] == 0.1).all()"),

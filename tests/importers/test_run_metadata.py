@@ -277,7 +277,9 @@ def test_files_beside_it_tell_what_the_program_asked_for(tmp_path):
 
 def test_what_a_run_was_fed_and_returned_belongs_to_it(tmp_path):
     feeds = [{"name": "x:0", "given": "list of float", "wanted": "float32", "bytes": 8}]
+    feeds[0]["fingerprint"] = 5
     window = {"kind": "tf1-run", "start_ns": EPOCH_NS, "end_ns": EPOCH_NS + 90_000}
+    window["source"] = "train.py(7): main"
     window |= {"feeds": feeds, "fetches": [{"name": "names:0", "given": "object"}]}
     data = run_metadata(LOCAL).SerializeToString()
     trace = importer.read(write(tmp_path, data, window_json=json.dumps(window).encode()))
@@ -285,6 +287,9 @@ def test_what_a_run_was_fed_and_returned_belongs_to_it(tmp_path):
     assert values.slice.tolist() == trace.rows(Kind.STEP).tolist() * 2
     assert values.fed.tolist() == [1, 0]
     assert values.bytes.tolist() == [8, NULL]
+    assert values.fingerprint.tolist() == [5, NULL]
+    sources = trace.slices.source[trace.rows(Kind.STEP)]
+    assert [trace.string(int(source)) for source in sources] == ["train.py(7): main"]
     pairs = zip(values.name, values.python_type, strict=True)
     names = [[trace.string(int(t)) for t in pair] for pair in pairs]
     assert names == [["x:0", "list of float"], ["names:0", "object"]]

@@ -44,6 +44,7 @@ TABLE: tuple[str, ...] = (
     "logging_stall",
     "large_fetch",
     "session_overhead",
+    "repeated_computation",
     "misplaced_op",
     "single_device_towers",
     "unfetched_tower",

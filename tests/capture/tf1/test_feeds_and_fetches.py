@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from stepwhy.capture.tf1.feeds_and_fetches import describe
+from stepwhy.capture.tf1.feeds_and_fetches import describe, fingerprint
 
 SECRET = 31337
 
@@ -50,6 +50,33 @@ def test_fed_value_has_the_size_in_the_type_of_the_placeholder(value, given, sha
 def test_values_are_not_described():
     feeds = {placeholder(): [[SECRET]], placeholder("y:0"): SECRET, "z:0": f"{SECRET}"}
     assert str(SECRET) not in json.dumps(describe(["w:0"], feeds, [SECRET]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_equal"),
+    [
+        (np.zeros([2, 3]), np.zeros([2, 3]), True),
+        (np.zeros([2, 3]), np.zeros([3, 2]), False),
+        (np.zeros(3), np.zeros(3, np.float32), False),
+        ([[SECRET, 2]], [[SECRET, 2]], True),
+        ([[SECRET, 2]], [[SECRET, 3]], False),
+        (0.5, 0.5, True),
+        (0.5, 1.0, False),
+        ([], [], True),
+        (np.arange(10**6), np.arange(10**6), True),
+        (np.arange(10**6), np.arange(10**6) + 1, False),
+        (np.zeros([4, 6])[:, ::2], np.zeros([4, 3]), True),
+    ],
+)
+def test_equal_values_have_the_same_fingerprint(one, other, is_equal):
+    assert (fingerprint(one) == fingerprint(other)) is is_equal
+    assert 0 <= fingerprint(one) < 1 << 62
+
+
+@pytest.mark.parametrize("value", [[np.zeros(2), np.zeros(3)], np.array([None]), object()])
+def test_value_that_cannot_be_compared_has_no_fingerprint(value):
+    assert fingerprint(value) is None
+    assert "fingerprint" not in fed(value)
 
 
 def test_strings_have_no_size():

@@ -171,6 +171,9 @@ def test_feeds_and_fetches_of_a_traced_run_are_described(
     windows = sorted(ended.run_dir.glob("process-*/windows/*/window.json"))
     assert windows
     for window in (json.loads(path.read_bytes()) for path in windows):
+        assert window["source"].startswith("train.py(")
+        for feed in window["feeds"]:
+            assert 0 <= feed.pop("fingerprint") < 1 << 62
         assert window["feeds"] == [
             {
                 "name": "Placeholder:0",

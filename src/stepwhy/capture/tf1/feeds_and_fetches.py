@@ -1,10 +1,14 @@
 """Describe the feeds and fetches of a traced `Session.run`: names, types and sizes, never values.
 
-Only traced runs are described, after they have ended, so that no step takes longer.
+Only traced runs are described, after they have ended, so that no step takes longer. A fingerprint
+shows whether two runs were fed with the same value; its key is forgotten with the process, so that
+nobody can guess the value.
 """
 
 from __future__ import annotations
 
+import functools
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
 # Most runs feed and fetch a handful of values; one that fetches all variables, hundreds.
 _MOST = 64
 _LONGEST_NAME = 200
+# Of larger values, so many bytes are compared, spread evenly: two batches differ in some of them.
+_COMPARED_BYTES = 1 << 16
+_FINGERPRINT_BITS = 62
 
 
 def describe(fetches: Any, feeds: Any, result: Any) -> dict[str, list[Description]]:
@@ -28,8 +35,9 @@ def describe(fetches: Any, feeds: Any, result: Any) -> dict[str, list[Descriptio
 
     Returns:
         `feeds`, each with `name`, `given` (the type passed: 'float64', 'list of int'), `wanted`
-        (the placeholder's type), `bytes` (in that type) and `shape`; `fetches`, each with `name`,
-        `given`, `bytes` and `shape`. Unknown values are absent.
+        (the placeholder's type), `bytes` (in that type), `shape` and `fingerprint` (equal for equal
+        values); `fetches`, each with `name`, `given`, `bytes` and `shape`. Unknown values are
+        absent.
     """
     fed = [_fed(key, value) for key, value in (feeds or {}).items()]
     fetched = [_fetched(name, value) for name, value in _leaves(fetches, result)]
@@ -47,7 +55,42 @@ def _fed(key: Any, value: Any) -> Description:
     expected = getattr(getattr(key, "dtype", None), "base_dtype", None)
     if expected is not None and shape is not None:
         size = _product(shape) * _item_bytes(expected)
-    return _description(_name(key), kind, getattr(expected, "name", None), shape, size)
+    described = _description(_name(key), kind, getattr(expected, "name", None), shape, size)
+    mark = fingerprint(value)
+    return described if mark is None else described | {"fingerprint": mark}
+
+
+def fingerprint(value: Any) -> int | None:
+    """Number that equal values of a process share; None if they cannot be compared.
+
+    Args:
+        value: Array, number, or nest of numbers.
+    """
+    import numpy as np
+
+    try:
+        array = np.asarray(value)
+    except ValueError:  # parts of different shapes, as in a SparseTensorValue
+        return None
+    if array.dtype.hasobject:
+        return None
+    flat = np.ascontiguousarray(array).reshape(-1)
+    items = max(_COMPARED_BYTES // max(array.itemsize, 1), 1)
+    compared = flat[:: -(-len(flat) // items) or 1].tobytes()
+    return _keyed(f"{array.dtype} {array.shape} ".encode() + compared)
+
+
+def _keyed(data: bytes) -> int:
+    import hashlib
+
+    digest = hashlib.blake2b(data, digest_size=8, key=_key()).digest()
+    return int.from_bytes(digest, "big") >> (64 - _FINGERPRINT_BITS)
+
+
+@functools.cache
+def _key() -> bytes:
+    """The key of this process, which is never written."""
+    return os.urandom(16)
 
 
 def _fetched(name: str, value: Any) -> Description | None:
@@ -118,4 +161,4 @@ def _leaves(fetches: Any, result: Any) -> Iterator[tuple[str, Any]]:
         yield _name(fetches), result
 
 
-__all__ = ["describe"]
+__all__ = ["describe", "fingerprint"]

@@ -27,6 +27,7 @@ from stepwhy.capture.tf1.run_log import UNKNOWN, RunLog
 from stepwhy.capture.tf1.signatures import Signatures
 from stepwhy.capture.tf1.trace_plan import TracePlan
 from stepwhy.capture.tf1.window import WindowWriter, copy_metadata, own_profiler, traced_options
+from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,6 +244,7 @@ class SessionObserver:
         }
         # A window without a description of its feeds is still useful.
         with contextlib.suppress(Exception):
+            about["source"] = user_line()
             about |= describe(*pending.values)
         try:
             if not failed:

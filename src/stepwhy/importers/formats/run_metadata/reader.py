@@ -354,7 +354,8 @@ def _add_step(builder: TraceBuilder, window: Window) -> None:
     """The window of `Session.run` as a step of the driving thread."""
     track = builder.track(Role.HOST_THREAD, "driving thread")
     dur_ns = window.end_ns - window.start_ns
-    run = builder.slice(track, Kind.STEP, "session.run", window.start_ns, dur_ns)
+    source = builder.intern(window.source) if window.source else NULL
+    run = builder.slice(track, Kind.STEP, "session.run", window.start_ns, dur_ns, source=source)
     for fed, values in ((1, window.feeds), (0, window.fetches)):
         for value in values:
             _add_session_value(builder, run, fed, value)
@@ -369,5 +370,6 @@ def _add_session_value(builder: TraceBuilder, run: int, fed: int, value: Session
         fed=fed,
         name=builder.intern(value.name),
         bytes=NULL if value.bytes is None else _known(value.bytes),
+        fingerprint=NULL if value.fingerprint is None else _known(value.fingerprint),
         **{key: builder.intern(text) for key, text in texts.items() if text},
     )

@@ -50,21 +50,26 @@ class OpSource(msgspec.Struct, frozen=True):
 
 
 class SessionValue(msgspec.Struct, frozen=True):
-    """A value that was fed to a run or fetched from it: its type and size."""
+    """A value that was fed to a run or fetched from it: its type and size.
+
+    Equal values that were fed have the same fingerprint.
+    """
 
     name: str
     python_type: str | None = msgspec.field(name="given", default=None)
     graph_type: str | None = msgspec.field(name="wanted", default=None)
     bytes: int | None = None
+    fingerprint: int | None = None
 
 
 class Window(msgspec.Struct, frozen=True):
-    """When `Session.run` was entered and left, ns on the epoch clock, and with what."""
+    """When `Session.run` was entered and left, ns on the epoch clock, from where, with what."""
 
     kind: str
     start_ns: int
     end_ns: int
     step: int | None = None
+    source: str = ""
     feeds: tuple[SessionValue, ...] = ()
     fetches: tuple[SessionValue, ...] = ()
 
