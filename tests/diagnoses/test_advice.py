@@ -188,6 +188,7 @@ FOUND = {
     "mi300_timesformer.json.gz": {"unfused-attention"},
     "part_a100_bs128_warm.json.gz": {"redundant-cast", "unfused-attention"},
     "part_a100_bs8_warm.json.gz": {"redundant-cast"},
+    "a100_recsys_rank0of16.json.gz": {"unfavourable-shape"},
     "h100_qwen05b.json.gz": {"unfused-pattern"},
     "h100_2gpu_seqparallel_before.sqlite": {"unfused-pattern"},
     "h100_2gpu_seqparallel_after.sqlite": {"unfused-pattern"},

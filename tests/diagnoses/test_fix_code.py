@@ -185,6 +185,12 @@ RUNS = [
         DDP + "loss = model(micro_batches[0]).sum().backward()",
         "assert (model.module.bias.grad == 4).all(); " + END,
     ),
+    (
+        "unfavourable_shape",
+        "_PYTORCH",
+        TORCH + "batch = torch.ones(4, 13)",
+        "assert layer(batch).shape == (4, 512); assert layer.in_features == 16",
+    ),
     ("full_precision_matmul", "_TF32", TORCH, ""),
     ("full_precision_matmul", "_BFLOAT16", TORCH + LINEAR, "loss.backward()"),
     ("full_precision_matmul", "_FLOAT16", TORCH + LINEAR, ""),

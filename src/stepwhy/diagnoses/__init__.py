@@ -57,6 +57,7 @@ TABLE: tuple[str, ...] = (
     "slow_link",
     "unfused_batch_norm",
     "unfavourable_layout",
+    "unfavourable_shape",
     "full_precision_matmul",
     "unfused_attention",
     "unfused_pattern",
