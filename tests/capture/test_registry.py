@@ -49,3 +49,9 @@ def test_torn_and_foreign_lines_are_left_out(tmp_path):
     lines = b'12\n{"pid":12,"calls":1}\n[]\n{"pid":\n\xff\n{"calls":4}\n'
     (tmp_path / ATTACHED_FILE).write_bytes(lines)
     assert reports(tmp_path) == {"12": {"calls": 1}}
+
+
+def test_registered_processes_are_in_order_of_their_start(tmp_path):
+    assert registry.registered(tmp_path) == []
+    (tmp_path / ATTACHED_FILE).write_bytes(b'12\n{"pid":12,"calls":1}\n7\n\xff\n')
+    assert registry.registered(tmp_path) == [12, 7]

@@ -88,6 +88,7 @@ NEEDS = {
     r"\btf\.|session\.run|dataset\.(shuffle|map|batch|prefetch|apply)": framework("tensorflow"),
     r"\bkeras\.": framework("tensorflow"),
     r"\bjax\.": framework("jax"),
+    r"TORCHINDUCTOR_CACHE_DIR": named(r"(?m)^triton_|CompiledFunction|^Torch-Compiled"),
     r'"cuda"|torch\.cuda|reduce-overhead|CUDA_ALLOC|ActivityCUDA|\.CUDA\b': on_gpus,
     r"pin_memory|non_blocking|/GPU:0|gpu:": on_gpus,
     r"DataLoader\(": lambda facts: (

@@ -8,7 +8,7 @@ from tests.passes.timeline import MS, Timeline
 
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.facts import Facts
-from stepwhy.trace import Kind
+from stepwhy.trace import Kind, SampleRole
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)
 
@@ -148,3 +148,12 @@ def test_only_what_was_sampled_in_the_described_stretch_counts():
     kept = [facts.sampled.string(int(line)) for line in facts.sampled.samples.line]
     assert kept == ["after", "unknown"]
     assert len(facts.trace.samples) == 4
+
+
+def test_samples_before_the_first_step_show_no_step():
+    run = Run().go(50, 10)
+    for role in (SampleRole.DRIVER, SampleRole.STARTUP):
+        line = run.builder.intern(role.name)
+        named = {"line": line, "package": line, "count": 9}
+        run.builder.add("samples", start_ns=0, end_ns=MS, role=int(role), **named)
+    assert Facts(run.trace()).sampled.samples.role.tolist() == [SampleRole.DRIVER]

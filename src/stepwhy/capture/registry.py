@@ -120,6 +120,15 @@ def _name(kind: type) -> str:
     return name[:_LONGEST_NAME]
 
 
+def registered(run_dir: Path) -> list[int]:
+    """The ids of the Python processes of a run, in order of their start.
+
+    Args:
+        run_dir: The run directory.
+    """
+    return [int(line) for line in _lines(run_dir) if line.isdigit()]
+
+
 def reports(run_dir: Path) -> dict[str, dict[str, Any]]:
     """The reports of the processes of a run, by process id, in order of their first report.
 

@@ -76,6 +76,7 @@ TABLE: tuple[str, ...] = (
     "redundant_gradient_sync",
     "small_collectives",
     "exposed_communication",
+    "slow_startup",
     "warmup_included",
     "wall_device_gap",
 )

@@ -41,9 +41,8 @@ from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.own_python import own_share
-from stepwhy.passes.sampled_lines import driver_lines
+from stepwhy.passes.sampled_lines import driver_lines, function_of
 from stepwhy.passes.stalls import rows_of_kinds
-from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ RULE = Rule(
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.6  # of the cost; work on whole arrays takes time, too
 
-_COMPREHENSION = regex(r"(?:\.<locals>)?\.?<(?:listcomp|dictcomp|setcomp|genexpr)>")
 _SHOWN = 3
 
 
@@ -117,17 +115,11 @@ def _function(lines: Counter[tuple[str, bool]]) -> tuple[str, float]:
     own: Counter[str] = Counter()
     every: Counter[str] = Counter()
     for (line, in_framework), count in lines.items():
-        function = _function_of(line)
+        function = function_of(line)
         every[function] += count
         own[function] += 0 if in_framework or not line else count
     function = max(own, key=lambda name: own[name])
     return function, every[function] / every.total()
-
-
-def _function_of(line: str) -> str:
-    """'train.py(12): update' -> 'train.py: update'; a comprehension belongs to what contains it."""
-    file, _, rest = _COMPREHENSION.sub("", line).rpartition("(")
-    return f"{file}{rest.partition(')')[2]}" if file else line
 
 
 def _line_evidence(lines: Counter[tuple[str, bool]]) -> tuple[Evidence, ...]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from stepwhy.columns.intervals import Intervals
 from stepwhy.passes.steps import count_warm_up
-from stepwhy.trace import NULL, Columns
+from stepwhy.trace import NULL, Columns, SampleRole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,11 +113,15 @@ def within(trace: Trace, recorded: StepTable, regimes: Regimes) -> StepTable:
 def samples_within(trace: Trace, regimes: Regimes) -> Trace:
     """The trace with only the stack samples of unprofiled steps in the described stretch.
 
-    Samples in profiled steps show the profiler, and the observer writing its records.
+    Those before the first step show no step. Samples in profiled steps show the profiler, and the
+    observer writing its records.
     """
     samples, rows = trace.samples, regimes.current.rows
-    if not len(samples) or not len(trace.marks):
+    if not len(samples):
         return trace
+    in_steps = samples.role != SampleRole.STARTUP
+    if not len(trace.marks):
+        return _only(trace, in_steps)
     kept = samples.end_ns == NULL
     times = samples.end_ns - samples.start_ns
     profiled = Intervals.of(*_times(trace, np.flatnonzero(trace.marks.profiled == 1)))
@@ -126,7 +130,12 @@ def samples_within(trace: Trace, regimes: Regimes) -> Trace:
         starts, ends = _times(trace, rows)
         inside = np.minimum(samples.end_ns, ends.max()) - np.maximum(samples.start_ns, starts.min())
         kept &= (inside >= _MOSTLY * times) | (samples.end_ns == NULL)
-    columns = {name: values[kept] for name, values in vars(samples).items()}
+    return _only(trace, kept & in_steps)
+
+
+def _only(trace: Trace, kept: NDArray[np.bool_]) -> Trace:
+    """The trace with some of its stack samples."""
+    columns = {name: values[kept] for name, values in vars(trace.samples).items()}
     return replace(trace, samples=Columns(**columns))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, SampleRole
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ LOGGERS = frozenset({"tensorboard", "tensorboardX", "wandb", "mlflow", "logging"
 GENERATOR = "generator"
 """Entry of samples in a generator function of the program, and in what it calls."""
 
+_COMPREHENSION = regex(r"(?:\.<locals>)?\.?<(?:listcomp|dictcomp|setcomp|genexpr)>")
 # Share of the samples in the framework; fewer outside of generators are the program's set-up.
 _LEAST_OUTSIDE = 0.1
 
@@ -87,6 +89,12 @@ def driver_packages(trace: Trace) -> Counter[tuple[str, str]]:
     for line, package, _, count in _samples(trace, SampleRole.DRIVER):
         lines[line, package] += count
     return lines if lines.total() >= FEWEST_SAMPLES else Counter()
+
+
+def function_of(line: str) -> str:
+    """'train.py(12): update' -> 'train.py: update'; a comprehension belongs to what contains it."""
+    file, _, rest = _COMPREHENSION.sub("", line).rpartition("(")
+    return f"{file}{rest.partition(')')[2]}" if file else line
 
 
 def _samples(trace: Trace, role: SampleRole) -> Iterator[tuple[str, str, bool, int]]:

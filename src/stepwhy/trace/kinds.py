@@ -93,3 +93,4 @@ class SampleRole(IntEnum):
     DRIVER = 0  # the driving thread
     WORKER = 1  # the main thread of a process that the training started
     THREAD = 2  # another thread of the training process that runs code of the program
+    STARTUP = 3  # the main thread before its first step

@@ -65,6 +65,7 @@ class Meta(msgspec.Struct, frozen=True):
         exit_code: Exit code of the observed command; None if unknown.
         exception: Type of the exception that ended it, or ''.
         ending: How it ended, in one or two sentences; '' when it ended well.
+        run_ns: Start and end of the observed command, ns; None if either is unknown.
         untraced: Why none of its steps was traced, a clause; '' if some were.
         untraced_advice: What to do about that, without a full stop.
     """
@@ -83,6 +84,7 @@ class Meta(msgspec.Struct, frozen=True):
     exit_code: int | None = None
     exception: str = ""
     ending: str = ""
+    run_ns: tuple[int, int] | None = None
     untraced: str = ""
     untraced_advice: str = ""
 

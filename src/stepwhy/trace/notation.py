@@ -30,7 +30,8 @@ r"""A trace drawn as text: the fixtures of literate tests.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, its pipeline ``stage``
   (``1``, or ``1 of 4``), ``world_size``, ``signals`` (default: those for which something is drawn;
   ``+x`` and ``-x`` change that), ``expects: accelerator``, ``model`` (of the accelerators below
-  it). Lines that begin with ``#`` are comments.
+  it), ``run`` (start and end of the command: ``0 s .. 90 s``). Lines that begin with ``#`` are
+  comments.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ _TABLES: dict[str, Table] = {
 }  # fmt: skip
 _FACTS = (
     "unit", "format", "framework", "rank", "stage", "world_size", "signals", "expects", "arrows",
-    "model",
+    "model", "run",
 )  # fmt: skip
 _DEVICE_KINDS = {"CPU": DeviceKind.CPU, "GPU": DeviceKind.GPU, "TPU": DeviceKind.TPU}
 _SIGNALS = {
@@ -162,9 +163,17 @@ class _Drawing(msgspec.Struct):
                 stages=self._stages(rank),
                 world_size=int(self.facts.get("world_size", NULL)),
                 signals=self._signals(),
+                run_ns=self._run(),
                 device_expected=self.accelerator or self.facts.get("expects") == "accelerator",
             )
         )
+
+    def _run(self) -> tuple[int, int] | None:
+        """Start and end of the command."""
+        if "run" not in self.facts:
+            return None
+        start, _, end = self.facts["run"].partition("..")
+        return parse_quantity(start), parse_quantity(end)
 
     def _stages(self, rank: int) -> tuple[tuple[int, int], ...]:
         """The stage of the rank, and of its neighbours if their number is given."""

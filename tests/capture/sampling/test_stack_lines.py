@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwhy.capture.sampling.stack_lines import count_samples
+from stepwhy.capture.sampling.stack_lines import Place, count_samples, count_startup
 from stepwhy.capture.user_code import UserFiles
 
 ROOT = "/home/user/project"
@@ -219,4 +219,25 @@ def test_what_a_library_that_logs_has_called_counts_for_it():
         ("driver", "train.py(9): log", "logging"): 4,
         # The program's own handler may do anything.
         ("driver", "handlers.py(4): emit", ""): 3,
+    }
+
+
+def test_start_up_is_that_of_the_main_thread():
+    importing = "_find_and_load (<frozen importlib._bootstrap>:1360)"
+    torch, numpy = f"<module> ({PACKAGES}/torch/x.py:1)", f"<module> ({PACKAGES}/numpy/x.py:1)"
+    text = "\n".join(
+        [
+            f"{MAIN};load ({ROOT}/data.py:3) 9",
+            f"{MAIN};{importing};{torch};{importing};{numpy} 5",
+            f"{MAIN};{torch};{importing};{numpy} 4",
+            f"{MAIN};{torch} 3",
+            f"thread (7): MainThread;{importing};{numpy} 2",
+            f"thread (8): feeder;f ({ROOT}/data.py:3) 1",
+        ]
+    )
+    assert count_startup(text, 7, UserFiles(ROOT)) == {
+        Place("startup", "data.py(3): load", "", ""): 9,
+        Place("startup", "train.py(40): <module>", "torch", "import"): 9,
+        Place("startup", "train.py(40): <module>", "torch", ""): 3,
+        Place("startup", "", "numpy", ""): 2,
     }

@@ -271,7 +271,7 @@ def test_no_file_contains_full_paths_after_a_kill(spy, folder, clock, monkeypatc
     begin(samplers, clock)
     (target,) = samplers._targets.values()
     target.running.sampler.wait()
-    assert str(spy.folder).encode() in stacks._content(target.running.raw)
+    assert str(spy.folder).encode() in stacks.content(target.running.recording.raw)
     assert list((spy.folder / "temporary").iterdir()) == []
     assert [p.name for p in folder.iterdir()] == ["windows"]
     samplers.finish()

@@ -54,9 +54,10 @@ def samples_of(*samples):
 
 def test_roles_of_samples():
     place = {"line": "a.py(1): f", "leaf": "", "count": 3}
-    found = samples_of(place, {**place, "role": "worker"}, {**place, "role": "thread"})
+    others = ({**place, "role": role} for role in ("worker", "thread", "startup"))
+    found = samples_of(place, *others)
     assert (set(found.start_ns.tolist()), set(found.end_ns.tolist())) == ({5}, {9})
-    assert found.role.tolist() == [SampleRole.DRIVER, SampleRole.WORKER, SampleRole.THREAD]
+    assert found.role.tolist() == list(SampleRole)
 
 
 def test_what_called_a_line():

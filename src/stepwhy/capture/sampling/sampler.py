@@ -212,11 +212,13 @@ class Sampler:
         return moved
 
 
-def _pause_after(work: Callable[[], None]) -> float:
-    """Do some work; the pause in seconds that keeps its share of a core bounded."""
+def _pause_after(work: Callable[[], bool | None]) -> float:
+    """Do some work; the pause in seconds that keeps its share of a core bounded.
+
+    Work that returns True is rare by a schedule of its own, and needs no pause.
+    """
     before_s = time.thread_time()
-    work()
-    return (time.thread_time() - before_s) / _MOST_OF_A_CORE
+    return 0.0 if work() else (time.thread_time() - before_s) / _MOST_OF_A_CORE
 
 
 def _values(text: bytes, names: dict[bytes, str], unit: int) -> dict[str, int]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stepwhy.capture.user_code import UserFiles
 
-Role = Literal["driver", "worker", "thread"]
+Role = Literal["driver", "worker", "thread", "startup"]
 
 _PROCESS = re.compile(r'\bprocess (\d+):"')
 # A thread has a name once the program has imported `threading`.
@@ -54,6 +54,10 @@ _LOGGERS = {
     "/logging/__init__.py": "logging",
 }
 _SESSION = "tensorflow/python/client/session.py"
+_IMPORTING = "<frozen importlib."
+
+IMPORT = "import"
+"""Entry of samples before the first step in which the program's line imports something."""
 
 
 class Place(NamedTuple):
@@ -67,7 +71,8 @@ class Place(NamedTuple):
         entry: Part of an input pipeline that called the line: 'DataLoader', 'py_func', 'PyDataset',
             'feed' for a thread of the program that runs a session to fill a queue, or 'generator'
             for a generator function of the program and what it calls; or what runs callbacks:
-            'jax callback', 'autograd.Function' with a class of the program; '' if none.
+            'jax callback', 'autograd.Function' with a class of the program; '' if none. At
+            start-up: 'import' if something is imported.
     """
 
     role: Role
@@ -136,6 +141,34 @@ def count_samples(
         if role is not None and (seen.is_of_program or role == "driver"):
             totals.update(dict(seen.places(role)))
     return totals
+
+
+def count_startup(text: str, pid: int, files: UserFiles) -> Counter[Place]:
+    """Count samples of the main thread before the first step, by place.
+
+    The package of an import is the one that the program's line imports or calls, not the one that
+    this imports in turn.
+
+    Args:
+        text: Output of py-spy.
+        pid: The process; its main thread has the same id.
+        files: Identifies the program's files.
+    """
+    counts: Counter[Place] = Counter()
+    for process, thread, frames, count in _stacks(text, pid):
+        if process == thread == pid:
+            counts[_startup_place(frames, files)] += count
+    return counts
+
+
+def _startup_place(frames: list[_Frame], files: UserFiles) -> Place:
+    line = _line(frames, files)[0]
+    depth = max((i for i, f in enumerate(frames) if files.user_name(f.path)), default=-1)
+    called = frames[depth + 1 :]
+    if not line or not any(f.path.startswith(_IMPORTING) for f in called):
+        return Place("startup", line, _leaf(frames[-1].path, files))
+    code = next((f for f in called if not f.path.startswith(_IMPORTING)), called[0])
+    return Place("startup", line, _leaf(code.path, files), IMPORT)
 
 
 def _stacks(text: str, pid: int) -> Iterator[tuple[int, int, list[_Frame], int]]:

@@ -10,8 +10,9 @@ intervals that double. The counts of each period are kept in `stacks.json`::
     {"schema", "stretches": [{"start_ns", "end_ns", "interval_ns", "samples": [
         {"role": "driver", "line": "train.py(12): augment", "leaf": "numpy", "count": 40}, ...]}]}
 
-`role` is 'driver' for the main thread, 'worker' for the main threads of child processes and
-'thread' for other threads that run code of the program. `line` is the innermost line of the
+`role` is 'driver' for the main thread, 'worker' for the main threads of child processes, 'thread'
+for other threads that run code of the program, and 'startup' for the main thread before its first
+step (see `startup`). `line` is the innermost line of the
 program's own code, `leaf` the package in which the thread was ('' for the program itself). `entry`
 names the input pipeline or callback that called the line (`stack_lines.Place`). Paths outside the
 program's folder are not kept: py-spy writes to memory that both processes share. If py-spy is
@@ -20,28 +21,28 @@ missing or not permitted, there is no file.
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepwhy import children
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.process.folder import PROCESS_FILE, append_lines, encode, write_json
 from stepwhy.capture.sampling.processes import PROC, Processes, observed
+from stepwhy.capture.sampling.py_spy import content, find_py_spy, record
 from stepwhy.capture.sampling.stack_lines import count_samples
+from stepwhy.capture.sampling.startup import StartupSamplers
 from stepwhy.capture.user_code import UserFiles
 from stepwhy.regular_files import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import BinaryIO
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from stepwhy.capture.sampling.py_spy import Recording
     from stepwhy.capture.sampling.stack_lines import Place, Role
 
 STACKS_FILE = "stacks.json"
@@ -112,13 +113,15 @@ class _Target:
 
 @dataclass(slots=True)
 class _Period:
-    """A running py-spy."""
+    """A running py-spy, and the processes that were observed when it began."""
 
-    sampler: subprocess.Popen[bytes]
-    raw: BinaryIO
-    errors: BinaryIO
-    about: dict[str, int]
+    recording: Recording
     observed: frozenset[int]
+
+    @property
+    def sampler(self) -> subprocess.Popen[bytes]:
+        """Its process."""
+        return self.recording.sampler
 
 
 class StackSamplers:
@@ -144,14 +147,25 @@ class StackSamplers:
         self._processes = Processes(proc)
         self._clock = clock
         self._targets: dict[Path, _Target] = {}
-        self._started = 0
+        self._started = self._ended = 0
+        self._startup: StartupSamplers | None = None
+        if self._program is not None:
+            self._startup = StartupSamplers(
+                run_dir, self._files, self._program, self._processes, clock
+            )
 
-    def tick(self) -> None:
-        """Begin periods that are due, and keep those that have ended; never raises."""
+    def tick(self) -> bool:
+        """Begin periods that are due, and keep those that have ended; never raises.
+
+        Returns:
+            Whether any began or ended.
+        """
         if self._program is None:
-            return
+            return False
+        before = self._changes
         try:
-            self._find_targets()
+            stepping = self._find_targets()
+            self._keep_startup(stepping)
             for target in self._targets.values():
                 if target.running is not None and target.running.sampler.poll() is not None:
                     self._end(target)
@@ -160,12 +174,20 @@ class StackSamplers:
                 if busy < _AT_ONCE and target.is_due(self._clock()):
                     self._begin(target)
         except Exception:
-            return  # a deleted folder, a full disk: try again at the next tick
+            return False  # a deleted folder, a full disk: try again at the next tick
+        return self._changes != before
 
-    def _find_targets(self) -> None:
-        """Find new processes and new windows."""
+    @property
+    def _changes(self) -> int:
+        """Number of periods that began or ended so far."""
+        startup = 0 if self._startup is None else self._startup.changes
+        return self._started + self._ended + startup
+
+    def _find_targets(self) -> dict[int, Path]:
+        """Find new processes and new windows; return the directories of the processes."""
         now_s = self._clock()
-        for pid, folder in observed(self._run_dir).items():
+        found = observed(self._run_dir)
+        for pid, folder in found.items():
             if folder not in self._targets:
                 began = self._processes.start_ticks(pid)
                 wait_s = _WITHOUT_WINDOWS_S if _may_be_traced(folder) else _WITHOUT_FRAMEWORK_S
@@ -174,6 +196,15 @@ class StackSamplers:
             windows = sum(1 for _ in (folder / "windows").glob("[0-9]*"))
             if windows > target.windows:
                 target.windows, target.grown_s = windows, now_s
+        return found
+
+    def _keep_startup(self, stepping: Mapping[int, Path], *, at_end: bool = False) -> None:
+        """Sample processes before their first step, and keep the samples of those that step."""
+        if self._startup is None:
+            return
+        ended = self._startup.finish(stepping) if at_end else self._startup.tick(stepping)
+        for folder, about, found in ended:
+            _keep(self._targets[folder], about, found)
 
     def _is_alive(self, target: _Target) -> bool:
         """Whether the process still runs and its id was not reused."""
@@ -189,38 +220,28 @@ class StackSamplers:
         rate_hz = _RATE_HZ
         if processes > _PROCESSES_AT_FULL_RATE:
             rate_hz = max(_LOWEST_RATE_HZ, _RATE_HZ * _PROCESSES_AT_FULL_RATE // processes)
+        if self._program is None:
+            return
         self._started += 1
-        raw, errors = _memory_file(), _memory_file()
         others = frozenset(t.pid for t in self._targets.values())
-        about = {"start_ns": now_ns(), "interval_ns": round(1e9 / rate_hz)}
-        options = ["--format", "raw", "--idle", "--nonblocking", "--threads", "--full-filenames"]
-        if 1 < processes <= _MOST_PROCESSES:
-            options.append("--subprocesses")
-        amount = ["--duration", str(_DURATION_S), "--rate", str(rate_hz)]
-        sampler = children.start(
-            [
-                *(str(self._program), "record", *options, *amount),
-                *("--pid", str(target.pid), "--output", f"/proc/self/fd/{raw.fileno()}"),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            pass_fds=[raw.fileno()],
-        )
-        target.running = _Period(sampler, raw, errors, about, others)
+        options = ["--subprocesses"] if 1 < processes <= _MOST_PROCESSES else []
+        recording = record(self._program, target.pid, rate_hz, _DURATION_S, *options)
+        target.running = _Period(recording, others)
 
     def _end(self, target: _Target) -> None:
         """Count the samples of a period, or report why there are none."""
         period, now_s = target.running, self._clock()
         if period is None:
             return
+        self._ended += 1
         target.running, target.ended_s = None, now_s
         target.due_s = now_s + max(_SHORTEST_PAUSE_S, now_s - target.seen_s)
-        with period.raw, period.errors:
-            if not period.sampler.returncode:
+        recording = period.recording
+        with recording.raw, recording.errors:
+            if not recording.sampler.returncode:
                 self._count(target, period)
             elif self._is_alive(target):
-                self._fail(target, _content(period.errors).lower())
+                self._fail(target, content(recording.errors).lower())
             else:
                 target.is_over = True
 
@@ -237,13 +258,10 @@ class StackSamplers:
             target.due_s = self._clock() + _RETRY_S
 
     def _count(self, target: _Target, period: _Period) -> None:
-        text = _content(period.raw).decode(errors="replace")
+        text = content(period.recording.raw).decode(errors="replace")
         found = count_samples(text, target.pid, self._files, period.observed)
-        if not found:
-            return
-        about = {**period.about, "end_ns": now_ns(), "samples": list(_most(found))}
-        target.stretches.append(about)
-        write_json(target.folder / STACKS_FILE, {"schema": SCHEMA, "stretches": target.stretches})
+        if found:
+            _keep(target, {**period.recording.about, "end_ns": now_ns()}, found)
 
     def finish(self) -> None:
         """Wait for the samplers, and keep their samples; never raises."""
@@ -256,6 +274,8 @@ class StackSamplers:
                 self._stop(target)
             except Exception:  # noqa: S112 - a deleted folder, a full disk
                 continue
+        with contextlib.suppress(Exception):
+            self._keep_startup(observed(self._run_dir), at_end=True)
 
     def _stop(self, target: _Target) -> None:
         if target.running is not None:
@@ -263,18 +283,14 @@ class StackSamplers:
             target.running.sampler.wait()
 
 
-def _memory_file() -> BinaryIO:
-    """A file without a name, which no other program can open.
+def _keep(target: _Target, about: Mapping[str, int], found: Counter[Place]) -> None:
+    """Add the samples of one period to those of a process.
 
-    Source: memfd_create(2); py-spy runs only where that is.
+    Raises:
+        OSError: They cannot be written.
     """
-    return os.fdopen(os.memfd_create("stepwhy-stacks"), "rb+")
-
-
-def _content(file: BinaryIO) -> bytes:
-    """Everything that py-spy wrote into a file."""
-    file.seek(0)
-    return file.read()
+    target.stretches.append({**about, "samples": list(_most(found))})
+    write_json(target.folder / STACKS_FILE, {"schema": SCHEMA, "stretches": target.stretches})
 
 
 def _most(counts: Counter[Place]) -> Iterator[dict[str, Any]]:
@@ -302,15 +318,6 @@ def _may_be_traced(folder: Path) -> bool:
     except (OSError, ValueError):
         return True
     return bool(about.get("framework", True))
-
-
-def find_py_spy() -> Path | None:
-    """The py-spy that was installed with stepwhy, or the one on the path."""
-    beside = Path(sys.executable).with_name("py-spy")
-    if beside.is_file():
-        return beside
-    found = children.find_program("py-spy")
-    return Path(found) if found else None
 
 
 def program_folder(command: Sequence[str]) -> str:

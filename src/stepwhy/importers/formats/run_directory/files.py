@@ -35,6 +35,7 @@ class RunFile(msgspec.Struct):
 
     schema: str
     command: list[str] = []
+    started_ns: Int | None = None
     ended_ns: Int | None = None
     exit_code: Int | None = None
     oom_kills: Int | None = None

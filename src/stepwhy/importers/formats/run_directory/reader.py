@@ -201,8 +201,15 @@ def _meta(
         world_size=meta.world_size if process.world_size is None else process.world_size,
         command=" ".join(redact_command(run.command)),
         signals=frozenset(signals),
+        run_ns=_span(run),
         notes=(*meta.notes, *notes),
     )
+
+
+def _span(run: RunFile) -> tuple[int, int] | None:
+    """Start and end of the command; None if either is unknown."""
+    started, ended = run.started_ns, run.ended_ns
+    return None if started is None or ended is None else (started, ended)
 
 
 def _with_ending(meta: Meta, ending: Ending) -> Meta:

@@ -19,7 +19,7 @@ class _Sample(msgspec.Struct):
     line: str
     leaf: str
     count: Int
-    role: Literal["driver", "worker", "thread"] = "driver"
+    role: Literal["driver", "worker", "thread", "startup"] = "driver"
     entry: str = ""
 
 

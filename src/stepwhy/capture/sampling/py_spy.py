@@ -1,0 +1,87 @@
+"""Run py-spy on a process, with its output in memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepwhy import children
+from stepwhy.capture.clock import now_ns
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+
+@dataclass(slots=True)
+class Recording:
+    """A running py-spy.
+
+    Args:
+        sampler: Its process.
+        raw: What it writes in the end: the stacks.
+        errors: Its standard error.
+        about: `start_ns` and `interval_ns` of its samples.
+    """
+
+    sampler: subprocess.Popen[bytes]
+    raw: BinaryIO
+    errors: BinaryIO
+    about: dict[str, int]
+
+
+def find_py_spy() -> Path | None:
+    """The py-spy that was installed with stepwhy, or the one on the path."""
+    beside = Path(sys.executable).with_name("py-spy")
+    if beside.is_file():
+        return beside
+    found = children.find_program("py-spy")
+    return Path(found) if found else None
+
+
+def record(program: Path, pid: int, rate_hz: int, duration_s: int, *options: str) -> Recording:
+    """Start to sample a process.
+
+    Args:
+        program: py-spy.
+        pid: The process.
+        rate_hz: Samples per second.
+        duration_s: How long, unless the process ends or py-spy gets SIGINT before.
+        options: Further options.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    raw, errors = _memory_file(), _memory_file()
+    about = {"start_ns": now_ns(), "interval_ns": round(1e9 / rate_hz)}
+    how = ["--format", "raw", "--idle", "--nonblocking", "--threads", "--full-filenames"]
+    amount = ["--duration", str(duration_s), "--rate", str(rate_hz)]
+    output = ["--pid", str(pid), "--output", f"/proc/self/fd/{raw.fileno()}"]
+    sampler = children.start(
+        [str(program), "record", *how, *options, *amount, *output],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+        pass_fds=[raw.fileno()],
+    )
+    return Recording(sampler, raw, errors, about)
+
+
+def _memory_file() -> BinaryIO:
+    """A file without a name, which no other program can open.
+
+    Source: memfd_create(2); py-spy runs only where that is.
+    """
+    return os.fdopen(os.memfd_create("stepwhy-stacks"), "rb+")
+
+
+def content(file: BinaryIO) -> bytes:
+    """Everything that py-spy wrote into a file."""
+    file.seek(0)
+    return file.read()
+
+
+__all__ = ["Recording", "content", "find_py_spy", "record"]
