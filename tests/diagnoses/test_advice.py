@@ -136,6 +136,7 @@ NEEDS = {
     ),
     r"num-layers|--global-batch-size": named(r"send|recv|exchange|forward|backward"),
     r"total += loss\.item|losses\.append": lambda facts: len(facts.trace.counters),
+    r"yield from loader|iter\(dataset": lambda facts: len(facts.trace.events),
     r"\bgc\.": lambda facts: len(facts.trace.events),
     r"multiprocessing|writer\.add_scalar": lambda facts: len(facts.trace.samples),
     r"row\[:len|params, loss = train_step": framework("jax"),

@@ -23,7 +23,7 @@ _spec.loader.exec_module(contexts)
 
 TF = """
 import tensorflow as tf
-rate, batch, dataset = 0.1, tf.ones([2, 3]), [tf.ones([2, 3])] * 2
+rate, batch, dataset = 0.1, tf.ones([2, 3]), tf.data.Dataset.from_tensors(tf.ones([2, 3])).repeat(2)
 step_of = train_step = tf.function(lambda batch, rate=0.1: batch * rate)
 """
 JAX = """
@@ -72,6 +72,8 @@ FETCHES = """
 session, steps, feed = tf.Session(), 2, {}
 train, loss, accuracy = tf.constant(1), tf.constant(2), tf.constant(3)
 """
+LOADS = "loader, steps = DataLoader(dataset, batch_size=2), 40"
+RANGE = "dataset = tf.data.Dataset.range(8)"
 CLOSED = "assert value == 2; session.close(); graph.__exit__(None, None, None)"
 METRICS = """
 guesses = labels = torch.ones(4, 4, dtype=torch.long)
@@ -152,6 +154,9 @@ RUNS = [
         TORCH + "import gc; batches = [batch] * 2; train_step = print",
         "assert not gc.isenabled(); gc.enable()",
     ),
+    ("iterator_rebuild", "_TORCH", TORCH + ROWS + LOADS, "assert len(batch[0]) == 2"),
+    ("iterator_rebuild", "_TF", TF + "steps = 5", "assert batch.shape == (2, 3)"),
+    ("iterator_rebuild", "_TF1", TF1 + FETCHES + RANGE, CLOSED.partition("; ")[2]),
     ("repeated_computation", "_FED", TF1 + FETCHES, CLOSED),
     ("repeated_computation", "_READ", TF1 + FETCHES, CLOSED),
     ("unfused_optimizer", "_AT_ONCE_FUSED", TORCH + PARAMETERS, "optimizer.step()"),

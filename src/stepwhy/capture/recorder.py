@@ -207,15 +207,16 @@ class Recorder:
             kind: 'trace' (a function was traced), 'compile' (something was compiled), 'graph' (a
                 session's graph has grown), 'change' (the step time has changed for good),
                 'workers' (a loader started its worker processes), 'epoch' (a loader was asked
-                for its first batch of an epoch), 'save' (a checkpoint was saved) or 'gc'
-                (Python's garbage collector has paused the process).
+                for its first batch of an epoch), 'iterator' (one was made although the previous
+                one had batches left), 'save' (a checkpoint was saved) or 'gc' (Python's garbage
+                collector has paused the process).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.
             reason: Why; '' if unknown.
             source: Line of the program that caused it, 'train.py(41): step'; '' if unknown.
             count: How many: traces of this function so far, ops added to the graph, workers
-                started, epochs started, objects freed.
+                started, epochs started, iterators made, objects freed.
         """
         self._event_count += 1
         if self._event_count > _MOST_EVENTS or not self.alive:

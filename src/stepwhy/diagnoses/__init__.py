@@ -26,6 +26,7 @@ TABLE: tuple[str, ...] = (
     "serial_input",
     "missing_prefetch",
     "worker_respawn",
+    "iterator_rebuild",
     "python_preprocessing",
     "queue_starvation",
     "repeated_preprocessing",

@@ -140,7 +140,7 @@ def events_in(trace: Trace, steps: Rows, rows: Rows) -> StepEvents:
         rows: Rows of its `events`; (events,).
     """
     marks, events = trace.marks, trace.events
-    of_loaders = rows_of_kinds(trace, *_LOADING)
+    of_loaders = rows_of_kinds(trace, *_LOADING, "iterator")
     is_full = len(of_loaders) >= _MOST_OF_LOADERS and np.isin(rows, of_loaders).any()
     if len(events) >= _MOST_EVENTS or is_full:
         # The observer of each kind has a limit of its own, and other kinds go on after it.

@@ -25,10 +25,11 @@ _DONE = {
     "graph": "graph grown by",
     "workers": "started workers of",
     "epoch": "started epoch of",
+    "iterator": "new iterator over",
     "save": "saved with",
 }
 _OF_THE_GRAPH = frozenset({"trace", "compile", "graph"})
-_RESTARTS = frozenset({"workers", "epoch"})
+_RESTARTS = frozenset({"workers", "epoch", "iterator"})
 _KINDS = {
     "tf1-queue": "queue {}",
     "tf.data": "buffer {} of tf.data",

@@ -45,7 +45,11 @@ class Batches:
     def __next__(self) -> int:
         if self._num_yielded == 3:
             raise StopIteration
+        self._next_index()
         self._num_yielded += 1
+        return self._num_yielded
+
+    def _next_index(self) -> int:
         return self._num_yielded
 
 
@@ -133,6 +137,22 @@ def test_epochs_and_starts_of_workers_are_events(
     ]
     workers, epoch, *_ = events
     assert epoch["start_ns"] <= workers["start_ns"] <= workers["end_ns"] <= epoch["end_ns"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_iterators_that_replace_one_with_batches_left_are_events(
+    workers: int, loader_type: type[DataLoader], recorder: Recorder, tmp_path: Path
+) -> None:
+    loader = loader_type(workers)
+    for _ in range(3):
+        next(iter(loader))
+    list(loader)
+    list(loader)
+    events = written(recorder, tmp_path, "events")
+    made = [e for e in events if e["kind"] == "iterator"]
+    assert [(e["name"], e["count"]) for e in made] == [("Images", 1), ("Images", 2), ("Images", 3)]
+    assert {e["source"].partition("(")[0] for e in made} == {"torch/test_loaders.py"}
+    assert all(e["start_ns"] <= e["end_ns"] for e in made)
 
 
 def test_events_are_bounded(

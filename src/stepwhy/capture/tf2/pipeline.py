@@ -13,8 +13,10 @@ import weakref
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.iterators import Iterators
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.tf2.loop import loop_of
+from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +31,8 @@ PIPELINE_FILE = "pipeline.json"
 # The newest iterators that are alive: one for training, one for evaluation, ...
 _MOST_ITERATORS = 4
 _MOST_STAGES = 200
+# When the program asked for an iterator, or 0 after its first element, and from which line.
+_MADE = "_stepwhy_made"
 _SHORTEST_NS = 20_000_000
 # Pause between two samples, as a multiple of what one takes. The first samples are exempt:
 # TensorFlow initialises itself in them, and the buffers may not have filled yet.
@@ -207,21 +211,24 @@ def observe_iterators(module: ModuleType, run_dir: str) -> None:
     The time that Python waits for their elements counts as input wait.
     """
     from tensorflow.python.eager import context
+    from tensorflow.python.framework.errors import OutOfRangeError
 
     loop = loop_of(run_dir)
-    pipelines = Pipelines(loop)
+    pipelines, iterators = Pipelines(loop), Iterators(loop.recorder)
+    lifetime.on_begin(iterators.forget)
     loop.sample = pipelines.sample
     owner = module.OwnedIterator
     make, fetch = owner._create_iterator, owner._next_internal
 
     @functools.wraps(make)
     def create(self: Any, dataset: Any) -> None:
+        start_ns = now_ns()
         make(self, dataset)
         if loop.driven_here() and context.executing_eagerly():
             pipelines.add(self)
+            loop.guard(lambda: setattr(self, _MADE, [start_ns, user_line()]))
 
-    @functools.wraps(fetch)
-    def next_internal(self: Any) -> Any:
+    def timed(self: Any) -> Any:
         if loop.light:
             return fetch(self)
         start_ns = now_ns()
@@ -230,6 +237,22 @@ def observe_iterators(module: ModuleType, run_dir: str) -> None:
         finally:
             if loop.driven_here():
                 loop.input_wait.add(now_ns() - start_ns)
+
+    @functools.wraps(fetch)
+    def next_internal(self: Any) -> Any:
+        made = self.__dict__.get(_MADE)
+        try:
+            element = timed(self)
+        except OutOfRangeError:
+            # `take` drops the rest of the data itself.
+            if made and "Take" not in type(self._dataset).__name__:
+                loop.guard(lambda: iterators.ended(made[1]))
+            raise
+        if made and made[0]:
+            start_ns, made[0] = made[0], 0
+            name = type(self._dataset).__name__.strip("_")
+            loop.guard(lambda: iterators.began(made[1], name, made[1], start_ns, now_ns()))
+        return element
 
     owner._create_iterator = create
     owner._next_internal = next_internal

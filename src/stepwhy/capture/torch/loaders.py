@@ -9,7 +9,9 @@ import functools
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.iterators import Iterators
 from stepwhy.capture.pacing import SamplingPace
+from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 _MOST_EVENTS = 400
 _KIND = "dataloader"
 _REQUESTED = "_stepwhy_requested_ns"
+_MADE = "_stepwhy_made"
+_ORDER = "_stepwhy_order_ns"
 
 
 class Loaders:
@@ -34,10 +38,12 @@ class Loaders:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._iterators = Iterators(recorder)
         self.forget()
 
     def forget(self) -> None:
         """Start over, as in a process that has seen no loader (after a fork)."""
+        self._iterators.forget()
         self._names: dict[tuple[Any, ...], str] = {}
         self._epochs: dict[str, int] = {}
         self._events = 0
@@ -56,7 +62,10 @@ class Loaders:
 
     def began_epoch(self, loader: Any, iterator: Any, start_ns: int) -> None:
         """A loader was asked for an iterator at `start_ns`."""
-        setattr(iterator, _REQUESTED, (start_ns, self.name(loader)))
+        name = self.name(loader)
+        setattr(iterator, _REQUESTED, (start_ns, name))
+        line = user_line() if self._iterators.replaces(name) else ""
+        setattr(iterator, _MADE, (line, now_ns()))
 
     def started_workers(self, loader: Any, start_ns: int) -> None:
         """A loader has started its workers."""
@@ -70,6 +79,15 @@ class Loaders:
             return  # the iterator is older than the observation
         self._epochs[name] = self._epochs.get(name, 0) + 1
         self._event("epoch", name, start_ns, count=self._epochs[name])
+        line, made_ns = getattr(iterator, _MADE, ("", start_ns))
+        # The work on a batch is needed with any iterator; workers work ahead on more than that.
+        order_ns = getattr(iterator, _ORDER, 0)
+        ready_ns = now_ns() if iterator._num_workers else made_ns + order_ns
+        self._iterators.began(name, name, line, start_ns, ready_ns)
+
+    def ended_epoch(self, iterator: Any) -> None:
+        """An iterator has returned all of its batches."""
+        self._iterators.ended(getattr(iterator, _REQUESTED, (0, ""))[1])
 
     def _event(self, kind: str, name: str, start_ns: int, *, count: int) -> None:
         self._events += 1
@@ -164,10 +182,9 @@ def _observe_batches(
     base: Any, guard: ObservationGuard, loaders: Loaders, waits: InputWait
 ) -> None:
     """Time the waits for batches, and count the batches ready when the loop asks."""
-    fetch = base.__next__
+    fetch, next_index = base.__next__, base._next_index
 
-    @functools.wraps(fetch)
-    def next_batch(self: Any) -> Any:
+    def timed(self: Any) -> Any:
         first = not self._num_yielded
         if waits.light and not first:
             return fetch(self)
@@ -181,4 +198,21 @@ def _observe_batches(
             if first:
                 guard.guard(lambda: loaders.got_first_batch(self))
 
-    base.__next__ = next_batch
+    @functools.wraps(fetch)
+    def next_batch(self: Any) -> Any:
+        try:
+            return timed(self)
+        except StopIteration:
+            guard.guard(lambda: loaders.ended_epoch(self))
+            raise
+
+    @functools.wraps(next_index)
+    def timed_index(self: Any) -> Any:
+        if self._num_yielded or self._num_workers:
+            return next_index(self)
+        start_ns = now_ns()
+        index = next_index(self)
+        setattr(self, _ORDER, now_ns() - start_ns)  # a sampler shuffles before its first index
+        return index
+
+    base.__next__, base._next_index = next_batch, timed_index

@@ -21,6 +21,10 @@ INPUT_LIMITS = 0.1  # of the step waits for workers: the rest of it may be short
 
 # Remedies for the same time rather than causes of it: both findings are worth reading.
 _ALTERNATIVES = frozenset({"repeated-preprocessing"})
+# Of these, more workers would start in each step, or prepare more batches that are dropped.
+_OF_INPUT = frozenset(
+    {"input-bound", "serial-input", "missing-prefetch", "worker-respawn", "python-preprocessing"}
+)
 # What makes the device's own work faster or larger, which a step that waits for input cannot use.
 _COMPUTE_FAMILY = "compute"
 _COMPUTE_IDS = frozenset({"launch-bound", "eager-loop", "memory-headroom"})
@@ -41,6 +45,7 @@ def with_causes(
     """
     found = {f.id: f for f in findings if f.verdict == "found"}
     causes = _refined(found, rules) | _behind_input(facts, found, rules) | _kept_graphs(found)
+    causes |= _of_fresh_iterators(found)
     unsure = _behind_workers(facts, found, rules)
     return [
         replace(
@@ -74,6 +79,14 @@ def _kept_graphs(found: Mapping[str, Finding]) -> dict[str, str]:
     """Memory that grows because graphs or compiled functions are added."""
     cause = next((id_ for id_ in ("graph-growth", "recompilation") if id_ in found), "")
     return {"memory-growth": cause} if cause and "memory-growth" in found else {}
+
+
+def _of_fresh_iterators(found: Mapping[str, Finding]) -> dict[str, str]:
+    """Findings about the input of steps that make a new iterator, which starts all of it again."""
+    cause = found.get("iterator-rebuild")
+    if cause is None:
+        return {}
+    return {id_: cause.id for id_ in _OF_INPUT & found.keys() if explains(cause, found[id_])}
 
 
 def _behind_input(

@@ -29,6 +29,7 @@ _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         Kind.INPUT,
         regex(
             r"\w*Queue(?:De|En)queue\w*|\w*GetNext\w*|\w*(?:Uns|S)tage|\w*Unstage\w*|ReaderRead\w*"
+            r"|MakeIterator"
         ),
     ),
     (

@@ -1,0 +1,160 @@
+"""Each step makes a new iterator over its data, and takes one batch of it.
+
+## What it means
+The loop gets its batch by `next(iter(loader))`, `next(iter(dataset))` or `dataset.take(1)`, or runs
+the initializer of an iterator in each step. The iterator is thrown away after one batch.
+
+## Why it costs
+A new iterator starts from the beginning: it shuffles the order of the samples, fills the shuffle
+buffer and starts threads or worker processes. What they prepared beyond the first batch is lost.
+It may also harm the training: a data set that is not shuffled always gives the same batch, and a
+shuffle buffer only ever sees the first samples.
+
+## How it is measured
+stepwhy logs iterators over a `DataLoader` or a `tf.data.Dataset` that are made although the
+previous one had batches left. The cost is the time from such a request until the first batch is
+there; of a `DataLoader` without workers, until the order of the samples is. In a session of
+TensorFlow 1, it is the time of runs that contain `MakeIterator`, and of the first batch after them.
+Most steps must make an iterator. Time in which the device computes does not count. At least half of
+the cost is expected to be saved: the batch itself still has to be made.
+
+## Fix
+Make the iterator once, before the loop.
+
+## Fix risk
+The training sees other batches: all samples of an epoch, each once.
+
+## When it abstains
+If `stepwhy run` did not observe the steps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.columns.groups import distinct
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.program import is_pytorch
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import strings_among
+from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.session_parts import RUN
+from stepwhy.passes.stalls import rows_of_kinds
+from stepwhy.trace import NULL, Kind, Role
+
+if TYPE_CHECKING:
+    from stepwhy.diagnoses.shared.slices import Rows
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+    from stepwhy.passes.stalls import StepEvents
+
+RULE = Rule(
+    id="iterator-rebuild",
+    family="input",
+    name="Iterators made in every step",
+    found="Make the iterator over the data once, not in every step",
+    clear="Steps take their batches from an iterator that lasts",
+    needs=(("step-log",),),
+    refines="input-bound",
+)
+
+MOST = 0.5  # of the steps; fewer make an iterator for a validation, or for an epoch
+SHARE = 0.05  # of the step; the iterator of the step before could serve as well
+LEAST_SAVED = 0.5  # of the cost; the batch itself still has to be made
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time to make iterators over the data, until their first batch."""
+    made = steady_events(facts, rows_of_kinds(facts.trace, "iterator"))
+    if not made.recur or made.affected.mean() < MOST:
+        return _in_sessions(facts)
+    computing_ns = facts.breakdown["compute"] + facts.breakdown["communication"]
+    cost = min(cost_per_step(facts, made), max(facts.wall_ns - computing_ns, 0))
+    per_step = made.affected.mean()
+    evidence = (
+        Evidence(
+            "iterators made per step", round(float(per_step), 2), "count", _place(facts, made)
+        ),
+        Evidence("time until it has its first batch", made.per_affected_ns, "ns"),
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
+    )
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("keep the iterator", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _TORCH if _of_loader(facts, made) else _TF, gain)
+
+
+def _of_loader(facts: Facts, made: StepEvents) -> bool:
+    """Whether a `DataLoader` made the iterators; JAX programs use them as well as tf.data."""
+    names = facts.trace.events.name
+    loaders = names[rows_of_kinds(facts.trace, "epoch")]
+    return is_pytorch(facts) or bool((loaders == names[made.rows[-1]]).any())
+
+
+def _place(facts: Facts, made: StepEvents) -> str:
+    """The line that makes the iterators, and over what."""
+    events, row = facts.trace.events, made.rows[-1]
+    texts = (events.source[row], events.name[row])
+    return ", ".join(facts.trace.string(int(text)) for text in texts if text != NULL)
+
+
+def _in_sessions(facts: Facts) -> Finding:
+    """Judge runs of a session that initialise an iterator in each step."""
+    inputs = facts.slices(Kind.INPUT, steady=True)
+    rows = inputs[strings_among(facts, {"MakeIterator"})[facts.trace.slices.name[inputs]]]
+    starts = facts.trace.slices.start_ns[rows]
+    steps = distinct(facts.steps.starts.searchsorted(starts, side="right"))
+    if len(steps) < max(MOST * facts.steady_count, 1):
+        return RULE.nothing()
+    times = [on_scale(facts, mean_within(facts, time_of(facts, r))) for r in (rows, inputs)]
+    cost = min(times[1], facts.breakdown["input_wait"])
+    evidence = (
+        Evidence("initializers run per step", len(rows) / facts.steady_count, "count"),
+        Evidence("time of MakeIterator", times[0], "ns", _run_line(facts, rows)),
+        Evidence("with the time until the batch is there", times[1], "ns"),
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
+    )
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("keep the iterator", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _TF1, gain)
+
+
+def _run_line(facts: Facts, rows: Rows) -> str:
+    """Line of the last call of `Session.run` that initialises an iterator."""
+    trace, slices = facts.trace, facts.trace.slices
+    runs = trace.rows(Kind.STEP, Kind.ANNOTATION, role=Role.HOST_THREAD)
+    runs = runs[strings_among(facts, {RUN})[slices.name[runs]]]
+    runs = runs[slices.start_ns[runs] <= slices.start_ns[rows[-1]]]
+    source = slices.source[runs[slices.start_ns[runs].argmax()]] if len(runs) else NULL
+    return "" if source == NULL else trace.string(int(source))
+
+
+_TORCH = Fix(
+    "Make the iterator once, and a new one only when its epoch has ended. A loop over the loader "
+    "does the same.",
+    "def forever(loader):\n"
+    "    while True:\n"
+    "        yield from loader\n"
+    "\n"
+    "batches = forever(loader)\n"
+    "for step in range(steps):\n"
+    "    batch = next(batches)",
+    "changes-numerics",
+)
+_TF = Fix(
+    "Make the iterator once, before the loop. A loop over the data set does the same.",
+    "batches = iter(dataset.repeat())\nfor step in range(steps):\n    batch = next(batches)",
+    "changes-numerics",
+)
+_TF1 = Fix(
+    "Run the initializer once, before the loop, and repeat the data set.",
+    "iterator = tf.data.make_initializable_iterator(dataset.repeat())\n"
+    "batch = iterator.get_next()\n"
+    "...\n"
+    "session.run(iterator.initializer)\n"
+    "for step in range(steps):\n"
+    "    session.run(train)",
+    "changes-numerics",
+)
