@@ -78,6 +78,7 @@ TABLE: tuple[str, ...] = (
     "small_collectives",
     "exposed_communication",
     "slow_startup",
+    "noisy_steps",
     "warmup_included",
     "wall_device_gap",
 )
