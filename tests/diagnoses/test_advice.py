@@ -130,6 +130,7 @@ NEEDS = {
     r"scaled_dot_product|need_weights": named(r"aten::(b|baddb)mm"),
     r"one_hot": named("scatter"),
     r"DistributedDataParallel": named("DistributedDataParallel"),
+    r"rank::ranks": lambda facts: len(facts.ranks) > 1,
     r"np\.save": loads_without_randomness,
     r"np\.load|mallopt|threading": lambda facts: (
         not on_gpus(facts) or series(facts.trace, "cores").last

@@ -191,6 +191,12 @@ RUNS = [
         "assert (model.module.bias.grad == 4).all(); " + END,
     ),
     (
+        "sequence_imbalance",
+        "_FIX",
+        TORCH + "import random",
+        "assert [batches([5, 9, 6], 1, rank, 2, 0) for rank in (0, 1)] == [[[0]], [[2]]]",
+    ),
+    (
         "unfavourable_shape",
         "_PYTORCH",
         TORCH + "batch = torch.ones(4, 13)",

@@ -72,6 +72,7 @@ TABLE: tuple[str, ...] = (
     "memory_headroom",
     "straggler",
     "start_skew",
+    "sequence_imbalance",
     "pipeline_bubble",
     "stage_imbalance",
     "redundant_gradient_sync",

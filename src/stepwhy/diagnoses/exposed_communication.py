@@ -47,7 +47,7 @@ from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
@@ -93,7 +93,7 @@ def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> 
     own, cost = reported(facts), finding.cost_ns_per_step
     if own is None or not cost or not causes:
         return finding
-    waits_ns = min(_waits_ns(own, facts, {cause.id for cause in causes}), cost)
+    waits_ns = min(_waits_ns(own, facts, {c.id: c.cost_ns_per_step or 0 for c in causes}), cost)
     waits = Evidence("of that, waiting for other ranks", waits_ns, "ns", f"see {causes[0].id}")
     evidence = (*finding.evidence[:-1], waits)
     rest = cost - waits_ns
@@ -105,13 +105,19 @@ def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> 
     return replace(finding, cost_ns_per_step=rest, saving=gain, evidence=evidence)
 
 
-def _waits_ns(own: Rank, facts: Facts, causes: set[str]) -> int:
-    """How long a rank waits for others, as far as the causes that were found explain it."""
-    waits_ns = 0
-    if not causes.isdisjoint({"straggler", "start-skew"}):
-        waits_ns = own.exchange_ns - min(rank.exchange_ns for rank in peers(facts))
+def _waits_ns(own: Rank, facts: Facts, causes: Mapping[str, int]) -> int:
+    """How long a rank waits for others, as far as the causes that were found explain it.
+
+    Args:
+        own: The rank.
+        facts: Its facts.
+        causes: Cost of each cause by id, ns.
+    """
+    waits_ns = causes.get("sequence-imbalance", 0)
+    if not causes.keys().isdisjoint({"straggler", "start-skew"}):
+        waits_ns += own.exchange_ns - min(rank.exchange_ns for rank in peers(facts))
     stages = find_stages(facts.ranks)
-    if stages is not None and not causes.isdisjoint({"pipeline-bubble", "stage-imbalance"}):
+    if stages is not None and not causes.keys().isdisjoint({"pipeline-bubble", "stage-imbalance"}):
         waits_ns += stages.fill_ns + stages.waits_ns(own.stage)
     return waits_ns
 

@@ -17,7 +17,8 @@ machines need not agree. Ranks of a pipeline are compared within their stage.
 
 The difference must exceed three standard errors of the recorded steps, or the rank must need 10 %
 more CPU time than the others. Where the ranks wait for cores, or compute on a CPU, only the CPU
-time counts.
+time counts. A rank is no straggler if the ranks take turns in computing longest, by more than one
+does on average (`sequence-imbalance`).
 
 ## Fix
 If the rank computes longer, give all ranks the same work, and compare its device with the others.
@@ -40,6 +41,7 @@ from stepwhy.diagnoses.shared.ranks import compared, late_ranks, others_may_be_l
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.ranks import find_late
+from stepwhy.passes.step_work import find_varying
 
 if TYPE_CHECKING:
     from stepwhy.findings import Finding
@@ -65,7 +67,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("No two ranks do the same work: each is a pipeline stage.")
     cost = min(late.work_ns, late.waits_ns)
     evidence = _evidence(facts, late)
-    is_long = cost >= SHARE * late.rank.wall_ns
+    is_long = cost >= SHARE * late.rank.wall_ns and not _take_turns(facts, late)
     if is_long and late.is_certain:
         gain = saving("remove the difference", min(late.least_ns, cost), cost)
         return RULE.finding(cost, evidence, _FIXES[_group(late)], gain)
@@ -76,6 +78,16 @@ def diagnose(facts: Facts) -> Finding:
             "All recorded ranks wait, perhaps for one that was not recorded.", evidence
         )
     return RULE.nothing(evidence)
+
+
+def _take_turns(facts: Facts, late: LateRank) -> bool:
+    """Whether another rank computes longest in each step, by more than one does on average."""
+    if _group(late) != "compute" or not late.rank.on_cpu:
+        return False
+    work = find_varying([rank.log for rank in facts.ranks if rank.stage == late.rank.stage])
+    if work is None or work.imbalance_ns <= work.lead_ns:
+        return False
+    return work.imbalance * late.rank.busy_ns >= SHARE * late.rank.wall_ns
 
 
 def _evidence(facts: Facts, late: LateRank) -> tuple[Evidence, ...]:

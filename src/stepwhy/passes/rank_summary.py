@@ -10,6 +10,7 @@ from stepwhy.findings import CATEGORIES
 from stepwhy.passes.cores import CONTENDED, run_delay_share
 from stepwhy.passes.ranks import Rank
 from stepwhy.passes.sampled_lines import python_lines
+from stepwhy.passes.step_work import log_of
 from stepwhy.passes.usable import unusable
 from stepwhy.trace import NULL, Kind, Phase
 
@@ -43,6 +44,7 @@ def summarise_rank(facts: Facts) -> Rank | None:
         on_cpu=not facts.has_accelerator,
         passes=passes,
         passes_ns=passes_ns,
+        log=log_of(facts.trace, facts.observed),
     )
 
 

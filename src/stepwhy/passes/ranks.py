@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.passes.step_work import StepLog
+
 # A difference of means is certain from this many standard errors on; one step has no spread.
 _CERTAIN = 3.0
 # A rank that needs so many times the CPU time of another one has more work, however much both wait
@@ -40,6 +42,7 @@ class Rank(msgspec.Struct, frozen=True):
         passes: Forward passes per step, of micro-batches through the rank's layers or, in an
             interleaved schedule, through one of its model chunks; None if not recorded.
         passes_ns: Time in forward and backward passes per step.
+        log: All steps that were observed; None if unknown.
     """
 
     number: int
@@ -52,6 +55,7 @@ class Rank(msgspec.Struct, frozen=True):
     on_cpu: bool = False
     passes: float | None = None
     passes_ns: int = 0
+    log: StepLog | None = None
 
     @property
     def wall_ns(self) -> int:
@@ -67,6 +71,11 @@ class Rank(msgspec.Struct, frozen=True):
     def work_ns(self) -> int:
         """Time of the step outside of communication."""
         return self.wall_ns - self.exchange_ns
+
+    @property
+    def busy_ns(self) -> int:
+        """Time of the step in which it waits neither for other ranks nor for its input."""
+        return self.work_ns - self.breakdown["input_wait"]
 
 
 class LateRank(msgspec.Struct, frozen=True):
