@@ -274,6 +274,7 @@ RUNS = [
         JAX + "layer, hidden, weights = lambda h, w: h * w, jnp.ones(3), jnp.full([4, 3], 2.0)",
         "assert hidden[0] == 16; jax.config.update('jax_compilation_cache_dir', None)",
     ),
+    ("profiler_perturbation", "_OWN", TORCH + "loader, step = range(3), lambda batch: None", ""),
     ("slow_startup", "_INDUCTOR", TORCH + "import os", "del os.environ['TORCHINDUCTOR_CACHE_DIR']"),
     ("recompilation", "_TF_FUNCTION", TF, ""),
     ("recompilation", "_JAX_SHAPE", JAX, "assert words.shape == (2, 64) and words.sum() == 10"),

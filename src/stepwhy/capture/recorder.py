@@ -208,8 +208,8 @@ class Recorder:
                 session's graph has grown), 'change' (the step time has changed for good),
                 'workers' (a loader started its worker processes), 'epoch' (a loader was asked
                 for its first batch of an epoch), 'iterator' (one was made although the previous
-                one had batches left), 'save' (a checkpoint was saved) or 'gc' (Python's garbage
-                collector has paused the process).
+                one had batches left), 'save' (a checkpoint was saved), 'gc' (Python's garbage
+                collector has paused the process) or 'profiler' (the training's own profiler ran).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.

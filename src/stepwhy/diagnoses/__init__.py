@@ -80,6 +80,7 @@ TABLE: tuple[str, ...] = (
     "exposed_communication",
     "slow_startup",
     "noisy_steps",
+    "profiler_perturbation",
     "warmup_included",
     "wall_device_gap",
 )

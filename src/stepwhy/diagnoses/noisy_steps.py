@@ -40,7 +40,7 @@ import numpy as np
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import CATEGORIES, Evidence, Fix
 from stepwhy.passes.cores import CONTENDED, run_delay_share
-from stepwhy.passes.stalls import events_in, find_stalls, rows_of_kinds, stalling
+from stepwhy.passes.stalls import events_in, find_stalls, rows_of_kinds, stalling, time_of_kinds
 from stepwhy.trace import NULL
 from stepwhy.units import format_count
 
@@ -158,8 +158,11 @@ def _observed(facts: Facts) -> _Steps:
     inside = events_in(trace, rows, np.union1d(stalling(trace), rows_of_kinds(trace, "gc")))
     stalled = np.zeros(len(rows), dtype=np.int64)
     stalled[: len(inside.steps)] = inside.inside_ns
-    parts = {"input_wait": marks.input_wait_ns[rows], "storage": stalled}
-    return _Steps(rows, marks.dur_ns[rows], {**parts, "running": marks.cpu_ns[rows]})
+    # Where the training profiles itself, its profiler is the difference.
+    starts, durations = marks.start_ns[rows], marks.dur_ns[rows]
+    profiled = time_of_kinds(trace, "profiler").within(starts, starts + durations)
+    parts = {"input_wait": marks.input_wait_ns[rows], "storage": np.maximum(stalled, profiled)}
+    return _Steps(rows, durations, {**parts, "running": marks.cpu_ns[rows]})
 
 
 def _share(steps: _Steps) -> Evidence:

@@ -91,11 +91,11 @@ def later_events(result: Result) -> list[EventGroup]:
 
 
 def listed_events(result: Result) -> list[EventGroup]:
-    """All events except changes of the step time and collections of garbage.
+    """All events except changes of the step time, collections of garbage and profilers.
 
     The report shows these elsewhere.
     """
-    return [event for event in result.events if event.kind not in {"change", "gc"}]
+    return [event for event in result.events if event.kind not in {"change", "gc", "profiler"}]
 
 
 def events_title(events: list[EventGroup]) -> str:

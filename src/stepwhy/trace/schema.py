@@ -224,7 +224,8 @@ COLUMNS: tuple[Column, ...] = (
         "'trace': a function was traced; 'compile': something was compiled; 'graph': a session's "
         "graph has grown; 'change': the step time has changed permanently; 'workers': a loader has "
         "started its workers; 'epoch': a loader was restarted, until its first batch; 'save': a "
-        "checkpoint was saved; 'gc': Python's garbage collector has paused the process.",
+        "checkpoint was saved; 'gc': Python's garbage collector has paused the process; "
+        "'profiler': the training's own profiler ran.",
     ),
     Column("events", "start_ns", "int64", "ns", "", "Start; rows are ordered by it."),
     Column("events", "dur_ns", "int64", "ns", "", "Duration, never negative."),

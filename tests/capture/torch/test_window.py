@@ -245,6 +245,22 @@ def test_window_opens_after_own_profiler_has_stopped(
     assert messages(tmp_path) == ["profiler-in-use"]
 
 
+def test_own_profiler_is_logged_with_its_options(
+    window: ProfilerWindow, clock: Clock, own: Any, tmp_path: Path
+) -> None:
+    own.with_stack = own.profile_memory = True
+    own._prepare_trace()
+    own.__exit__(None, None, None)
+    own.__exit__(None, None, None)  # once is enough
+    train(window, clock, range(10), 1000)
+    window._recorder.close()
+    log = tmp_path / f"process-{os.getpid()}" / "events.jsonl"
+    (event,) = map(json.loads, log.read_text().splitlines())
+    assert (event["kind"], event["name"]) == ("profiler", "torch.profiler")
+    assert event["reason"] == "with_stack, profile_memory"
+    assert event["start_ns"] <= event["end_ns"]
+
+
 def test_window_that_yielded_is_retried_later(
     window: ProfilerWindow, clock: Clock, own: Any, tmp_path: Path
 ) -> None:

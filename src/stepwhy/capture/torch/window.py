@@ -52,7 +52,7 @@ class ProfilerWindow:
         self._recorder = recorder
         self._conflict = ProfilerConflict(recorder)
         self._own_profilers = own_profilers()
-        self._own_profilers.watch(self.yield_profiler)
+        self._own_profilers.watch(self.yield_profiler, recorder)
         self.forget()
         lifetime.on_end(self.finish)
         # Kineto writes a warning to stderr if the first profile starts in another thread.

@@ -1,0 +1,150 @@
+"""Profiling makes the steps that it records much slower.
+
+## What it means
+A profiler notes each operation, and on request also its shapes, its memory and the Python stack.
+Where operations are short, this takes longer than they do.
+
+## Why it costs
+A profiler that stays on slows the whole training down. One that is on in some steps makes them
+untypical: the division of their time shows what the profiler costs, not what the training does.
+
+## How it is measured
+If the training's own PyTorch profiler ran in some of the observed steps, the time of these steps
+beyond the median of the others, averaged over all steps, is the cost. It includes the time to write
+the record. Of the steps
+that stepwhy traced itself, the median is compared with that of all others: three times as long is
+too much for a division that holds.
+
+## Fix
+Own profilers: record a few steps, once, and only what is needed. Steps that stepwhy traced: the
+step time and the waits for input were measured without profiling, and are right; compare changes
+by these.
+
+## Fix risk
+None.
+
+## When it abstains
+If the steps were not observed by `stepwhy run`: a trace has no steps without its profiler.
+`incomplete` if fewer than eight steps ran with, or without, the training's own profiler.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.observed import ratio_of_medians
+from stepwhy.passes.stalls import rows_of_kinds, time_of
+from stepwhy.passes.steps import count_warm_up
+from stepwhy.trace import NULL
+from stepwhy.units import format_count
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.int64]
+
+RULE = Rule(
+    id="profiler-perturbation",
+    family="measurement",
+    name="Steps that profiling slows down",
+    found="Profile fewer steps, or less of them: profiling slows them down",
+    clear="Profiling changes the steps little",
+)
+
+SHARE = 0.05  # of the step; less is not worth a change
+FEWEST_STEPS = 8  # with the training's own profiler, and without; fewer have no reliable median
+UNTYPICAL = 2.0  # times a step is added; the verdict halves its confidence from there on
+LEAST_SURE = 1.0  # times a step is added at least, at the lower end of the interval
+LEAST_SAVED = 0.5  # of the cost; a few steps are still recorded
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge what profiling adds to the steps."""
+    observed = facts.observed
+    if observed is None:
+        return RULE.no_data("Only 'stepwhy run' observes steps with and without a profiler.")
+    own = rows_of_kinds(facts.trace, "profiler")
+    if len(own):
+        return _from_own(facts, own)
+    cost, interval = observed.profiler_cost, observed.profiler_cost_interval
+    if cost is None or interval is None:
+        return RULE.incomplete("Too few steps were traced to compare them with the others.")
+    added = Evidence("relative cost of profiling a step", cost, "fraction")
+    if cost < UNTYPICAL or interval[0] < LEAST_SURE:
+        return RULE.nothing((added,))
+    evidence = (added, Evidence("step without profiling", observed.without_stalls_ns, "ns"))
+    return RULE.finding(None, evidence, _TRACED)
+
+
+def _from_own(facts: Facts, own: Rows) -> Finding:
+    """Compare the steps with and without the training's own profiler."""
+    durations, recorded = _steps(facts, own)
+    inside, outside = durations[recorded], durations[~recorded]
+    if min(len(inside), len(outside)) < FEWEST_STEPS:
+        return RULE.incomplete(
+            f"Fewer than {FEWEST_STEPS} steps ran with, or without, the training's own profiler."
+        )
+    ratio, (low, _) = ratio_of_medians(inside, outside)
+    # The mean includes the steps in which a record is written.
+    longer = max(float(inside.mean() - np.median(outside)), 0.0)
+    cost = min(round(longer * len(inside) / len(durations)), facts.wall_ns)
+    evidence = (
+        Evidence("relative cost of profiling a step", ratio, "fraction"),
+        *_about(facts, own, len(inside), len(durations)),
+        Evidence("median step with the profiler", round(float(np.median(inside))), "ns"),
+        Evidence("mean step with the profiler", round(float(inside.mean())), "ns"),
+        Evidence("median step without it", round(float(np.median(outside))), "ns"),
+    )
+    if low <= 0 or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("profile a few steps", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _OWN, gain)
+
+
+def _steps(facts: Facts, own: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Times of the steps that stepwhy did not trace, and which the own profiler recorded."""
+    marks = facts.trace.marks
+    rows = np.flatnonzero(marks.profiled == 0)
+    rows = rows[count_warm_up(marks.dur_ns[rows]) :]
+    starts, durations = marks.start_ns[rows], marks.dur_ns[rows]
+    recorded = time_of(facts.trace, own).within(starts, starts + durations) > 0
+    return durations, recorded
+
+
+def _about(facts: Facts, own: Rows, inside: int, steps: int) -> tuple[Evidence, ...]:
+    """How many steps are recorded, from which line on, and what is recorded of them."""
+    events, text = facts.trace.events, facts.trace.string
+    line = text(int(events.source[own[0]]))
+    options = text(int(events.reason[own[0]])) if events.reason[own[0]] != NULL else ""
+    counted = Evidence("steps with the profiler", inside, "count", f"of {format_count(steps)}")
+    name = text(int(events.name[own[0]]))
+    runs = Evidence(f"runs of {name}{f' ({options})' if options else ''}", len(own), "count", line)
+    return counted, runs
+
+
+_OWN = Fix(
+    "Record a few steps, once, and leave out what is not needed: with_stack, record_shapes and "
+    "profile_memory each add to the cost of every operation.",
+    "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2,\n"
+    "                                   active=5, repeat=1)\n"
+    "with torch.profiler.profile(schedule=schedule) as prof:\n"
+    "    for batch in loader:\n"
+    "        step(batch)\n"
+    "        prof.step()",
+    "none",
+)
+_TRACED = Fix(
+    "The step time and the waits for input were measured without profiling: compare changes by "
+    "these. The division into other categories, and the times of operations, are those of traced "
+    "steps, in which short operations are overstated. With more work per operation, such as larger "
+    "batches, tracing adds less.",
+    "",
+    "none",
+)
