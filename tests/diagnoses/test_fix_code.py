@@ -74,6 +74,12 @@ train, loss, accuracy = tf.constant(1), tf.constant(2), tf.constant(3)
 """
 LOADS = "loader, steps = DataLoader(dataset, batch_size=2), 40"
 RANGE = "dataset = tf.data.Dataset.range(8)"
+RECORDS = """
+paths, parse, batch_size = ["a.tfrecord", "b.tfrecord"], (lambda record: record), 2
+for path in paths:
+    with tf.io.TFRecordWriter(path) as file:
+        file.write(b"record")
+"""
 CLOSED = "assert value == 2; session.close(); graph.__exit__(None, None, None)"
 METRICS = """
 guesses = labels = torch.ones(4, 4, dtype=torch.long)
@@ -157,6 +163,8 @@ RUNS = [
     ("iterator_rebuild", "_TORCH", TORCH + ROWS + LOADS, "assert len(batch[0]) == 2"),
     ("iterator_rebuild", "_TF", TF + "steps = 5", "assert batch.shape == (2, 3)"),
     ("iterator_rebuild", "_TF1", TF1 + FETCHES + RANGE, CLOSED.partition("; ")[2]),
+    ("storage_wait", "_TORCH", TORCH + ROWS, "assert loader.num_workers == 2"),
+    ("storage_wait", "_TF", TF + RECORDS, "assert next(iter(dataset)).shape == 2"),
     ("repeated_computation", "_FED", TF1 + FETCHES, CLOSED),
     ("repeated_computation", "_READ", TF1 + FETCHES, CLOSED),
     ("unfused_optimizer", "_AT_ONCE_FUSED", TORCH + PARAMETERS, "optimizer.step()"),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TABLE: tuple[str, ...] = (
     "input_bound",
+    "storage_wait",
     "serial_input",
     "missing_prefetch",
     "worker_respawn",

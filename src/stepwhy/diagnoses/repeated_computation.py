@@ -61,7 +61,7 @@ RULE = Rule(
     name="Operations that a step computes several times",
     found="Fetch everything in one Session.run: the step computes the same operations again",
     clear="No call of Session.run repeats what another one computes",
-    needs=(("device-time",), ("steps",), ("graph-ops",)),
+    needs=(("device-time",), ("steps",)),
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps

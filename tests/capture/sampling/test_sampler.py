@@ -70,6 +70,7 @@ def test_artificial_proc(proc, folder):
     assert line == {
         "cpu_ns": 2000,
         "run_delay_ns": 400,
+        "main_ran_ns": 1200,
         "threads": 2,
         "user_ns": 20 * TICK_NS,
         "system_ns": 10 * TICK_NS,
@@ -88,6 +89,21 @@ def test_artificial_proc(proc, folder):
         "job_cpu_ns": 2 * (20 + 10 + 2 + 1) * TICK_NS,  # pid 7 and its child
         "observer_cpu_ns": 0,
     }
+
+
+def test_waits_of_the_main_thread_are_counted(proc, folder):
+    sampler = Sampler(folder.parent, 7, proc)
+    sampler.sample()
+    stat = proc / "7" / "stat"
+    text = stat.read_text()
+    for state in "SDDR":
+        stat.write_text(text.replace(") S ", f") {state} "))
+        sampler.look()
+    stat.write_text(text)
+    sampler.sample()
+    first, second = lines(folder)
+    assert "disk_waits" not in first
+    assert (second["disk_waits"], second["other_waits"]) == (2, 1)
 
 
 def test_observer_does_not_count_as_another_program(proc, folder, monkeypatch):

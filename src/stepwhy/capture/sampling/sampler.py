@@ -5,7 +5,8 @@ its ``counters.jsonl``::
 
     {"time_ns", "cpu_ns", "run_delay_ns", "user_ns", "system_ns", "resident_bytes", "swap_bytes",
      "minor_faults", "major_faults", "threads", "disk_wait_ns", "disk_read_bytes",
-     "disk_written_bytes", "machine_busy_ns", "machine_disk_stall_ns", "machine_memory_stall_ns",
+     "disk_written_bytes", "main_ran_ns", "disk_waits", "other_waits", "machine_busy_ns",
+     "machine_disk_stall_ns", "machine_memory_stall_ns",
      "machine_swapped_in_bytes", "machine_memory_bytes", "job_cpu_ns", "cores", "gpus": [...]}
 
 Times are totals since the start of the process (the machine). Values that the kernel does not
@@ -26,6 +27,7 @@ import time
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.process.folder import append_lines
+from stepwhy.capture.sampling.disk_waits import DiskWaits
 from stepwhy.capture.sampling.nvml import Gpus
 from stepwhy.capture.sampling.processes import PROC, Processes, observed
 
@@ -86,6 +88,8 @@ class Sampler:
         self._run_dir = run_dir
         self._root = root
         self._processes = Processes(proc)
+        self._waits = DiskWaits(self._processes)
+        self._sampled: list[int] = []
         self._started: dict[Path, int | None] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="stepwhy-sampler", daemon=True)
@@ -112,7 +116,7 @@ class Sampler:
             if now_s >= due_s:
                 due_s = now_s + max(_SHORTEST_S, grown_s, _pause_after(self.sample))
             pause_s = 0.0 if self._stacks is None else _pause_after(self._stacks.tick)
-            tick_s = max(_TICK_S, grown_s, pause_s)
+            tick_s = max(_TICK_S, grown_s, pause_s, _pause_after(self.look))
         self._gpus.close()
 
     def sample(self) -> None:
@@ -123,10 +127,16 @@ class Sampler:
             gpus = self._gpus.sample(list(folders), self._processes) if self._gpus else {}
         except Exception:
             return
+        self._sampled = list(folders)
         for pid, folder in folders.items():
             # It may have ended meanwhile, or the disk is full: the next sample may do.
             with contextlib.suppress(Exception):
                 self._write(folder, {**self._process(pid), **machine}, gpus.get(pid, []))
+
+    def look(self) -> None:
+        """Look what the main threads of the sampled processes wait for; never raises."""
+        with contextlib.suppress(Exception):
+            self._waits.look(self._sampled)
 
     def _alive(self) -> dict[int, Path]:
         """The observed processes, without those whose id was reused."""
@@ -177,15 +187,18 @@ class Sampler:
             LookupError: It is gone.
         """
         stat = self._processes.stat(pid)
-        run_ns = delay_ns = 0
+        run_ns = delay_ns = main_ns = 0
         threads = self._processes.threads(pid)
         for thread in threads:
             words = self._processes.read(f"{pid}/task/{thread}/schedstat").split()
             if len(words) >= 2:
                 run_ns += int(words[0])
                 delay_ns += int(words[1])
+            if len(words) >= 2 and thread == str(pid):
+                main_ns = int(words[0]) + int(words[1])
         return {
             **({"cpu_ns": run_ns, "run_delay_ns": delay_ns} if run_ns else {}),
+            **({"main_ran_ns": main_ns} if main_ns else {}),
             "threads": len(threads),
             "user_ns": int(stat[_USER]) * _NS_PER_TICK,
             "system_ns": int(stat[_SYSTEM]) * _NS_PER_TICK,
@@ -193,6 +206,7 @@ class Sampler:
             "major_faults": int(stat[_MAJOR_FAULTS]),
             **self._memory(pid),
             **self._disk(pid, stat),
+            **self._waits.values(pid),
         }
 
     def _memory(self, pid: int) -> dict[str, int]:

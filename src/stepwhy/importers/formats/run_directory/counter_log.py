@@ -50,6 +50,9 @@ class _Sample(msgspec.Struct):
     disk_wait_ns: Amount | None = None
     disk_read_bytes: Amount | None = None
     disk_written_bytes: Amount | None = None
+    main_ran_ns: Amount | None = None
+    disk_waits: Amount | None = None
+    other_waits: Amount | None = None
     machine_busy_ns: Amount | None = None
     machine_disk_stall_ns: Amount | None = None
     machine_memory_stall_ns: Amount | None = None
