@@ -282,6 +282,12 @@ RUNS = [
         JAX + "layer, hidden, weights = lambda h, w: h * w, jnp.ones(3), jnp.full([4, 3], 2.0)",
         "assert hidden[0] == 16; jax.config.update('jax_compilation_cache_dir', None)",
     ),
+    (
+        "profiler_perturbation",
+        "_SESSION",
+        TF1 + SESSION + "metadata, train_op = tf.RunMetadata(), tf.constant(1.0)",
+        "session.close(); graph.__exit__(None, None, None)",
+    ),
     ("profiler_perturbation", "_OWN", TORCH + "loader, step = range(3), lambda batch: None", ""),
     ("slow_startup", "_INDUCTOR", TORCH + "import os", "del os.environ['TORCHINDUCTOR_CACHE_DIR']"),
     ("recompilation", "_TF_FUNCTION", TF, ""),

@@ -9,7 +9,8 @@ A profiler that stays on slows the whole training down. One that is on in some s
 untypical: the division of their time shows what the profiler costs, not what the training does.
 
 ## How it is measured
-If the training's own PyTorch profiler ran in some of the observed steps, the time of these steps
+If the training's own PyTorch profiler ran in some of the observed steps, or if a session traced
+some of its runs, the time of these steps
 beyond the median of the others, averaged over all steps, is the cost. It includes the time to write
 the record. Of the steps
 that stepwhy traced itself, the median is compared with that of all others: three times as long is
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.diagnoses.shared.program import uses_sessions
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.observed import ratio_of_medians
@@ -62,6 +64,7 @@ SHARE = 0.05  # of the step; less is not worth a change
 FEWEST_STEPS = 8  # with the training's own profiler, and without; fewer have no reliable median
 UNTYPICAL = 2.0  # times a step is added; the verdict halves its confidence from there on
 LEAST_SURE = 1.0  # times a step is added at least, at the lower end of the interval
+MOST_LOGGED = 200  # runs of a session that are logged as traced; later steps are not judged
 LEAST_SAVED = 0.5  # of the cost; a few steps are still recorded
 
 
@@ -105,13 +108,15 @@ def _from_own(facts: Facts, own: Rows) -> Finding:
     if low <= 0 or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("profile a few steps", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _OWN, gain)
+    return RULE.finding(cost, evidence, _SESSION if uses_sessions(facts) else _OWN, gain)
 
 
 def _steps(facts: Facts, own: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Times of the steps that stepwhy did not trace, and which the own profiler recorded."""
     marks = facts.trace.marks
     rows = np.flatnonzero(marks.profiled == 0)
+    if len(own) >= MOST_LOGGED:
+        rows = rows[marks.start_ns[rows] <= facts.trace.events.start_ns[own[-1]]]
     rows = rows[count_warm_up(marks.dur_ns[rows]) :]
     starts, durations = marks.start_ns[rows], marks.dur_ns[rows]
     recorded = time_of(facts.trace, own).within(starts, starts + durations) > 0
@@ -138,6 +143,15 @@ _OWN = Fix(
     "    for batch in loader:\n"
     "        step(batch)\n"
     "        prof.step()",
+    "none",
+)
+_SESSION = Fix(
+    "Trace one run in some hundreds, after the first one. Where only the step time is of interest, "
+    "measure it without tracing.",
+    "traced = tf.RunOptions(trace_level=tf.RunOptions.SOFTWARE_TRACE)\n"
+    "plain = tf.RunOptions(trace_level=tf.RunOptions.NO_TRACE)\n"
+    "options = traced if step % 500 == 10 else plain\n"
+    "session.run(train_op, options=options, run_metadata=metadata)",
     "none",
 )
 _TRACED = Fix(

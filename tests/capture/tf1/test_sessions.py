@@ -320,6 +320,16 @@ def test_own_tracing_is_left_alone(session: Session, tmp_path: Path) -> None:
     assert "own profiler (RunOptions.trace_level) was on at step 4" in message["text"]
 
 
+def test_own_traces_are_logged_up_to_a_limit(session: Session, tmp_path: Path) -> None:
+    for step in range(500):
+        session.run("train", options=Options(trace_level=3 * (step % 2)))
+    runs = log(session, tmp_path)
+    events = [e for e in read(tmp_path, "events.jsonl") if e["kind"] == "profiler"]
+    assert len(events) == 200
+    assert events[0]["name"] == "RunOptions.trace_level"
+    assert [e["start_ns"] for e in events] == [run["start_ns"] for run in runs[1:400:2]]
+
+
 def test_steps_are_traced_after_own_tracing_has_ended(session: Session, tmp_path: Path) -> None:
     for step in range(80):
         session.run("train", options=Options(trace_level=3) if step < 50 else None)

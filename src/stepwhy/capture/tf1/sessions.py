@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     Run = Callable[..., Any]
 
+# Runs that the training itself traces are logged up to this number.
+_MOST_OWN_TRACES = 200
 # The step at which the queues of a loop are looked up if none of its steps is traced.
 _QUEUES_BY_STEP = 16
 
@@ -55,12 +57,14 @@ class _Pending:
         cpu_ns: CPU time of the thread at the start; 0 if not measured.
         gap_cpu_ns: CPU time of the thread since the previous run; negative if unknown.
         members: Further members of its log line.
+        is_traced: Whether the training itself traces the run.
         values: The traced run's fetches, feeds and result; None until it succeeds.
     """
 
     __slots__ = (
         "cpu_ns",
         "gap_cpu_ns",
+        "is_traced",
         "members",
         "metadata",
         "options",
@@ -79,6 +83,7 @@ class _Pending:
         self.start_ns = self.cpu_ns = 0
         self.gap_cpu_ns = UNKNOWN
         self.members = ""
+        self.is_traced = False
 
 
 class SessionObserver:
@@ -108,7 +113,7 @@ class SessionObserver:
         self._levels.forget()
         self._log.forget()
         self._conflict.forget()
-        self._runs = 0
+        self._runs = self._own_traces = 0
         self._inside = False
         self._cpu_ns = 0
         self._driver = threading.main_thread().ident
@@ -128,6 +133,7 @@ class SessionObserver:
             kind, exact = self._signatures.of(fetches, feeds)
             plan = self._plan
             pending = _Pending(kind, plan.run_times(kind))
+            pending.is_traced = options is not None and options.trace_level != 0
             if plan.leads(pending.run_times):
                 plan.open(pending.run_times, now_ns())
                 if plan.change is not None:
@@ -230,6 +236,15 @@ class SessionObserver:
         self._log.add((pending.signature, *times))
         pending.run_times.add(end_ns - start_ns)
         self._runs += 1
+        if pending.is_traced and self._own_traces < _MOST_OWN_TRACES:
+            self._own_traces += 1
+            self._recorder.event(
+                "profiler",
+                name="RunOptions.trace_level",
+                start_ns=start_ns,
+                end_ns=end_ns,
+                source=user_line(),
+            )
 
     def _finish_trace(self, pending: _Pending, session: Any, end_ns: int, failed: bool) -> None:
         """Write the window of a traced run; a failed one counts against the budget, too."""
