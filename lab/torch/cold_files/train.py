@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 CHANNELS = 16
 LENGTH = 4096
@@ -31,7 +31,7 @@ def write_recordings(path, count):
 
 
 class Recordings(Dataset):
-    """Windows of a recording; each is read when it is asked for."""
+    """Windows of a recording, a batch at a time; each is read when it is asked for."""
 
     def __init__(self, path, count):
         self.count, self.file = count, os.open(path, os.O_RDONLY)
@@ -40,25 +40,26 @@ class Recordings(Dataset):
     def __len__(self):
         return self.count
 
-    def __getitem__(self, index):
-        window = bytearray(WINDOW_BYTES)
-        os.preadv(self.file, [window], index * WINDOW_BYTES)
+    def __getitem__(self, rows):
+        windows = torch.empty(len(rows), CHANNELS, LENGTH)
+        for window, row in zip(windows.numpy(), rows, strict=True):
+            os.preadv(self.file, [window], row * WINDOW_BYTES)
         os.posix_fadvise(self.file, 0, 0, os.POSIX_FADV_DONTNEED)
-        return torch.frombuffer(window, dtype=torch.float32).reshape(CHANNELS, LENGTH)
+        return windows
 
 
 class InMemory(Dataset):
     """The same windows, read once."""
 
     def __init__(self, path, count):
-        rows = torch.from_numpy(np.fromfile(path, np.float32))
-        self.windows = rows.reshape(count, CHANNELS, LENGTH)
+        windows = torch.from_numpy(np.fromfile(path, np.float32))
+        self.windows = windows.reshape(count, CHANNELS, LENGTH)
 
     def __len__(self):
         return len(self.windows)
 
-    def __getitem__(self, index):
-        return self.windows[index]
+    def __getitem__(self, rows):
+        return self.windows[rows]
 
 
 class Classifier(nn.Module):
@@ -86,7 +87,8 @@ def forever(loader):
 
 def train(options, path):
     dataset = {"file": Recordings, "memory": InMemory}[options.data](path, options.samples)
-    loader = DataLoader(dataset, options.batch, shuffle=True, drop_last=True)
+    batches = BatchSampler(RandomSampler(dataset), options.batch, drop_last=True)
+    loader = DataLoader(dataset, batch_size=None, sampler=batches)
     model, times = Classifier(16), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     start, batches = time.perf_counter(), forever(loader)
