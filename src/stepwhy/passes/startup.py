@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _IMPORT = "import"  # entry of the samples of imports, see `capture.sampling.stack_lines`
 _MODULE = ": <module>"
+# Compilation, memory allocation and the choice of kernels are over by then. Later long steps have
+# other causes.
+_MOST_WARM_UP = 3  # steps
 
 
 class StartPlace(msgspec.Struct, frozen=True):
@@ -70,7 +73,7 @@ def find_startup(facts: Facts) -> StartUp | None:
     if run is None or not len(free):
         return None
     durations = trace.marks.dur_ns
-    steady = free[count_warm_up(durations[free]) :]
+    steady = free[min(count_warm_up(durations[free]), _MOST_WARM_UP) :]
     begins = int(trace.marks.start_ns[steady[0]])
     trained = int(steady[0]) * int(np.median(durations[steady]))
     compiling = time_of_kinds(trace, "trace", "compile") & Intervals.single(run[0], begins)

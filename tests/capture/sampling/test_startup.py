@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import pytest
@@ -75,8 +76,9 @@ def setting(tmp_path):
     found = Setting(tmp_path)
     yield found
     for recording in found.recordings:
-        recording.sampler.kill()
-        recording.sampler.wait()
+        with recording.raw, recording.errors:
+            recording.sampler.kill()
+            recording.sampler.wait()
 
 
 def test_a_program_that_steps_soon_is_not_sampled(setting):
@@ -99,6 +101,19 @@ def test_samples_end_with_the_first_step(setting):
     assert {(p.role, p.line): n for p, n in counts.items()} == {("startup", "train.py(1): f"): 30}
     setting.tick(PID, after_s=60)
     assert len(setting.calls) == 1
+
+
+def test_samples_end_although_stepwhy_run_blocks_signals(setting):
+    setting.tick()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        setting.tick(after_s=4)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    setting.wait()
+    setting.tick(PID)
+    setting.recordings[0].sampler.wait(60)
+    assert len(setting.tick(PID)) == 1
 
 
 def test_samples_of_a_program_that_never_steps_are_dropped(setting):

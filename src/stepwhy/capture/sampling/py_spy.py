@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 
+# `stepwhy run` blocks signals, and a program that it starts would never see one.
+_UNBLOCK = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
 @dataclass(slots=True)
 class Recording:
     """A running py-spy.
@@ -60,8 +68,9 @@ def record(program: Path, pid: int, rate_hz: int, duration_s: int, *options: str
     how = ["--format", "raw", "--idle", "--nonblocking", "--threads", "--full-filenames"]
     amount = ["--duration", str(duration_s), "--rate", str(rate_hz)]
     output = ["--pid", str(pid), "--output", f"/proc/self/fd/{raw.fileno()}"]
+    arguments = [*how, *options, *amount, *output]
     sampler = children.start(
-        [str(program), "record", *how, *options, *amount, *output],
+        [*(sys.executable, "-I", "-S", "-c", _UNBLOCK), str(program), "record", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=errors,
