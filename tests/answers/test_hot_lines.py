@@ -20,6 +20,7 @@ def test_lines_of_each_role():
     )
     assert hot_lines(both) == (
         HostLine("train.py(40): <module>", 0.5, "driver"),
+        HostLine("train.py(41): <module>", 0.5, "driver"),
         HostLine("data.py(31): decode", 0.83, "worker"),
         HostLine("data.py(33): scale", 0.1, "worker"),
         HostLine("feed.py(9): produce", 1.0, "thread"),

@@ -34,7 +34,7 @@ def printed(result):
 def test_lines_by_role(sampled):
     assert words.sampled_lines(sampled) == [
         (
-            "Outside the framework, the driving thread spends",
+            "The driving thread spends",
             [("43 %", "data/augment.py:88"), ("5.0 %", "train.py(41): main")],
         ),
         ("Workers spend", [("83 %", "data.py(31): decode")]),
@@ -52,7 +52,7 @@ def test_at_most_three_lines_per_role(sampled):
 def test_terminal_shows_lines(sampled):
     text = printed(sampled)
     assert "Workers spend 83 % in data.py(31): decode." in text
-    assert "the driving thread spends 43 % in data/augment.py:88, 5.0 % in train.py" in text
+    assert "The driving thread spends 43 % in data/augment.py:88, 5.0 % in train.py" in text
 
 
 def test_page_shows_escaped_lines(sampled):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from stepwhy.findings import HostLine
-from stepwhy.passes.sampled_lines import python_lines, role_lines
+from stepwhy.passes.sampled_lines import role_lines
 from stepwhy.trace import SampleRole
 
 if TYPE_CHECKING:
@@ -24,15 +24,10 @@ _NAMES: dict[SampleRole, Literal["driver", "worker", "thread"]] = {
 def hot_lines(trace: Trace) -> tuple[HostLine, ...]:
     """The lines in which the threads of each role spend most time, at most five per role.
 
-    Time of the driving thread inside the framework is left out, as the breakdown has other
-    categories for it. Time of workers and other threads inside a framework is part of their work:
-    it counts for the line that called the framework.
+    Time inside a framework counts for the line that called it: samples do not show whether a line
+    runs Python or waits for an operation that it has called.
     """
-    ranked = {
-        SampleRole.DRIVER: python_lines(trace),
-        SampleRole.WORKER: role_lines(trace, SampleRole.WORKER),
-        SampleRole.THREAD: role_lines(trace, SampleRole.THREAD),
-    }
+    ranked = {role: role_lines(trace, role) for role in _NAMES}
     return tuple(
         HostLine(line, round(share, 3), _NAMES[role])
         for role, lines in ranked.items()

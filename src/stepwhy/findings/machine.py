@@ -43,10 +43,10 @@ class HostLine(msgspec.Struct, frozen=True):
 
     Args:
         line: 'file(line): function'.
-        share: Share of the samples of all threads of this role, computing or waiting.
-        role: 'driver': the driving thread, outside the framework's own code; 'worker': processes
-            that it started, such as DataLoader workers; 'thread': its other threads that run code
-            of the program.
+        share: Share of the samples of all threads of this role, computing or waiting, in the
+            program or in what the line calls.
+        role: 'driver': the driving thread; 'worker': processes that it started, such as DataLoader
+            workers; 'thread': its other threads that run code of the program.
     """
 
     line: str

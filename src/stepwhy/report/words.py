@@ -292,7 +292,7 @@ def _where_to_start(result: Result) -> str:
 
 
 _THREADS = {
-    "driver": "Outside the framework, the driving thread spends",
+    "driver": "The driving thread spends",
     "worker": "Workers spend",
     "thread": "Other threads spend",
 }
@@ -312,10 +312,11 @@ def sampled_lines(result: Result) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def is_hottest_listed(result: Result) -> bool:
-    """Whether the hottest line is already the first sampled line of the driving thread."""
-    lines = result.host.lines if result.host is not None else ()
-    first = next((line.line for line in lines if line.role == "driver"), "")
-    return bool(first) and first == result.breakdown.hottest_line
+    """Whether the hottest line is already one of the sampled lines of the driving thread."""
+    hottest = result.breakdown.hottest_line
+    beginning = _THREADS["driver"]
+    places = dict(sampled_lines(result)).get(beginning, [])
+    return any(line == one_line(hottest) for _, line in places)
 
 
 def gpu_sentences(result: Result) -> list[str]:
