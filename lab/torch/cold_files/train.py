@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
 
 CHANNELS = 16
 LENGTH = 4096
@@ -49,17 +49,17 @@ class Recordings(Dataset):
 
 
 class InMemory(Dataset):
-    """The same windows, read once."""
+    """The same windows, read once and in random order."""
 
     def __init__(self, path, count):
         windows = torch.from_numpy(np.fromfile(path, np.float32))
-        self.windows = windows.reshape(count, CHANNELS, LENGTH)
+        self.windows = windows.reshape(count, CHANNELS, LENGTH)[torch.randperm(count)]
 
     def __len__(self):
         return len(self.windows)
 
     def __getitem__(self, rows):
-        return self.windows[rows]
+        return self.windows[rows[0] : rows[-1] + 1]
 
 
 class Classifier(nn.Module):
@@ -87,7 +87,8 @@ def forever(loader):
 
 def train(options, path):
     dataset = {"file": Recordings, "memory": InMemory}[options.data](path, options.samples)
-    batches = BatchSampler(RandomSampler(dataset), options.batch, drop_last=True)
+    sampler = {"file": RandomSampler, "memory": SequentialSampler}[options.data]
+    batches = BatchSampler(sampler(dataset), options.batch, drop_last=True)
     loader = DataLoader(dataset, batch_size=None, sampler=batches)
     model, times = Classifier(16), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
