@@ -14,7 +14,7 @@ PAST, FUTURE = 96, 24
 
 
 class Windows(Dataset):
-    """All windows of a series, each without the linear trend of its past."""
+    """All windows of a series, without the linear trend of their past and scaled by its spread."""
 
     def __init__(self, series):
         self.samples = []
@@ -23,7 +23,8 @@ class Windows(Dataset):
             window = series[start : start + PAST + FUTURE]
             slope, offset = np.polyfit(time[:PAST], window[:PAST], 1)
             level = window - slope * time - offset
-            self.samples.append(torch.tensor(level, dtype=torch.float32))
+            low, high = np.percentile(level[:PAST], [25, 75])
+            self.samples.append(torch.tensor(level / (high - low), dtype=torch.float32))
 
     def __len__(self):
         return len(self.samples)
@@ -46,15 +47,17 @@ class LazyWindows(Dataset):
 
     def __getitems__(self, indices):
         windows = self.windows[indices]
-        level = torch.from_numpy(windows - windows[:, :PAST] @ self.trend_of).float()
-        return list(zip(level[:, :PAST], level[:, PAST:], strict=True))
+        level = windows - windows[:, :PAST] @ self.trend_of
+        low, high = np.percentile(level[:, :PAST], [25, 75], axis=1, keepdims=True)
+        scaled = torch.from_numpy(level / (high - low)).float()
+        return list(zip(scaled[:, :PAST], scaled[:, PAST:], strict=True))
 
 
 class Forecast(nn.Module):
     def __init__(self, width):
         super().__init__()
         self.encoder = nn.Linear(PAST, width)
-        self.blocks = nn.ModuleList([nn.Linear(width, width) for _ in range(6)])
+        self.blocks = nn.ModuleList([nn.Linear(width, width) for _ in range(12)])
         self.output = nn.Linear(width, FUTURE)
 
     def forward(self, past):
@@ -66,8 +69,8 @@ class Forecast(nn.Module):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--days", type=int, default=2400)
-    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--days", type=int, default=1400)
+    parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--lazy", action="store_true", help="make windows for each batch")

@@ -38,7 +38,6 @@ from stepwhy.diagnoses.shared.augmentation import RANDOM, is_random
 from stepwhy.diagnoses.shared.program import is_compiled, is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.cores import run_delay_share
 from stepwhy.passes.sampled_lines import FRAMEWORKS
 from stepwhy.passes.startup import find_startup
 from stepwhy.units import format_ns
@@ -72,7 +71,7 @@ def diagnose(facts: Facts) -> Finding:
     avoidable_ns = max(sum(place.time_ns for place in places), start.compile_ns)
     places = [place for place in places if place.time_ns >= LEAST_SHOWN * avoidable_ns]
     evidence = _evidence(start, places)
-    running = 1 - (run_delay_share(facts.sampled) or 0.0)
+    running = 1 - start.waiting
     if start.total_ns * running < LONG_NS or start.share < SHARE:
         return RULE.nothing(evidence[:1])
     if facts.trace.meta.ending:

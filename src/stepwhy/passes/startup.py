@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns.intervals import Intervals
+from stepwhy.passes.counters import series
 from stepwhy.passes.sampled_lines import FEWEST_SAMPLES, driver_packages, function_of
 from stepwhy.passes.stalls import time_of_kinds
 from stepwhy.passes.steps import count_warm_up
@@ -49,12 +50,14 @@ class StartUp(msgspec.Struct, frozen=True):
         run_ns: Time of the whole run.
         compile_ns: Time of logged compilations in it.
         places: Where the main thread was, longest first; None if it was not sampled.
+        waiting: Share of its runnable time that the process waited for a core by then, 0..1.
     """
 
     total_ns: int
     run_ns: int
     compile_ns: int
     places: tuple[StartPlace, ...] | None
+    waiting: float
 
     @property
     def share(self) -> float:
@@ -82,7 +85,15 @@ def find_startup(facts: Facts) -> StartUp | None:
         max(run[1] - run[0], 0),
         compiling.total_ns,
         _places(trace, facts.sampled),
+        _waiting(trace),
     )
+
+
+def _waiting(trace: Trace) -> float:
+    """Share of its runnable time that the process waited for a core until the first sample."""
+    # Both are totals since the start of the process, and sampled from the first step on.
+    ran, waited = (series(trace, name).values[:1].sum() for name in ("cpu_ns", "run_delay_ns"))
+    return float(waited / max(ran + waited, 1))
 
 
 def _places(trace: Trace, in_steps: Trace) -> tuple[StartPlace, ...] | None:
