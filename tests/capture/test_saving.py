@@ -131,7 +131,7 @@ def test_functions_in_c_stay_no_methods_and_pickle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pickle, "dump", pickle.dump)
-    for name in ("save", "savez"):
+    for name in ("save", "savez", "savez_compressed"):
         monkeypatch.setattr(np, name, getattr(np, name))
     saving.observe_plain_saving(SimpleNamespace(), str(tmp_path))  # type: ignore[arg-type]
 
@@ -142,6 +142,6 @@ def test_functions_in_c_stay_no_methods_and_pickle(
         Format().write({"step": 3}, file)
     with (tmp_path / "state.pickle").open("rb") as file:
         assert pickle.load(file) == {"step": 3}  # noqa: S301 - written above
-    for function in (pickle.dump, np.save, np.savez):
+    for function in (pickle.dump, np.save, np.savez, np.savez_compressed):
         assert pickle.loads(pickle.dumps(function)) is function  # noqa: S301 - as above
         assert copy.deepcopy(function) is function

@@ -82,7 +82,11 @@ SAVERS: dict[str, tuple[Saver, ...]] = {
 
 _PLAIN = {
     "pickle": (Saver("dump", "pickle.dump"),),
-    "numpy": (Saver("save", "numpy.save"), Saver("savez", "numpy.savez")),
+    "numpy": (
+        Saver("save", "numpy.save"),
+        Saver("savez", "numpy.savez"),
+        Saver("savez_compressed", "numpy.savez_compressed"),
+    ),
 }
 
 

@@ -32,6 +32,7 @@ where the host waits for the device only in some steps.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -40,7 +41,7 @@ import numpy as np
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import CATEGORIES, Evidence, Fix
 from stepwhy.passes.cores import CONTENDED, run_delay_share
-from stepwhy.passes.stalls import events_in, find_stalls, rows_of_kinds, stalling, time_of_kinds
+from stepwhy.passes.stalls import events_in, rows_of_kinds, stalling, time_of_kinds
 from stepwhy.trace import NULL
 from stepwhy.units import format_count
 
@@ -71,7 +72,7 @@ MAIN = 0.5  # of the difference between slow and other steps; then it explains t
 REGULAR = 0.8  # of the distances between slow steps are equal: they come at a fixed interval
 _SHOWN = 3
 # Diagnoses of their own explain a difference in these.
-_EXPLAINED = ("input_wait", "compile", "storage", "communication")
+_EXPLAINED = ("input_wait", "compile", "storage", "communication", "events")
 
 
 class _Steps(msgspec.Struct, frozen=True):
@@ -136,7 +137,7 @@ def diagnose(facts: Facts) -> Finding:
     differences = {c: steps.difference(c) for c in steps.parts_ns}
     if sum(differences.get(c, 0.0) for c in _EXPLAINED) >= MAIN:
         return RULE.nothing((_share(steps), *_differences(differences)))
-    evidence = (_share(steps), *_evidence(steps), *_differences(differences))
+    evidence = (_share(steps), *_evidence(steps), *_lines(facts, steps), *_differences(differences))
     return RULE.finding(None, evidence, _fix(steps, differences))
 
 
@@ -150,18 +151,17 @@ def _recorded(facts: Facts) -> _Steps:
 
 
 def _observed(facts: Facts) -> _Steps:
-    """The steady unprofiled steps of the described stretch that do not stall."""
+    """The steady unprofiled steps of the described stretch."""
     trace, marks = facts.trace, facts.trace.marks
     rows = np.arange(len(marks), dtype=np.int64)[facts.regimes.current.rows]
     rows = rows[marks.profiled[rows] == 0][facts.observed.warm_up if facts.observed else 0 :]
-    rows = find_stalls(trace, rows).free
     inside = events_in(trace, rows, np.union1d(stalling(trace), rows_of_kinds(trace, "gc")))
     stalled = np.zeros(len(rows), dtype=np.int64)
     stalled[: len(inside.steps)] = inside.inside_ns
     # Where the training profiles itself, its profiler is the difference.
     starts, durations = marks.start_ns[rows], marks.dur_ns[rows]
     profiled = time_of_kinds(trace, "profiler").within(starts, starts + durations)
-    parts = {"input_wait": marks.input_wait_ns[rows], "storage": np.maximum(stalled, profiled)}
+    parts = {"input_wait": marks.input_wait_ns[rows], "events": np.maximum(stalled, profiled)}
     return _Steps(rows, durations, {**parts, "running": marks.cpu_ns[rows]})
 
 
@@ -177,6 +177,25 @@ def _evidence(steps: _Steps) -> tuple[Evidence, ...]:
         Evidence("median of the slow steps", round(float(np.median(durations[slow]))), "ns"),
         Evidence("median of all steps", round(float(np.median(durations))), "ns"),
     )
+
+
+def _lines(facts: Facts, steps: _Steps) -> tuple[Evidence, ...]:
+    """The line of the program that most slow steps, and few others, log events of."""
+    trace, marks = facts.trace, facts.trace.marks
+    if facts.observed is None:
+        return ()
+    starts = marks.start_ns[steps.numbers]
+    place = np.searchsorted(starts, trace.events.start_ns, side="right") - 1
+    seen: defaultdict[str, set[int]] = defaultdict(set)
+    for step, source in zip(place.tolist(), trace.events.source.tolist(), strict=True):
+        if step >= 0 and source != NULL and trace.string(source):
+            seen[trace.string(source)].add(step)
+    slow = set(np.flatnonzero(steps.slow).tolist())
+    found = max(seen, key=lambda line: len(seen[line] & slow), default="")
+    shared, others = len(seen[found] & slow), len(seen[found] - slow)
+    if shared < MAIN * len(slow) or others > shared:
+        return ()
+    return (Evidence("slow steps that run this line; others do not", shared, "count", found),)
 
 
 def _pattern(steps: _Steps) -> str:
@@ -214,7 +233,11 @@ def _fix(steps: _Steps, differences: dict[str, float]) -> Fix:
     return _BATCHES if differences.get("compute", 0.0) >= MAIN else _IRREGULAR
 
 
-_NAMES = {"running": "the driving thread's CPU time", "input_wait": "the wait for input"}
+_NAMES = {
+    "running": "the driving thread's CPU time",
+    "input_wait": "the wait for input",
+    "events": "compiling, saving and the like",
+}
 _REGULAR = Fix(
     "See what the loop does in these steps only, such as an evaluation, images for a log, or an "
     "update of the learning rate. Do it less often or for less data. Compare runs over whole "
