@@ -294,11 +294,16 @@ def test_waits_that_were_not_traced_are_unexplained(every, last):
     assert decide(facts).reason == Gap(Lack.TRACED_WAITS)
 
 
-@pytest.mark.parametrize(("signals", "seen"), [({"host-ahead"}, False), (set(), True)])
-def test_steps_without_the_waits_that_the_profiled_ones_include_are_no_steps(signals, seen):
+@pytest.mark.parametrize(
+    ("signals", "unprofiled", "seen"),
+    [({"host-ahead"}, 4, False), ({"host-ahead"}, 8, True), (set(), 4, True)],
+)
+def test_steps_without_the_waits_that_the_profiled_ones_include_are_no_steps(
+    signals, unprofiled, seen
+):
     line = Timeline().steps(0, 1, 2, 23, 44, 65)
     line.add(line.executor(), Kind.KERNEL, 0, 65)
-    for step in range(8):
+    for step in range(unprofiled):
         line.mark(100 + step, 101 + step)
     facts = Facts(line.trace(framework="jax", signals=frozenset(signals)))
     assert (facts.observed is not None) == seen

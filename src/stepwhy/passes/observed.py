@@ -105,7 +105,7 @@ def find_observed(
     *,
     has_accelerator: bool = False,
 ) -> Observed | None:
-    """The observed steps; None if no step was observed without a profiler, or only launches were.
+    """The observed steps; None if no step was observed without a profiler, or too few.
 
     Args:
         trace: The trace, with `marks`.
@@ -127,7 +127,7 @@ def find_observed(
     steady, recorded = stalls.free, _without_stalls(trace, recorded) if stalls.mean_ns else recorded
     calls = marks.graph_ns[steady]
     runs_ahead = not in_call and (has_accelerator or trace.meta.framework == "jax")
-    if _only_launches(trace, recorded, marks.dur_ns[steady]):
+    if _lacks_waits(trace, recorded, marks.dur_ns[steady]):
         return None
     uneven = runs_ahead and _waits_in_some_steps(marks.dur_ns[steady])
     wait_traced = not uneven or _holds_waits(recorded, marks.dur_ns[steady])
@@ -189,13 +189,17 @@ def _waits_in_some_steps(durations_ns: NDArray[np.int64]) -> bool:
     return any(map(everywhere, sizes)) or without_longest > _MOSTLY_LONG * median
 
 
-def _only_launches(trace: Trace, recorded: StepTable, durations_ns: NDArray[np.int64]) -> bool:
-    """Whether only profiled steps include the waits of a host that runs ahead of the device."""
+def _lacks_waits(trace: Trace, recorded: StepTable, durations_ns: NDArray[np.int64]) -> bool:
+    """Whether unprofiled steps lack waits of a host that runs ahead of the device.
+
+    So it is in short runs, most of whose steps are profiled. In longer ones, the other steps
+    include waits as well, and profiled steps are longer because of the profiler.
+    """
     profiled = recorded.durations_ns[recorded.steady]
     return (
         "host-ahead" in trace.meta.signals
-        and len(profiled) > 0
-        and bool(profiled.mean() > _MOSTLY_LONG * durations_ns.mean())
+        and len(profiled) > len(durations_ns)
+        and bool(profiled.mean() > _UNEVEN * durations_ns.mean())
     )
 
 
