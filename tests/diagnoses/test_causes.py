@@ -3,10 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from stepwhy.diagnoses import TABLE, load, rank, run_all
 from stepwhy.diagnoses.shared.causes import with_causes
-from stepwhy.findings import Finding
+from stepwhy.findings import Evidence, Finding
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
 
@@ -65,6 +66,14 @@ def test_memory_grows_by_what_is_compiled_again():
         "recompilation"
     )
     assert explained(found("memory-growth", None), found("gc-pause"))["memory-growth"] == ""
+
+
+@pytest.mark.parametrize(("share", "first"), [(0.86, "slow-startup"), (0.3, "launch-bound")])
+def test_a_start_that_takes_most_of_the_run_comes_first(share, first):
+    start = replace(
+        found("slow-startup", None), evidence=(Evidence("share of the run", share, "fraction"),)
+    )
+    assert rank([found("launch-bound", 2), start])[0].id == first
 
 
 def test_explained_findings_come_after_all_others_that_were_found():

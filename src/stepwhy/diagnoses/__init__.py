@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from stepwhy.diagnoses.exposed_communication import without_waits
 from stepwhy.diagnoses.shared.causes import explains, with_causes
-from stepwhy.diagnoses.shared.rule import Diagnosis, Rule, examine
+from stepwhy.diagnoses.shared.rule import SHARE_OF_RUN, Diagnosis, Rule, examine
 from stepwhy.diagnoses.straggler import symptoms
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ TABLE: tuple[str, ...] = (
 )
 """Modules of the diagnoses by family, in the order of the documentation."""
 
+_MOST = 0.5  # of the run
 _VERDICTS = ("found", "error", "incomplete", "clear", "no_data", "not_applicable")
 
 
@@ -140,7 +141,8 @@ def _of_straggler(facts: Facts, late: Finding, findings: Sequence[Finding]) -> l
 def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
     """Sort findings: found ones by decreasing cost, then found ones without a cost, then the rest.
 
-    Found ones that another explains come after all others that were found. A cause that explains
+    What takes most of the run before its first step comes before what a step costs. Found ones that
+    another explains come after all others that were found. A cause that explains
     most of a symptom's cost (`Rule.refines`) ranks by the cost of the symptom.
 
     Args:
@@ -150,7 +152,7 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
     rules = _rules(table)
     found = {f.id: f for f in findings if f.verdict == "found"}
 
-    def key(finding: Finding) -> tuple[int, bool, bool, int, bool]:
+    def key(finding: Finding) -> tuple[int, bool, bool, bool, int, bool]:
         cost, rule = finding.cost_ns_per_step or 0, rules.get(finding.id)
         symptom = found.get(rule.refines) if rule and finding.id in found else None
         is_cause = symptom is not None and explains(finding, symptom)
@@ -159,12 +161,19 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
         return (
             _VERDICTS.index(finding.verdict),
             finding.explained_by != "",
+            not _takes_most_of_the_run(finding),
             finding.cost_ns_per_step is None,
             -cost,
             not is_cause,
         )
 
     return tuple(sorted(findings, key=key))
+
+
+def _takes_most_of_the_run(finding: Finding) -> bool:
+    """Whether it takes more time of the run than all steps do together."""
+    shares = [e.value for e in finding.evidence if e.what == SHARE_OF_RUN]
+    return any(isinstance(share, float) and share > _MOST for share in shares)
 
 
 def _rules(table: Sequence[str]) -> dict[str, Rule]:

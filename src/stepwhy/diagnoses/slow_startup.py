@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.augmentation import RANDOM, is_random
 from stepwhy.diagnoses.shared.program import is_compiled, is_pytorch
-from stepwhy.diagnoses.shared.rule import Rule
+from stepwhy.diagnoses.shared.rule import SHARE_OF_RUN, Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.sampled_lines import FRAMEWORKS
 from stepwhy.passes.startup import find_startup
@@ -92,7 +92,7 @@ def _evidence(start: StartUp, places: list[StartPlace]) -> tuple[Evidence, ...]:
     compiling = Evidence("compiling until then", start.compile_ns, "ns")
     return (
         Evidence("time until the first steady step", start.total_ns, "ns"),
-        Evidence("share of the run", start.share, "fraction"),
+        Evidence(SHARE_OF_RUN, start.share, "fraction"),
         *([compiling] if start.compile_ns else []),
         *(Evidence(_does(place), place.time_ns, "ns", place.line) for place in places[:_SHOWN]),
     )

@@ -33,6 +33,9 @@ SIGNALS = {
 }
 """Descriptions of the signals that diagnoses need, from `Meta.signals` or shown by the facts."""
 
+SHARE_OF_RUN = "share of the run"
+"""Evidence of what costs time once per run, as a fraction: such findings have no cost per step."""
+
 
 class Diagnosis(Protocol):
     """The module of a diagnosis."""
