@@ -92,7 +92,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--width", type=int, default=1024)
+    parser.add_argument("--width", type=int, default=1536)
     parser.add_argument("--ahead", type=int, default=0, help="batches prepared by a thread")
     options = parser.parse_args()
 

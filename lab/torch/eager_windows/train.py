@@ -71,7 +71,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=int, default=1400)
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--lazy", action="store_true", help="make windows for each batch")
     options = parser.parse_args()
