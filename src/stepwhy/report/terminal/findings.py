@@ -49,7 +49,7 @@ def findings(result: Result, width: int, *, show_all: bool) -> Iterator[Renderab
     for number, finding in enumerate(found[in_full:], start=in_full + 1):
         if number == in_full + 1:
             yield Text("")
-        yield _title(finding, number).append("  ").append(_cost(result, finding))
+        yield _title(finding, number, _cost(result, finding))
     if explained := words.explained_sentence(result):
         yield Padding(Text(f"\n{explained}", "dim"), _INDENT)
 
@@ -64,7 +64,7 @@ def _nothing_found(result: Result) -> Iterator[RenderableType]:
 def _finding(
     result: Result, finding: Finding, number: int, width: int, facts: int | None
 ) -> Iterator[RenderableType]:
-    yield _title(finding, number).append(f"  ({one_line(finding.id)})", "dim")
+    yield _title(finding, number, Text(f"({one_line(finding.id)})", "dim"))
     cost = _cost(result, finding)
     if cost:
         yield Padding(cost, _INDENT)
@@ -78,8 +78,12 @@ def _finding(
         yield from _fix(finding.fix)
 
 
-def _title(finding: Finding, number: int) -> Text:
-    return Text.assemble((f"{number}  ", "bold cyan"), (one_line(finding.title), "bold"))
+def _title(finding: Finding, number: int, rest: Text) -> Table:
+    row = Table.grid(padding=(0, 2, 0, 0))
+    row.add_column(style="bold cyan")
+    title = Text.assemble((one_line(finding.title), "bold"), "  ", rest)
+    row.add_row(str(number), title)
+    return row
 
 
 def _cost(result: Result, finding: Finding) -> Text:
