@@ -17,7 +17,7 @@ def log(cpu_ns, wall_ns=10, first=0, stop=STEPS):
 def test_ranks_that_take_turns():
     work = find_varying([log([9, 3, 3]), log([3, 9, 3]), log([3, 3, 9])])
     assert (work.steps, work.mean_ns, work.longest_ns, work.imbalance_ns) == (12, 5, 9, 4)
-    assert work.imbalance == pytest.approx(0.8)
+    assert work.imbalance == pytest.approx(4 / 9)
     assert work.longest == pytest.approx([1 / 3] * 3)
     assert work.spread == pytest.approx((9 - 3) / 3)
 

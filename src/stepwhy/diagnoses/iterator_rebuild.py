@@ -12,11 +12,12 @@ shuffle buffer only ever sees the first samples.
 
 ## How it is measured
 stepwhy logs iterators over a `DataLoader` or a `tf.data.Dataset` that are made although the
-previous one had batches left. The cost is the time from such a request until the first batch is
-there; of a `DataLoader` without workers, until the order of the samples is. In a session of
-TensorFlow 1, it is the time of runs that contain `MakeIterator`, and of the first batch after them.
-Most steps must make an iterator. Time in which the device computes does not count. At least half of
-the cost is expected to be saved: the batch itself still has to be made.
+previous one had batches left. The cost is the time from making the iterator until its first batch
+is ready. For a `DataLoader` without workers it ends earlier, when the order of the samples has been
+drawn. For sessions of TensorFlow 1, it is the time of the calls that run `MakeIterator`, and of the
+first batch after them. Time in which the device computes does not count. The pattern is found only
+if more than half of the steps make an iterator. The expected saving begins at half of the cost,
+because the time usually includes the preparation of one batch, which is still needed.
 
 ## Fix
 Make the iterator once, before the loop.

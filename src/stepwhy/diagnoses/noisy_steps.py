@@ -9,8 +9,9 @@ A large part of the training time is in steps that the median, and so most of a 
 show. A comparison of two short runs depends on how many slow steps each of them has.
 
 ## How it is measured
-Steps over 1.5 times the median are slow. They are found if several hold most of the time beyond
-the median, and if this time is a quarter of the total or more. Slow steps that wait for input,
+Steps over 1.5 times the median are slow. The longest of them, which together hold 90 % of the time
+beyond the median, are counted. There must be at least three, and the time beyond the median must be
+at least a quarter of the time of all steps. Slow steps that wait for input,
 compile, save, collect garbage or communicate are left to the diagnoses of these causes. In an
 observed run, the log shows how long each step waited for input and how long its driving thread ran;
 in the trace of another profiler, the breakdown of the slow steps is compared with that of the
@@ -65,7 +66,7 @@ RULE = Rule(
 
 SLOW = 1.5  # times the median; noise of a shared machine rarely reaches it
 SHARE = 0.25  # of the time of all steps is beyond the median; less does not mislead
-MOST = 0.9  # of the time beyond the median is in the steps that are shown
+MOST = 0.9  # of the time beyond the median is in the slow steps that are counted
 FEWEST_SLOW = 3  # steps; one or two may be a pause
 FEWEST_STEPS = 16  # with fewer, the median itself is uncertain
 MAIN = 0.5  # of the difference between slow and other steps; then it explains them

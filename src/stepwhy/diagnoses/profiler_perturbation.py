@@ -9,12 +9,12 @@ A profiler that stays on slows the whole training down. One that is on in some s
 untypical: the division of their time shows what the profiler costs, not what the training does.
 
 ## How it is measured
-If the training's own PyTorch profiler ran in some of the observed steps, or if a session traced
-some of its runs, the time of these steps
-beyond the median of the others, averaged over all steps, is the cost. It includes the time to write
-the record. Of the steps
-that stepwhy traced itself, the median is compared with that of all others: three times as long is
-too much for a division that holds.
+If the training's own PyTorch profiler ran in some of the observed steps, or if the program traced
+some calls of a TensorFlow 1 `Session.run`, the time of these steps beyond the median of the others
+counts. It includes the time to write the record. The cost is its share of the time of all steps,
+applied to the described step. Of the steps that stepwhy traced itself, the median is compared with
+that of all others: if they take three times as long, their breakdown no longer holds for the
+others.
 
 ## Fix
 Own profilers: record a few steps, once, and only what is needed. Steps that stepwhy traced: the
@@ -62,8 +62,10 @@ RULE = Rule(
 
 SHARE = 0.05  # of the step; less is not worth a change
 FEWEST_STEPS = 8  # with the training's own profiler, and without; fewer have no reliable median
-UNTYPICAL = 2.0  # times a step is added; the verdict halves its confidence from there on
-LEAST_SURE = 1.0  # times a step is added at least, at the lower end of the interval
+UNTYPICAL = (
+    2.0  # times the usual step is added; from there on, the confidence of the verdict is halved
+)
+LEAST_SURE = 1.0  # times the usual step; the lower end of the 95 % interval of what is added
 MOST_LOGGED = 200  # runs of a session that are logged as traced; later steps are not judged
 LEAST_SAVED = 0.5  # of the cost; a few steps are still recorded
 
@@ -97,9 +99,11 @@ def _from_own(facts: Facts, own: Rows) -> Finding:
     ratio, (low, _) = ratio_of_medians(inside, outside)
     # The mean includes the steps in which a record is written.
     longer = max(float(inside.mean() - np.median(outside)), 0.0)
-    cost = min(round(longer * len(inside) / len(durations)), facts.wall_ns)
+    share = longer * len(inside) / max(int(durations.sum()), 1)
+    cost = round(share * facts.wall_ns)
     evidence = (
         Evidence("relative cost of profiling a step", ratio, "fraction"),
+        Evidence("share of the time of all steps", share, "fraction"),
         *_about(facts, own, len(inside), len(durations)),
         Evidence("median step with the profiler", round(float(np.median(inside))), "ns"),
         Evidence("mean step with the profiler", round(float(inside.mean())), "ns"),

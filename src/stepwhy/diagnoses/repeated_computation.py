@@ -10,12 +10,13 @@ forward pass three times, and feeds its batch three times. If the graph reads it
 call also takes a batch of its own: the loss is not that of the batch that was trained on.
 
 ## How it is measured
-If most steps have several calls, those of the recorded steps are compared. A call counts if it
-runs no backward pass and no optimizer, and if another call of the step, with the same fed values,
-runs most of its operations too. `stepwhy run` compares fed values by a fingerprint. The cost is the
-time of these calls, without what only they compute. Calls that are fed with other values, or with
-values that an earlier call may have returned, do not count. A step begins with the call that
-trains, so a call before it in the loop is only recognised where nothing is fed.
+If most steps make several calls, stepwhy compares the calls of each recorded step. A call counts if
+it runs no backward pass and no optimizer, and if another call of the step, with the same fed
+values, runs most of its operations too. `stepwhy run` compares fed values by a fingerprint. The
+cost is the time of these calls, without what only they compute. Calls that are fed with other
+values, or with values that an earlier call may have returned, do not count. A step begins with the
+call that trains. A call before it in the loop counts for the previous step, whose fed values
+differ, so it is only recognised where nothing is fed.
 
 ## Fix
 Fetch everything in one call. Fetch metrics only in the steps that print them.

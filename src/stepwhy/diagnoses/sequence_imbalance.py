@@ -8,12 +8,13 @@ sizes, graphs of other numbers of nodes. No rank is always the last one. They ta
 A step takes as long as the largest batch of all ranks. The more ranks, the larger it is.
 
 ## How it is measured
-By the CPU time that each rank needs in the same steps: a rank that waits for another one needs
-none. Of each step, the longest rank counts. The mean of that exceeds the longest mean of a rank,
-because the ranks take turns; if one rank were the longest in all steps, it would be a `straggler`.
-The cost is this excess, on the time scale of the step. The middle half of a rank's steps must vary
-by 20 % (pauses in a few steps do not count), and the steps of all ranks must take equally long,
-because they wait for each other.
+stepwhy compares the CPU time of all ranks step by step; a rank that waits for another one uses
+none. For each step it takes the maximum over the ranks, and averages these maxima over the steps.
+If the same rank were the slowest in all steps, this average would be that rank's own mean; such a
+rank is a `straggler`. If the slowest rank changes, the average is higher. The cost is the
+difference, converted from CPU time to the time of the step. Two conditions apply: the interquartile
+range of a rank's CPU time is at least 20 % of its median, so that a few pauses do not count, and
+each step takes equally long on all ranks, because they wait for each other.
 
 ## Fix
 Let all ranks draw batches of about the same work in the same step. Sort the samples by length, form
@@ -69,7 +70,7 @@ def diagnose(facts: Facts) -> Finding:
     work = find_varying([rank.log for rank in ranks])
     if work is None:
         return RULE.incomplete("Too few steps are known of all ranks, or they do not match.")
-    cost = round(work.imbalance * own.busy_ns)
+    cost = round(work.imbalance * own.wall_ns)
     evidence = _evidence(work, [rank.number for rank in ranks])
     if cost < SHARE * own.wall_ns or work.spread < SPREAD:
         return RULE.nothing(evidence)
@@ -80,15 +81,16 @@ def diagnose(facts: Facts) -> Finding:
 
 def _evidence(work: VaryingWork, numbers: list[int]) -> tuple[Evidence, ...]:
     found = [
-        Evidence("CPU time of the step on the longest rank, another one each time",
+        Evidence("CPU time of the rank that is slowest in each step, mean of all steps",
                  work.longest_ns, "ns"),
-        Evidence("CPU time of a step, mean of all ranks", work.mean_ns, "ns"),
+        Evidence("CPU time of the rank that is slowest overall, mean of all steps",
+                 work.longest_ns - work.imbalance_ns, "ns"),
         Evidence("variation of the middle half of the steps on a rank", work.spread, "fraction"),
         Evidence("steps that were compared", work.steps, "count"),
     ]  # fmt: skip
     latest = sorted(zip(work.longest, numbers, strict=True), reverse=True)[:3]
     found.extend(
-        Evidence("steps in which it is the longest", share, "fraction", f"rank {number}")
+        Evidence("steps in which it is the slowest", share, "fraction", f"rank {number}")
         for share, number in latest
     )
     return tuple(found)

@@ -22,12 +22,12 @@ Depends on what takes the time. Preparation of data: once, with the result in a 
 keep what was compiled for the next run, or compile less. Imports: only of what the run uses.
 
 ## Fix risk
-None, if stored results are made again when what they are made of has changed.
+None, provided that stored results are made again when the data or the code changes.
 
 ## When it abstains
-If the run was not observed by `stepwhy run`, or if its end is not known. `incomplete` if it was
-stopped or failed, because the share of a whole run is unknown, and if no stack was sampled before
-the first step.
+If the run was not observed by `stepwhy run`, or if its end was not recorded. `incomplete` if the
+run was stopped or failed, because the length of a whole run is then unknown, or if no stack was
+sampled before the first step.
 """
 
 from __future__ import annotations

@@ -9,16 +9,17 @@ A disk needs a tenth of a millisecond (SSD, network volume) to ten (hard disk) f
 small. Hundreds of small reads per batch add up, and each waits for the one before it.
 
 ## How it is measured
-The thread is blocked in the time in which it neither runs nor waits for a core, by the kernel's
-figures. `stepwhy run` also looks at the thread at times: the cost is the share of the blocked time
-that it was found waiting for a disk, not for another thread. It needs bytes that were read from
-disks, more than were written or swapped. The saving is what reading ahead can hide behind the rest
-of the step.
+From the kernel's accounting, stepwhy knows how long the main thread was blocked: neither running
+nor waiting for a core. `stepwhy run` also samples what the thread waits for. The cost is the
+blocked time multiplied by the share of these samples in which it waited for a disk. The pattern is
+found only if the process read at least 64 KiB per step from disks, and more than it wrote or
+swapped. The saving is the part of the cost that reading ahead can overlap with the rest of the
+step.
 
 ## Fix
 Read ahead of the step, with several reads at a time: workers, parallel reads, prefetching. Store
 what is read together side by side, so that few large reads replace many small ones. Keep files in
-memory that fit, and copy those of a network volume to a local disk.
+memory if they fit, and copy those of a network volume to a local disk.
 
 ## Fix risk
 Batches that are read ahead take memory.
@@ -57,7 +58,7 @@ RULE = Rule(
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
-FEWEST_WAITS = 5  # looks that found the thread waiting; fewer give no proportion
+FEWEST_WAITS = 5  # samples in which the thread waited; fewer give no reliable share
 FEWEST_BYTES = 65_536  # per step; what a step logs or imports late is less than that
 FAST_BYTES_PER_S = 1e9  # while waiting; disks read small pieces more slowly than this
 LEAST_SAVED = 0.5  # of what can be hidden; reading ahead competes for cores
@@ -144,7 +145,10 @@ _SMALL = (
     "Fewer, larger reads take less time than many small ones: store what is read together side by "
     "side, and shuffle whole chunks."
 )
-_LARGE = "The disk is at its limit: read fewer bytes, or keep the data in memory if it fits."
+_LARGE = (
+    "The disk may be near its limit: if that does not help, read fewer bytes, or keep the data in "
+    "memory if it fits."
+)
 _TORCH = Fix(
     "Let worker processes read ahead: without workers, the DataLoader reads in the training loop. "
     "A process that waits for a disk needs no core.",

@@ -87,7 +87,7 @@ def _take_turns(facts: Facts, late: LateRank) -> bool:
     work = find_varying([rank.log for rank in facts.ranks if rank.stage == late.rank.stage])
     if work is None or work.imbalance_ns <= work.lead_ns:
         return False
-    return work.imbalance * late.rank.busy_ns >= SHARE * late.rank.wall_ns
+    return work.imbalance >= SHARE
 
 
 def _evidence(facts: Facts, late: LateRank) -> tuple[Evidence, ...]:

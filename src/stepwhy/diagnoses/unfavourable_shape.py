@@ -2,8 +2,8 @@
 
 ## What it means
 The rows of some matrix do not start at multiples of 16 bytes, because a size is not a multiple of 4
-(TF32) or 8 (bfloat16, float16): 2,798 features, say, or a vocabulary of 50,257 words. The library
-then chooses a kernel that loads one value at a time.
+(TF32) or 8 (bfloat16, float16), such as a vocabulary of 50,257 words. If the size is odd, the
+library has to choose a kernel that loads one value at a time; for other sizes it may.
 
 ## Why it costs
 Matrix units compute faster than single values can be loaded. On an A100, products of large matrices

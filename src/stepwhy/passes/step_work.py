@@ -70,8 +70,8 @@ class VaryingWork(msgspec.Struct, frozen=True):
 
     @property
     def imbalance(self) -> float:
-        """How much of it is imbalance, relative to the mean work of a rank."""
-        return self.imbalance_ns / max(self.mean_ns, 1)
+        """Imbalance as a share of the work that determines how long the step takes, 0..1."""
+        return self.imbalance_ns / max(self.longest_ns, 1)
 
 
 def log_of(trace: Trace, observed: Observed | None) -> StepLog | None:
