@@ -36,12 +36,13 @@ OF_THE_USER = {
     ("capture/checks/interpreter.py", "subprocess.Popen"),
 }
 OWN = {("children.py", "subprocess.Popen"), ("children.py", "subprocess.run")}
-# `sys.executable` in a command that the user asked for; and to find what is installed beside it.
+# `sys.executable` in a command that the user asked for; to find what is installed beside it; and
+# isolated (`-I`), to start that.
 INTERPRETER = {
     *(
         "capture/launcher/command.py",
         "capture/checks/target.py",
-        "capture/sampling/stacks.py",
+        "capture/sampling/py_spy.py",
         "children.py",
     ),
     *("cli/lab_pairs.py", "columns/compile.py", "columns/compiled.py"),
@@ -84,6 +85,7 @@ def test_only_one_module_starts_processes_of_our_own():
     annotated = {
         "capture/launcher/child.py",
         "capture/sampling/helper.py",
+        "capture/sampling/py_spy.py",
         "capture/sampling/stacks.py",
     }
     assert {one for one in found if one[0] not in annotated} == OF_THE_USER | OWN
@@ -91,7 +93,12 @@ def test_only_one_module_starts_processes_of_our_own():
 
 @pytest.mark.parametrize(
     "path",
-    ["capture/launcher/child.py", "capture/sampling/helper.py", "capture/sampling/stacks.py"],
+    [
+        "capture/launcher/child.py",
+        "capture/sampling/helper.py",
+        "capture/sampling/py_spy.py",
+        "capture/sampling/stacks.py",
+    ],
 )
 def test_where_a_process_is_only_named_none_is_started(path):
     calls = [

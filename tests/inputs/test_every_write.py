@@ -49,7 +49,7 @@ REASONS = {
     "capture/launcher/run_directory.py (self.path / ATTACHED_FILE).touch": NEW,
     "capture/launcher/run_directory.py (self.path / _RUN_FILE).touch": NEW,
     "capture/registry.py os.open": SIGNED,
-    "capture/sampling/stacks.py os.fdopen": OPENED,
+    "capture/sampling/py_spy.py os.fdopen": OPENED,
     "capture/launcher/proxy.py os.open": KERNEL,
     "capture/tf1/sessions.py plan.open": OPENED,
     "capture/tf1/window.py (folder / GRAPH_FILE).write_bytes": OWN,

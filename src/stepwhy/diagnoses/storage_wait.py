@@ -158,7 +158,8 @@ _TORCH = Fix(
 )
 _TF = Fix(
     "Read several files at a time, ahead of the step.",
-    "dataset = tf.data.TFRecordDataset(paths, num_parallel_reads=tf.data.AUTOTUNE)\n"
+    "dataset = tf.data.TFRecordDataset(\n"
+    "    paths, num_parallel_reads=tf.data.AUTOTUNE)\n"
     "dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)\n"
     "dataset = dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)",
     "changes-memory",

@@ -55,6 +55,13 @@ class Setting:
         self.now_s += after_s
         return list(self.samplers.tick({pid: self.folder / str(pid) for pid in stepping}))
 
+    def ended(self, *stepping):
+        """What was sampled of processes that have stepped, once py-spy has ended."""
+        kept = []
+        while not kept:
+            kept = self.tick(*stepping)
+        return kept
+
     @property
     def recordings(self):
         return [p.running for p in self.samplers._processes.values() if p.running is not None]
@@ -93,9 +100,7 @@ def test_samples_end_with_the_first_step(setting):
     assert setting.tick(after_s=3.5) == []
     setting.wait()
     assert setting.tick(after_s=60) == []
-    assert setting.tick(PID) == []  # asked to end
-    setting.recordings[0].sampler.wait()
-    ((folder, about, counts),) = setting.tick(PID)
+    ((folder, about, counts),) = setting.ended(PID)
     assert folder == setting.folder / str(PID)
     assert about["start_ns"] < about["end_ns"]
     assert {(p.role, p.line): n for p, n in counts.items()} == {("startup", "train.py(1): f"): 30}
@@ -111,9 +116,7 @@ def test_samples_end_although_stepwhy_run_blocks_signals(setting):
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     setting.wait()
-    setting.tick(PID)
-    setting.recordings[0].sampler.wait(60)
-    assert len(setting.tick(PID)) == 1
+    assert len(setting.ended(PID)) == 1
 
 
 def test_samples_of_a_program_that_never_steps_are_dropped(setting):

@@ -151,7 +151,7 @@ def test_iterators_that_replace_one_with_batches_left_are_events(
     events = written(recorder, tmp_path, "events")
     made = [e for e in events if e["kind"] == "iterator"]
     assert [(e["name"], e["count"]) for e in made] == [("Images", 1), ("Images", 2), ("Images", 3)]
-    assert {e["source"].partition("(")[0] for e in made} == {"torch/test_loaders.py"}
+    assert all("test_loaders.py(" in e["source"] for e in made)
     assert all(e["start_ns"] <= e["end_ns"] for e in made)
 
 
