@@ -28,7 +28,7 @@ def parts_of(line):
 
 
 def sum_of(parts):
-    around = parts.outside_ns + parts.preparing_ns + parts.gap_ns
+    around = parts.outside_ns + parts.preparing_ns + parts.gap_ns + parts.unexplained_ns
     return around + sum(parts.bursts_ns.values())
 
 

@@ -8,9 +8,10 @@ calling thread converts and copies what is fed, and copies what is fetched.
 The devices are idle for as long as that takes, in every step.
 
 ## How it is measured
-The time in the runs of a steady step in which no operation runs, except while the graph is prepared
-and while other threads hold the interpreter's lock. Time between two runs does not count. It has no
-cost of its own: `feed-dict-copy` and `large-fetch` report the cost of its causes.
+The time in the runs of a steady step before, after and shortly between operations, except while the
+graph is prepared and while other threads hold the interpreter's lock. Time between two runs does
+not count, nor does the time by which untraced runs are longer than traced ones. It has no cost of
+its own: `feed-dict-copy` and `large-fetch` report the cost of its causes.
 
 ## Fix
 Feed and fetch less: read input inside the graph, fetch only what is used, and feed NumPy arrays of

@@ -119,8 +119,8 @@ class SessionParts(msgspec.Struct, frozen=True):
 
     @property
     def gap_ns(self) -> int:
-        """Time inside a run in which no operation runs, without its preparation."""
-        return self.before_ns + self.scheduling_ns + self.after_ns + self.unexplained_ns
+        """Time inside a run that is known to pass around operations, without its preparation."""
+        return self.before_ns + self.scheduling_ns + self.after_ns
 
 
 def find_session_parts(facts: Facts) -> SessionParts | None:
