@@ -100,3 +100,20 @@ def test_copies_may_be_shortened_in_vain_where_workers_are_too_slow(loader, low_
     )
     saved = next(f.saving for f in run_all(Facts(trace)) if f.id == "pageable-copy")
     assert (saved.low_ns, saved.high_ns) == (low_ns, 8_000_000)
+
+
+@pytest.mark.parametrize(("moved", "cause"), [(6_000, "misplaced-op"), (4_000, "")])
+def test_copies_for_operations_on_the_wrong_device_are_explained_by_them(moved, cause):
+    trace = parse(
+        """
+        unit: 1 ms
+        framework: tensorflow
+        main   step   |[------------------]|
+        GPU:0  memcpy |cccccccc            |  c=MEMCPYHtoD {copy: h2d; bytes: 10 KiB}
+        GPU:0  kernel |        kkkkkkkkkkkk|  k=gemm
+        """
+    )
+    copied = (Evidence("copied to and from them per step", moved, "bytes"),)
+    wrong = replace(found("misplaced-op", 9), evidence=copied)
+    explained = with_causes(Facts(trace), [wrong, found("exposed-transfer", 8)], RULES)
+    assert explained[1].explained_by == cause

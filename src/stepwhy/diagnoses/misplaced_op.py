@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of, times
-from stepwhy.diagnoses.shared.placement import by_op, listed
+from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS, by_op, listed
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.slices import scopes_among, strings_of
 from stepwhy.findings import Evidence, Fix
@@ -128,7 +128,7 @@ def _evidence(
     if lines:
         found.append(Evidence("responsible device scope", lines, ""))
     if copied.bytes is not None:
-        found.append(Evidence("copied to and from them per step", copied.bytes, "bytes"))
+        found.append(Evidence(COPIED_FOR_OPS, copied.bytes, "bytes"))
     found.append(Evidence("copies to and from them per step", copied.count, "count"))
     if len(rows):
         running = facts.mean_ns(time_of(facts, rows).total_ns)

@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.placement import by_op, listed
+from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS, by_op, listed
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import scopes_among
 from stepwhy.findings import Evidence, Fix
@@ -99,7 +99,7 @@ def _evidence(facts: Facts, fallen: list[Node], asked: list[Node]) -> tuple[Evid
         for g in types[:4]
     )
     if copied.bytes is not None:
-        found.append(Evidence("copied to and from them per step", copied.bytes, "bytes"))
+        found.append(Evidence(COPIED_FOR_OPS, copied.bytes, "bytes"))
     return tuple(found)
 
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.placement import IN_GRADIENTS, by_op, listed
+from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS, IN_GRADIENTS, by_op, listed
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import scopes_among
 from stepwhy.findings import Evidence, Fix
@@ -126,7 +126,7 @@ def _evidence(apart: list[_Pair], copied: CopyTotals) -> tuple[Evidence, ...]:
         Evidence("copies to and from them per step", copied.count, "count"),
     ]
     if copied.bytes is not None:
-        found.append(Evidence("copied to and from them per step", copied.bytes, "bytes"))
+        found.append(Evidence(COPIED_FOR_OPS, copied.bytes, "bytes"))
     lines = listed(n.line for n in backward)
     if lines:
         found.append(Evidence("responsible device scope", lines, ""))

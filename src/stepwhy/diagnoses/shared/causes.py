@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS
 from stepwhy.passes.batch_work import find_batch_work
+from stepwhy.passes.devices import known_bytes
+from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +48,7 @@ def with_causes(
     """
     found = {f.id: f for f in findings if f.verdict == "found"}
     causes = _refined(found, rules) | _behind_input(facts, found, rules) | _kept_graphs(found)
-    causes |= _of_fresh_iterators(found)
+    causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
     unsure = _behind_workers(facts, found, rules)
     return [
         replace(
@@ -87,6 +90,22 @@ def _of_fresh_iterators(found: Mapping[str, Finding]) -> dict[str, str]:
     if cause is None:
         return {}
     return {id_: cause.id for id_ in _OF_INPUT & found.keys() if explains(cause, found[id_])}
+
+
+def _of_wrong_devices(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:
+    """Copies, if most of their bytes come from or go to operations on the wrong device."""
+    moved = {id_: _bytes(finding, COPIED_FOR_OPS) for id_, finding in found.items()}
+    cause = max(moved, key=moved.__getitem__, default="")
+    if "exposed-transfer" not in found or not moved[cause]:
+        return {}
+    copied = known_bytes(facts.trace, facts.slices(Kind.MEMCPY, steady=True))
+    is_most = copied is not None and moved[cause] > MAIN_CAUSE * facts.mean_ns(copied)
+    return {"exposed-transfer": cause} if is_most else {}
+
+
+def _bytes(finding: Finding, what: str) -> int:
+    """Bytes per step of a piece of evidence; 0 without it."""
+    return sum(e.value for e in finding.evidence if e.what == what and isinstance(e.value, int))
 
 
 def _behind_input(

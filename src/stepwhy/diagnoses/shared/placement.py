@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.placement import DeviceCopy, Node
 
+COPIED_FOR_OPS = "copied to and from them per step"
+"""Evidence of operations on the wrong device, in bytes."""
+
 IN_GRADIENTS = regex(r"(?:^|/)gradients(?:_\d+)?/")
 _VARIABLE = regex(r"(Ref)?Variable(V2)?|VarHandleOp")
 # 'kernel/read' of a reference variable, 'dense/MatMul/ReadVariableOp' of a resource.
