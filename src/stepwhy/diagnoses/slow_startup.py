@@ -56,7 +56,7 @@ RULE = Rule(
 )
 
 SHARE = 0.10  # of the run; below it, a shorter start hardly shortens the run
-LONG_NS = 10_000_000_000  # ns that a change could save; nobody waits long for less
+LONG_NS = 10_000_000_000  # ns that a change could save; less is no long wait
 MAIN = 0.5  # of the avoidable time; the fix is for what takes most of it
 LEAST_SHOWN = 0.05  # of the avoidable time; less is not worth a change
 _SHOWN = 4

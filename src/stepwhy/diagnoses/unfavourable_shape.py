@@ -62,7 +62,7 @@ RULE = Rule(
     accelerator_only=True,
 )
 
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
+SHARE = 0.05  # of the step is in such products; at most half of that can be saved
 SAVED = 0.5  # of the time at most; aligned rows are twice as fast
 LEAST_SAVED = 0.2  # of the time; small products have other limits
 COMPUTE_BOUND = 0.8  # of the step; if the host is nearly as busy, faster kernels may save nothing

@@ -126,14 +126,11 @@ def find_observed(
     collecting_ns = _collecting(trace, recorded)
     steady, recorded = stalls.free, _without_stalls(trace, recorded) if stalls.mean_ns else recorded
     calls = marks.graph_ns[steady]
-    runs_ahead = not in_call and (has_accelerator or trace.meta.framework == "jax")
     if _lacks_waits(trace, recorded, marks.dur_ns[steady]):
         return None
-    uneven = runs_ahead and _waits_in_some_steps(marks.dur_ns[steady])
-    wait_traced = not uneven or _holds_waits(recorded, marks.dur_ns[steady])
-    if has_accelerator and not wait_traced:
-        # The device keeps up with the short steps, so the long ones do not wait for it.
-        uneven, wait_traced = False, True
+    uneven, wait_traced = False, True
+    if not in_call and (has_accelerator or trace.meta.framework == "jax"):
+        uneven, wait_traced = _waits(recorded, marks.dur_ns[steady], has_accelerator)
     cost, interval = None, None
     if not uneven:  # else unprofiled steps that wait are not comparable with profiled ones
         profiled = (recorded.durations_ns + handed_over(trace, recorded))[recorded.steady]
@@ -171,6 +168,19 @@ def _without_stalls(trace: Trace, recorded: StepTable) -> StepTable:
     columns = ("starts", "ends", "host_starts", "host_ends")
     kept = {name: getattr(recorded, name)[~stalled] for name in columns}
     return replace(recorded, **kept, warm_up=int((~stalled[: recorded.warm_up]).sum()))
+
+
+def _waits(
+    recorded: StepTable, durations_ns: NDArray[np.int64], has_accelerator: bool
+) -> tuple[bool, bool]:
+    """Whether the host waits for the device only in some steps, and whether such were profiled."""
+    if not _waits_in_some_steps(durations_ns):
+        return False, True
+    wait_traced = _holds_waits(recorded, durations_ns)
+    if has_accelerator and not wait_traced:
+        # The device keeps up with the short steps, so the long ones do not wait for it.
+        return False, True
+    return True, wait_traced
 
 
 def _waits_in_some_steps(durations_ns: NDArray[np.int64]) -> bool:

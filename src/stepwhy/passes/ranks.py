@@ -72,11 +72,6 @@ class Rank(msgspec.Struct, frozen=True):
         """Time of the step outside of communication."""
         return self.wall_ns - self.exchange_ns
 
-    @property
-    def busy_ns(self) -> int:
-        """Time of the step in which it waits neither for other ranks nor for its input."""
-        return self.work_ns - self.breakdown["input_wait"]
-
 
 class LateRank(msgspec.Struct, frozen=True):
     """The rank that waits least for the others, compared with the median of the others.

@@ -98,7 +98,7 @@ def test_waits_of_the_main_thread_are_counted(proc, folder):
     text = stat.read_text()
     for state in "SDDR":
         stat.write_text(text.replace(") S ", f") {state} "))
-        sampler.look()
+        sampler.sample_waits()
     stat.write_text(text)
     sampler.sample()
     first, second = lines(folder)

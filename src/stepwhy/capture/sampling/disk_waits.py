@@ -1,4 +1,4 @@
-"""Look at times what the main thread of a process waits for.
+"""Sample what the main thread of a process waits for.
 
 The kernel's own account of waits for disks (`disk_wait_ns`) is off by default. A thread that waits
 for a disk, or for a page of a mapped file, is in uninterruptible sleep; one that waits for another
@@ -20,7 +20,7 @@ _COUNTED = {b"D": "disk_waits", b"S": "other_waits"}
 
 
 class DiskWaits:
-    """Counts of looks that found a main thread waiting, by process.
+    """Counts of samples in which a main thread was waiting, by process.
 
     Args:
         processes: Reads the proc file system.
@@ -30,8 +30,8 @@ class DiskWaits:
         self._processes = processes
         self._counts: dict[int, dict[str, int]] = {}
 
-    def look(self, pids: Iterable[int]) -> None:
-        """Look at the main threads of some processes."""
+    def sample(self, pids: Iterable[int]) -> None:
+        """Sample the main threads of some processes."""
         for pid in pids:
             counts = self._counts.setdefault(pid, dict.fromkeys(_COUNTED.values(), 0))
             name = _COUNTED.get((self._processes.stat(pid) or [b""])[0])
@@ -39,7 +39,7 @@ class DiskWaits:
                 counts[name] += 1
 
     def values(self, pid: int) -> dict[str, int]:
-        """The counters of a process; empty before the first look."""
+        """The counters of a process; empty before the first sample."""
         return self._counts.get(pid, {})
 
 

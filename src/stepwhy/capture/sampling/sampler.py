@@ -116,7 +116,7 @@ class Sampler:
             if now_s >= due_s:
                 due_s = now_s + max(_SHORTEST_S, grown_s, _pause_after(self.sample))
             pause_s = 0.0 if self._stacks is None else _pause_after(self._stacks.tick)
-            tick_s = max(_TICK_S, grown_s, pause_s, _pause_after(self.look))
+            tick_s = max(_TICK_S, grown_s, pause_s, _pause_after(self.sample_waits))
         self._gpus.close()
 
     def sample(self) -> None:
@@ -133,10 +133,10 @@ class Sampler:
             with contextlib.suppress(Exception):
                 self._write(folder, {**self._process(pid), **machine}, gpus.get(pid, []))
 
-    def look(self) -> None:
-        """Look what the main threads of the sampled processes wait for; never raises."""
+    def sample_waits(self) -> None:
+        """Sample what the main threads of the processes wait for; never raises."""
         with contextlib.suppress(Exception):
-            self._waits.look(self._sampled)
+            self._waits.sample(self._sampled)
 
     def _alive(self) -> dict[int, Path]:
         """The observed processes, without those whose id was reused."""

@@ -1,8 +1,8 @@
 """Describe the feeds and fetches of a traced `Session.run`: names, types and sizes, never values.
 
 Only traced runs are described, after they have ended, so that no step takes longer. A fingerprint
-shows whether two runs were fed with the same value; its key is forgotten with the process, so that
-nobody can guess the value.
+shows whether two runs were fed with the same value. Its key is random and never written, so that
+the value cannot be guessed from it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Most runs feed and fetch a handful of values; one that fetches all variables, hundreds.
 _MOST = 64
 _LONGEST_NAME = 200
-# Of larger values, so many bytes are compared, spread evenly: two batches differ in some of them.
+# Of a larger value, this many bytes are compared, spread evenly: two batches differ in some.
 _COMPARED_BYTES = 1 << 16
 _FINGERPRINT_BITS = 62
 

@@ -114,15 +114,17 @@ def _follow_the_log(trace: Trace, about: WindowFile, notes: list[str]) -> None:
 def _fit_steps(trace: Trace, window: WindowFile) -> None:
     """Let the marks of steps be those of the window.
 
-    A script that ends inside a window leaves the mark of a step that never finished. Steps before
-    the window led up to it: they ended with a wait for the device. Marks that the training sets
-    itself may leave out a part of each step, which then ends where the next one begins.
+    A script that ends inside a window leaves the mark of a step that never finished. Before the
+    window, there are marks of steps that led up to a wait for the device, and those that the
+    training sets itself. The latter may leave out a part of each step, which then ends where the
+    next one begins.
     """
     slices = trace.slices
     ends = slices.start_ns + slices.dur_ns
-    middles = slices.start_ns + slices.dur_ns // 2
     steps = slices.kind == Kind.STEP
-    inside = (middles >= window.start_ns) & (ends <= window.end_ns + _CLOCKS_AGREE_NS)
+    inside = ends <= window.end_ns + _CLOCKS_AGREE_NS
+    if window.ran_ahead or window.annotated:
+        inside &= slices.start_ns + slices.dur_ns // 2 >= window.start_ns
     # The columns may be read-only.
     slices.kind = np.where(steps & ~inside, np.int8(Kind.ANNOTATION), slices.kind)
     if window.annotated:
