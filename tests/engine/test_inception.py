@@ -33,7 +33,7 @@ def observe(tmp_path, *args):
     (recording,) = read_folder(ended.run_dir)
     facts = Facts(recording.trace)
     parts = find_session_parts(facts)
-    around = parts.outside_ns + parts.preparing_ns + parts.gap_ns
+    around = parts.outside_ns + parts.preparing_ns + parts.gap_ns + parts.unexplained_ns
     assert around + sum(parts.bursts_ns.values()) == parts.wall_ns == facts.wall_ns
     assert parts.unexplained_ns <= _MOST_UNEXPLAINED * parts.wall_ns
     return parts, examine(unfetched_tower, facts)
