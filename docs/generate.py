@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import generate_accuracy
 import generate_diagnoses
 import generate_harm
 import generate_lab
@@ -127,6 +128,7 @@ _ENUMS: tuple[type[IntEnum], ...] = (
     kinds.Copy,
     kinds.Phase,
     kinds.FlowKind,
+    kinds.WaitKind,
     kinds.SampleRole,
 )
 
@@ -178,6 +180,11 @@ def lab_results() -> str:
     return "\n".join([_HEAD, "# Results of the lab\n", *parts])
 
 
+def accuracy() -> str:
+    """How well predicted gains fit measured ones."""
+    return "\n".join([_HEAD, "# How well predictions fit\n", *generate_accuracy.parts(table)])
+
+
 def harm_results() -> str:
     """What foreign training programs did under stepwhy when they were last tried."""
     found = generate_harm.load()
@@ -190,6 +197,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": command_line,
     "reference/trace-schema.md": trace_schema,
     "reference/lab-results.md": lab_results,
+    "reference/accuracy.md": accuracy,
     "reference/harm-results.md": harm_results,
     "reference/refused-files.md": refused_files,
     **{

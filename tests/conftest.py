@@ -37,7 +37,10 @@ def kernels():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Keep the tests that run a framework on one worker: they time steps, and fill the cores."""
+    """Keep the tests that run a framework on one worker: they time steps, and fill the cores.
+
+    Those that time nothing may have a group of their own.
+    """
     for item in items:
-        if item.get_closest_marker("framework"):
+        if item.get_closest_marker("framework") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group("framework"))

@@ -45,7 +45,7 @@ INTERPRETER = {
         "capture/sampling/py_spy.py",
         "children.py",
     ),
-    *("cli/lab_pairs.py", "columns/compile.py", "columns/compiled.py"),
+    *("cli/lab_pairs.py", "cli/trial_runs.py", "columns/compile.py", "columns/compiled.py"),
 }
 
 

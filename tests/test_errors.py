@@ -5,6 +5,7 @@ import pytest
 from stepwhy import errors
 from stepwhy.errors import (
     CaptureError,
+    EditError,
     InputError,
     MeasurementError,
     NotFoundError,
@@ -36,7 +37,13 @@ def test_slugs_are_unique():
 
 @pytest.mark.parametrize("leaf", leaves())
 def test_exit_codes_say_what_kind_of_thing_went_wrong(leaf):
-    expected = {InputError: 3, OutputError: 4, CaptureError: 5, MeasurementError: 6}
+    expected = {
+        InputError: 3,
+        OutputError: 4,
+        CaptureError: 5,
+        MeasurementError: 6,
+        EditError: 8,
+    }
     (code,) = [code for kind, code in expected.items() if issubclass(leaf, kind)]
     assert leaf.exit_code == code
 

@@ -214,6 +214,7 @@ MAKES_JSON = {
     "sampler.py": "numbers and names of GPUs alone",
     "meters.py": "names of the framework's stages alone",
     "probe.py": "printed to the parent, not kept",
+    "spec.py": "a variable of the environment, not kept",
 }
 
 

@@ -7,19 +7,21 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from stepwhy.api import watch
+    from stepwhy.api import watch, whatif
     from stepwhy.capture.explicit_steps import step
 
-__all__ = ["__version__", "step", "watch"]
+__all__ = ["__version__", "step", "watch", "whatif"]
 
 _HOMES = {"step": "stepwhy.capture.explicit_steps", "watch": "stepwhy.api"}
 
 
 def __getattr__(name: str) -> object:
     """Import a public name at its first use."""
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415
 
+    if name == "whatif":  # a package that can be called
+        return import_module("stepwhy.whatif")
     value = globals()[name] = getattr(import_module(_HOMES[name]), name)
     return value

@@ -1,4 +1,4 @@
-"""Watch a block of a program: `with stepwhy.watch() as run: ...`.
+"""What programs call: `with stepwhy.watch() as run: ...` and `stepwhy.whatif(path, edit)`.
 
 The observation itself is in `stepwhy.capture.launcher.watch`. A separate process computes the
 explanation, so that its libraries and memory do not stay in the training process.
@@ -21,7 +21,7 @@ from stepwhy.text import visible
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from stepwhy.findings import Result
+    from stepwhy.findings import Edit, Result, WhatIfResult
 
 PAGE = "report.html"
 _MOST_PAGE = 64 << 20  # bytes; a page has a few megabytes at most
@@ -150,6 +150,29 @@ def watch(out: str | os.PathLike[str] | None = None, *, quiet: bool = False) -> 
         report.
     """
     return Watch(out, quiet=quiet)
+
+
+def whatif(path: str | os.PathLike[str], *edits: str | Edit, redact: bool = True) -> WhatIfResult:
+    """Predict the step time of a recorded run after a change of its program.
+
+    Args:
+        path: A run directory, or anything else that `stepwhy explain` accepts.
+        edits: The changes, made together, such as 'input=free'; none for the fixes of all findings,
+            and what each part of the step could gain at most.
+        redact: Whether to replace secrets and private facts in the result.
+
+    Returns:
+        The predictions, and what cannot be predicted and why.
+
+    Raises:
+        EditError: A text describes no change that can be predicted.
+        InputError: The path cannot be read, or has several runs.
+    """
+    from stepwhy.engine.whatif import predict  # noqa: PLC0415 - a training does not need it
+    from stepwhy.findings import parse_edit  # noqa: PLC0415
+
+    chosen = [parse_edit(edit) if isinstance(edit, str) else edit for edit in edits]
+    return predict([os.fspath(path)], chosen, redact=redact)
 
 
 def _exit_code(error: BaseException | None) -> int:

@@ -20,7 +20,8 @@ The tree::
     │   └── TooLargeError             too-large
     ├── OutputError                 exit code 4: a result cannot be written
     ├── CaptureError                exit code 5: a command cannot be started under observation
-    └── MeasurementError            exit code 6: a program cannot be measured
+    ├── MeasurementError            exit code 6: a program cannot be measured
+    └── EditError                   exit code 8: an edit cannot be predicted or tried
 
 Each leaf has a slug, which is the anchor of its paragraph in ``docs/reference/errors.md``. A
 message says what was wrong, where, and ends with what to do next.
@@ -164,3 +165,10 @@ class MeasurementError(StepwhyError):
 
     slug = "cannot-measure"
     exit_code = 6
+
+
+class EditError(StepwhyError):
+    """A change of the program that cannot be predicted or tried."""
+
+    slug = "cannot-edit"
+    exit_code = 8

@@ -60,7 +60,7 @@ def test_nothing_is_instrumented_after_the_end_of_a_block(monkeypatch, tmp_path)
     monkeypatch.setenv(RUN_DIR_VARIABLE, str(tmp_path))
     attach.observe()
     monkeypatch.delenv(RUN_DIR_VARIABLE)
-    import_hooks._pending["a_framework"](ModuleType("a_framework"))
+    import_hooks._pending["a_framework"][0](ModuleType("a_framework"))
     assert not attach.is_instrumented("a_framework")
 
 

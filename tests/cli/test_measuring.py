@@ -77,9 +77,45 @@ def test_compare_runs_alternate(script):
 
 
 @pytest.mark.usefixtures("script")
-@pytest.mark.parametrize(("allowed", "code"), [("5%", 1), ("25%", 0), ("3", 1)])
+def test_runs_end_when_the_answer_is_clear():
+    arguments = ("--allow-busy", "--budget", "50s", "--json", "--out", "o")
+    outcome = invoke("compare", *arguments, "train.py 10", "train.py 20")
+    printed = json.loads(outcome.stdout)
+    assert printed["verdict"] == "slower"
+    assert printed["low"] > 0
+
+
+@pytest.mark.usefixtures("script")
+def test_runs_end_with_the_budget():
+    outcome = invoke("compare", "--allow-busy", "--budget", "0.1s", "train.py 10", "train.py 10")
+    assert "one run each" in outcome.stdout
+    assert "at least 2 pairs of runs" in outcome.stderr
+
+
+@pytest.mark.usefixtures("script")
+def test_too_few_repeats_are_said_before_the_runs():
+    outcome = invoke("compare", "--allow-busy", "--repeats", 1, "train.py 10", "train.py 12")
+    assert outcome.stderr.startswith("stepwhy: One run each gives no interval")
+
+
+@pytest.mark.usefixtures("script")
+def test_single_run_is_said_to_be_too_few_before_it():
+    outcome = invoke("bench", "--allow-busy", "--repeats", 1, "train.py", 10)
+    assert outcome.stderr.startswith("stepwhy: A single run does not show the variation")
+
+
+@pytest.mark.usefixtures("script")
+@pytest.mark.parametrize("text", ["0s", "-3m", "soon", "3d", "nan"])
+def test_budget_is_a_duration(text):
+    outcome = invoke("bench", "--budget", text, "train.py", 10)
+    assert outcome.exit_code == 2
+    assert "not a duration" in outcome.stderr
+
+
+@pytest.mark.usefixtures("script")
+@pytest.mark.parametrize(("allowed", "code"), [("5%", 1), ("30%", 0), ("3", 1)])
 def test_large_slowdown_fails_a_build(allowed, code):
-    arguments = ("--allow-busy", "--repeats", 2, "--fail-if-slower", allowed)
+    arguments = ("--allow-busy", "--repeats", 4, "--fail-if-slower", allowed)
     outcome = invoke("compare", *arguments, "train.py 10", "train.py 12")
     assert outcome.exit_code == code, outcome.output
 
@@ -94,14 +130,24 @@ def test_stored_measurements_are_compared_without_running():
 
 
 @pytest.mark.usefixtures("script")
-def test_single_runs_are_compared_without_a_verdict():
+def test_stored_runs_that_differ_as_machines_drift_do_not_fail_a_build():
+    for name, step in (("a", 10), ("b", 11)):
+        invoke("bench", "--allow-busy", "--repeats", 3, "--out", name, "train.py", step)
+    outcome = invoke("compare", "--allow-busy", "--fail-if-slower", "3%", "a", "b")
+    assert outcome.stdout.lstrip().startswith("■ Cannot tell: B takes 10 % longer")
+    assert outcome.exit_code == 7
+
+
+@pytest.mark.usefixtures("script")
+def test_single_runs_show_a_difference_but_do_not_fail_a_build():
     for name, step in (("a", 10), ("b", 20)):
         # `run` takes over its process, so it needs one of its own.
         words = [*STEPWHY, "run", "--quiet", "--out", name, "train.py", str(step)]
         subprocess.run(words, check=True, timeout=60)
     outcome = invoke("compare", "--json", "--allow-busy", "--fail-if-slower", "3%", "a", "b")
     printed = json.loads(outcome.stdout)
-    assert printed["verdict"] == "cannot tell"
+    assert printed["verdict"] == "slower"
+    assert "drift of the machine is not excluded" in printed["sentence"]
     assert printed["change"] == pytest.approx(1.0)
     assert outcome.exit_code == 7
 
@@ -144,14 +190,19 @@ def test_negative_margin_is_an_error():
 def compared(b_ms, **changes):
     a, b = (
         [sample(result(steady(int(ms * MS))), "r") for ms in steps]
-        for steps in ([10, 10.02, 9.98], b_ms)
+        for steps in ([10, 10.02, 9.98, 10], b_ms)
     )
     return replace(compare(("a", "b"), a, b, margin=0.03), **changes)
 
 
 @pytest.mark.parametrize(
     ("b_ms", "code"),
-    [([10, 10.02, 9.98], 0), ([11, 11.02, 10.98], 1), ([9, 9.01, 8.99], 0), ([8, 12, 14], 7)],
+    [
+        ([10, 10.02, 9.98, 10], 0),
+        ([11, 11.02, 10.98, 11], 1),
+        ([9, 9.01, 8.99, 9], 0),
+        ([8, 12, 14, 8], 7),
+    ],
 )
 def test_exit_codes_by_verdict(b_ms, code):
     assert exit_code(compared(b_ms), 0.03) == code

@@ -8,6 +8,7 @@ subset of what is expected::
     verdict: found
     cost: 6 ms                         # 'none' for no cost; '6 ms ± 1 ms' allows a range
     saving: 3 ms .. 6 ms
+    edit: input=workers:2              # its text; 'none' for no edit
     evidence: what = 0.6 ± 0.01        # or '= text'; '@ where' may follow
     reason: part of the reason
     fix: part of its text or code
@@ -81,6 +82,11 @@ def _saving(finding, value):
     return [] if is_equal else [f"saving: {actual}, not {value}"]
 
 
+def _edit(finding, value):
+    actual = "none" if finding.edit is None else str(finding.edit)
+    return [] if actual == value else [f"edit: {actual}, not {value}"]
+
+
 def _evidence(finding, value):
     what, _, rest = value.partition(" = ")
     measured, _, where = rest.partition(" @ ")
@@ -118,6 +124,7 @@ _CHECKS = {
     "title": _is("title"),
     "cost": _cost,
     "saving": _saving,
+    "edit": _edit,
     "evidence": _evidence,
     "reason": _reason,
     "fix": _fix,

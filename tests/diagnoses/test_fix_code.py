@@ -301,6 +301,7 @@ FRAMEWORKS = {TF: "tensorflow", TF1: "tensorflow", KERAS: "keras", JAX: "jax", T
 
 
 @pytest.mark.framework
+@pytest.mark.xdist_group("fix-code")
 @pytest.mark.parametrize("framework", sorted(set(FRAMEWORKS.values())))
 def test_code_runs(framework, tmp_path):
     if importlib.util.find_spec(framework) is None:

@@ -37,5 +37,6 @@ def test_mismatches_are_noticed():
     case = next(c for c in CASES if c.kind == "Fires")
     finding = examine(load(case.diagnosis.replace("-", "_")), facts_of(case))
     wrong = (("verdict", "clear"), ("cost", "1 ns"), ("saving", "1 ns .. 2 ns"), ("fix", "§"),
-             ("evidence", "nothing = 1"), ("reason", "§"), ("title", "§"))  # fmt: skip
+             ("edit", "loss=gone"), ("evidence", "nothing = 1"), ("reason", "§"),
+             ("title", "§"))  # fmt: skip
     assert len(literate.mismatches(finding, wrong)) == len(wrong)

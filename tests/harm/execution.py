@@ -228,12 +228,25 @@ def _cpu_s(mark: str) -> float:
 def _left(mark: str, leave_s: float) -> int:
     """How many processes stay for seconds after the end; they are ended."""
     deadline_s = time.monotonic() + leave_s
-    while (left := list(_marked(mark))) and time.monotonic() < deadline_s:
+    while (left := _there(mark)) and time.monotonic() < deadline_s:
         time.sleep(_POLL_S)
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return len(left)
+
+
+def _there(mark: str) -> list[int]:
+    """The processes with a mark.
+
+    While a process starts another program, it has no environment for a moment. So it is gone only
+    if it is not seen a second time, either.
+    """
+    found = list(_marked(mark))
+    if not found:
+        time.sleep(_POLL_S)
+        found = list(_marked(mark))
+    return found
 
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:

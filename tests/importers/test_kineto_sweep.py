@@ -27,8 +27,11 @@ PIECE = 128
 
 TRAP = '"}, {"ph": "X"'
 texts = st.text(max_size=6) | st.sampled_from(
-    [TRAP, "aten::mm", "ac2g", "async_gpu", "[memory]", "thread_name", "stream 7", "x" * 40, ""]
-)
+    [
+        TRAP, "aten::mm", "ac2g", "async_gpu", "[memory]", "thread_name", "stream 7", "x" * 40, "",
+        "Stream Wait Event", "Event Sync", "cudaEventSynchronize",
+    ]
+)  # fmt: skip
 integers = st.integers(-3, 40) | st.integers(-(2**70), 2**70)
 quoted = integers.map(str)
 loose = integers | quoted | texts | st.none() | st.booleans() | st.floats(-9, 1e19)
@@ -55,6 +58,12 @@ arguments = st.fixed_dictionaries(
         "Addr": integers,
         "Total Allocated": integers,
         "Total Reserved": integers,
+        "wait_on_stream": integers | loose,
+        "wait_on_cuda_event_record_corr_id": integers | loose,
+        "Group size": integers | loose,
+        "Collective name": texts | values,
+        "In msg nelems": integers | loose,
+        "dtype": st.sampled_from(["Float", "Half", "?", 4]),
         "External id": values,
         "Input Dims": values,
         "Call stac": values,
@@ -70,8 +79,11 @@ times = (
     | st.sampled_from([1e-3, 1e15, 0.0005, 0.0015, 0.00250001, 4611686018427387.904, 10**17])
 )
 categories = st.sampled_from(
-    ["cpu_op", "kernel", "cuda_runtime", "python_function", "gpu_memcpy", "ac2g", "async_gpu"]
-)
+    [
+        "cpu_op", "kernel", "cuda_runtime", "python_function", "gpu_memcpy", "ac2g", "async_gpu",
+        "cuda_sync", "collective_comm",
+    ]
+)  # fmt: skip
 records = st.fixed_dictionaries(
     {"ph": st.sampled_from("XXXXXiIMsf"), "name": texts},
     optional={

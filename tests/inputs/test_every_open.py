@@ -42,6 +42,7 @@ REASONS = {
     "capture/launcher/run_directory.py initial.read_bytes": KERNEL,
     "capture/sampling/sampler.py Gpus.open": NO_PATH,
     "capture/meters.py _STATM.read_bytes": KERNEL,
+    "capture/meters.py os.open": KERNEL,
     "capture/registry.py os.open": CHECKED,
     "capture/launcher/signals.py os.open": KERNEL,
     "capture/launcher/proxy.py os.open": KERNEL,
@@ -49,6 +50,7 @@ REASONS = {
     "capture/tf1/sessions.py plan.open": NO_PATH,
     "capture/tf2/profiler.py path.read_bytes": OWN,
     "cli/explain_aside.py Path('/proc/self/status').read_text": KERNEL,
+    "cli/lab_accuracy.py place.read_bytes": PACKAGE,
     "cli/lab_grades.py place.read_bytes": PACKAGE,
     "cli/lab_pairs.py file.read_text": PACKAGE,
     "cli/lab_pairs.py root.glob": PACKAGE,
@@ -81,6 +83,7 @@ REASONS = {
     "trace/store.py pq.ParquetFile": NO_PATH,
     "trace/store.py self._zip.open": NO_PATH,
     "trace/store.py zipfile.ZipFile": "a file in memory, or one that is written for the user",
+    "whatif/calibration.py file.read_bytes": PACKAGE,
     "whole_files.py open": WRITTEN,
     "whole_files.py os.open": WRITTEN,
 }

@@ -34,6 +34,8 @@ SIGNED = "append-only, without following links or waiting (test_planted_files.py
 LOG = "append-only, without waiting, in the run directory of this run"
 CACHE = "a new file in the user's own cache, whose owner and permissions are checked"
 
+LEDGER = "append-only, without waiting, the user's own data"
+
 NEW = "a new file, or none (`exist_ok=False`)"
 
 REASONS = {
@@ -74,6 +76,8 @@ REASONS = {
     "columns/trusted.py os.open": READS,
     "regular_files.py os.open": "as its callers say, which are listed here",
     "trace/store.py pq.write_table": OPENED,
+    "whatif/ledger.py open_regular": LEDGER,
+    "whatif/ledger.py os.fdopen": OPENED,
     "trace/store.py zipfile.ZipFile": STREAM,
     "whole_files.py os.open": THE_FUNCTIONS,
     "whole_files.py open": THE_FUNCTIONS,

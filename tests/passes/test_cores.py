@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from stepwhy.passes.cores import runnable_threads, sibling_processes, usable_cores
+from stepwhy.passes.cores import (
+    children_cpu_ns_per_step,
+    runnable_threads,
+    sibling_processes,
+    usable_cores,
+)
 from stepwhy.trace.notation import parse
 
 
@@ -45,3 +50,15 @@ def test_processes_that_use_as_much_cpu_time():
 )
 def test_cores_that_the_process_may_use(constants, expected):
     assert usable_cores(run(constants=constants)) == expected
+
+
+def test_cpu_time_of_workers_per_step():
+    rows = [(0, 0, 0), (2, 2, 8)]
+    values = "\n".join(
+        f"{name} | {at} s | {value} s"
+        for at, *values in rows
+        for name, value in zip(("cpu_ns", "children_cpu_ns"), values, strict=True)
+    )
+    trace = parse(f"counters: name | time_ns | value\n{values}\n")
+    assert children_cpu_ns_per_step(trace, 500_000_000) == 2_000_000_000
+    assert children_cpu_ns_per_step(run(), 1) is None

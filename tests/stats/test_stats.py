@@ -99,7 +99,7 @@ def test_unpaired_runs_are_refused():
 
 def test_ratio_by_hand():
     # logs: ln 1.1 and ln 1.2; mean 0.13882, standard error 0.04350, t(0.995, 1) = 63.657.
-    ratio = paired_ratio([1.0, 1.0], [1.1, 1.2])
+    ratio = paired_ratio([1.0, 1.0], [1.1, 1.2], level=0.99)
     assert ratio is not None
     assert ratio.change == pytest.approx(0.14891, abs=1e-5)
     assert ratio.high == pytest.approx(np.expm1(0.138816 + 63.6567 * 0.0435057), rel=1e-3)

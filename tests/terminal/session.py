@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 from stepwhy import errors, output
-from stepwhy.bench import compare, judge_pair, sample, summarise
+from stepwhy.bench import Trial, compare, judge_pair, sample, summarise
 from stepwhy.capture import Launch, checks
 from stepwhy.cli import cli, explain_aside
 from tests.answers.test_placement import DRAWING, placement
@@ -125,6 +125,23 @@ def no_pairs(_):
     return measure
 
 
+def no_precise_runs(_):
+    def measure(program, _budget, **options):
+        return no_runs(None)(program, 3, **options)
+
+    return measure
+
+
+def no_trial(_):
+    def measure(programs, _budget, *, margin, after_pair, **options):
+        del margin
+        trial = Trial(*no_pairs(None)(programs, 3, **options), level=0.98, answered=False)
+        after_pair(Trial(trial.a[:1], trial.b[:1], 0.98, answered=False), 1)
+        return trial
+
+    return measure
+
+
 def a_placement(_):
     moved = DRAWING.replace("| Conv3D     | GPU:0 | CPU:0", "| Conv3D | GPU:0 | GPU:0")
     return mock.Mock(side_effect=[poisoned(placement()), poisoned(placement(moved))])
@@ -148,7 +165,8 @@ PLANTS = {
     "error": plant("stepwhy.engine.explain", raising),
     "bug": plant("stepwhy.engine.explain", lambda _: mock.Mock(side_effect=ValueError(NAME))),
     "sample": plant("stepwhy.engine.explain", a_sample),
-    "measure": plant("stepwhy.bench.measure", no_runs),
+    "measure": plant("stepwhy.bench.measure_until_precise", no_precise_runs),
+    "trial": plant("stepwhy.bench.measure_until_answered", no_trial),
     "measure_pairs": plant("stepwhy.bench.measure_pairs", no_pairs),
     "bench": plant("stepwhy.bench.summarise", a_bench),
     "compare": plant("stepwhy.bench.compare", a_comparison),

@@ -28,6 +28,8 @@ def trace():
     builder.add("executions", slice=0, runtime_op=0)
     builder.add("session_values", slice=0, fed=1, name=0, python_type=0, graph_type=0)
     builder.add("allocations", time_ns=0, pool=0, track=host, owner=0, change=1)
+    builder.add("waits", time_ns=0, kind=2, slice=0, waiting=stream, awaited=stream, event=0)
+    builder.add("collectives", slice=1, operation=0, group=0, ranks=2)
     return builder.finish(Meta("test"))
 
 

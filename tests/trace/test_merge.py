@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.trace.traces import executions_of, flows_of, slices_of, traces
+from tests.trace.traces import executions_of, flows_of, slices_of, traces, waits_of
 
 from stepwhy.trace import Meta, TraceBuilder
 from stepwhy.trace.merge import concatenate
@@ -28,6 +28,7 @@ def test_every_row_keeps_its_meaning(parts):
     assert slices_of(joined) == sorted(s for p in parts for s in slices_of(p))
     assert flows_of(joined) == sorted(f for p in parts for f in flows_of(p))
     assert executions_of(joined) == sorted(e for p in parts for e in executions_of(p))
+    assert waits_of(joined) == sorted(w for p in parts for w in waits_of(p))
     for table in ("counters", "marks", "copies", "samples", "events", "levels", "stages"):
         assert len(joined.table(table)) == sum(len(p.table(table)) for p in parts)
     for table, column in (("counters", "time_ns"), ("events", "start_ns"), ("levels", "time_ns")):

@@ -31,6 +31,9 @@ def traces(draw):
             builder.add("executions", slice=source, op_ns=draw(st.integers(-1, 9)))
             name = builder.intern(draw(_names))
             builder.add("session_values", slice=target, fed=1, name=name, bytes=5)
+            event = draw(st.sampled_from([NULL, source]))
+            builder.add("waits", time_ns=draw(st.integers(0, 9)), slice=target, event=event)
+            builder.add("collectives", slice=target, group=name, ranks=2)
     node = builder.add("nodes", name=builder.intern(draw(_names)), op=builder.intern("MatMul"))
     builder.add("copies", source=node, from_device=builder.intern("a"), to_device=0, bytes=7)
     for time in draw(st.lists(st.integers(0, 99), max_size=3)):
@@ -80,6 +83,15 @@ def executions_of(trace):
     return sorted(
         (_meaning(trace, s), int(ns))
         for s, ns in zip(executions.slice, executions.op_ns, strict=True)
+    )
+
+
+def waits_of(trace):
+    """Every wait, by what its slices mean."""
+    waits = trace.waits
+    return sorted(
+        (int(t), _meaning(trace, s), _meaning(trace, e) if e != NULL else ())
+        for t, s, e in zip(waits.time_ns, waits.slice, waits.event, strict=True)
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 CHANNELS = 16
 LENGTH = 4096
@@ -48,20 +48,6 @@ class Recordings(Dataset):
         return windows
 
 
-class InMemory(Dataset):
-    """The same windows, read once and in random order."""
-
-    def __init__(self, path, count):
-        windows = torch.from_numpy(np.fromfile(path, np.float32))
-        self.windows = windows.reshape(count, CHANNELS, LENGTH)[torch.randperm(count)]
-
-    def __len__(self):
-        return len(self.windows)
-
-    def __getitem__(self, rows):
-        return self.windows[rows[0] : rows[-1] + 1]
-
-
 class Classifier(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -86,10 +72,15 @@ def forever(loader):
 
 
 def train(options, path):
-    dataset = {"file": Recordings, "memory": InMemory}[options.data](path, options.samples)
-    sampler = {"file": RandomSampler, "memory": SequentialSampler}[options.data]
-    batches = BatchSampler(sampler(dataset), options.batch, drop_last=True)
-    loader = DataLoader(dataset, batch_size=None, sampler=batches)
+    dataset = Recordings(path, options.samples)
+    batches = BatchSampler(RandomSampler(dataset), options.batch, drop_last=True)
+    loader = DataLoader(
+        dataset,
+        batch_size=None,
+        sampler=batches,
+        num_workers=options.workers,
+        persistent_workers=options.workers > 0,
+    )
     model, times = Classifier(16), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     start, batches = time.perf_counter(), forever(loader)
@@ -111,7 +102,7 @@ def main():
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--samples", type=int, default=2048)
-    parser.add_argument("--data", choices=["file", "memory"], default="file")
+    parser.add_argument("--workers", type=int, default=0)
     options = parser.parse_args()
 
     torch.manual_seed(0)

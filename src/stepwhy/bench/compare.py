@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stepwhy import __version__
 from stepwhy.bench.difference import category_differences, op_differences
+from stepwhy.bench.looks import LEVEL
+from stepwhy.bench.structure import machine_differences, structural_differences
 from stepwhy.bench.summary import measurement, valid_or_all, valid_pairs, was_quiet
+from stepwhy.bench.words import sentence_of_pairs, sentence_of_single_runs
 from stepwhy.findings import Comparison
-from stepwhy.stats import judge, paired_ratio
-from stepwhy.units import format_fraction, format_ns
+from stepwhy.stats import expected_spread, judge, paired_ratio, single_ratio, usual_change
+from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepwhy.bench.sample import Sample
-    from stepwhy.stats import Ratio
+    from stepwhy.stats import Outcome, Ratio, SingleRatio
 
-# One comparison in a hundred may be wrong: a comparison in CI runs with every change.
-LEVEL = 0.99
-# Relative change; a percentage above it is not meaningful.
-_BEYOND = 9.0
+# Categories and operations are many: each interval is wider.
+_DETAIL_LEVEL = 0.99
 
 
 def compare(
@@ -31,10 +34,13 @@ def compare(
     margin: float,
     requested: int = 1,
     batch_size: int | None = None,
+    level: float = LEVEL,
+    alternated: bool = True,
 ) -> Comparison:
     """Compare the runs of two programs.
 
-    Runs are paired in the order they were made; a pair is valid if both of its runs are.
+    Runs are paired in the order they were made; a pair is valid if both of its runs are. Without
+    two valid pairs, all pairs count, and the comparison is not quiet.
 
     Args:
         labels: Names of the two programs.
@@ -43,89 +49,109 @@ def compare(
         margin: Largest change that counts as the same, such as 0.03.
         requested: Number of valid pairs that were requested.
         batch_size: Examples per step, if known.
+        level: Confidence level of the interval; higher than `LEVEL` if the runs were ended by an
+            answer (`Trial.level`).
+        alternated: Whether the runs of the two programs were made in turns. If not, a change of the
+            machine between them may look like one of the programs, so the intervals are wider.
     """
     pairs = valid_pairs(a, b)
-    good = valid_or_all(a), valid_or_all(b)
-    if pairs:
-        good = [x for x, _ in pairs], [y for _, y in pairs]
+    counted = pairs if len(pairs) > 1 else list(zip(a, b, strict=False))
+    good = [x for x, _ in counted], [y for _, y in counted]
     sides = tuple(measurement(n, s, batch_size) for n, s in zip(labels, (a, b), strict=True))
-    ratio = _ratio(good) if pairs else None
-    change = ratio.change if ratio else sides[1].step_ns / sides[0].step_ns - 1
-    verdict = judge(ratio, margin)
-    quiet = _quiet(a, b, pairs=len(pairs), requested=requested)
+    drift = 0.0 if alternated else usual_change([s.durations_ns for s in (*good[0], *good[1])])
+    ratio = ratio_of_pairs(counted, level, drift)
+    single = None if ratio else single_ratio(*(_steps(side) for side in (a, b)), level=LEVEL)
+    found = ratio or single
+    change = found.change if found else sides[1].step_ns / sides[0].step_ns - 1
+    runs = len(valid_or_all(a)), len(valid_or_all(b))
+    verdict = judge(ratio, margin) if ratio else _single_verdict(single, margin)
+    quiet = _quiet(a, b, enough=len(counted) == len(pairs) >= requested)
     return Comparison(
         a=sides[0],
         b=sides[1],
         verdict=verdict,
-        sentence=_sentence(verdict, change, ratio, margin),
+        sentence=(
+            sentence_of_pairs(verdict, ratio, margin)
+            if ratio
+            else sentence_of_single_runs(verdict, change, single, runs)
+        ),
         change=change,
-        low=ratio.low if ratio else None,
-        high=ratio.high if ratio else None,
+        low=found.low if found else None,
+        high=found.high if found else None,
         level=LEVEL,
         margin=margin,
         detectable=ratio.detectable if ratio else None,
-        pairs=len(pairs),
+        pairs=len(counted),
         quiet=quiet,
-        categories=category_differences(*good, level=LEVEL),
-        ops=op_differences(*good, level=LEVEL),
-        notes=_notes(a, b, len(pairs), quiet=quiet),
+        categories=category_differences(*good, level=_DETAIL_LEVEL, drift=drift),
+        ops=op_differences(*good, level=_DETAIL_LEVEL, drift=drift),
+        certain=structural_differences(*good),
+        notes=(
+            *machine_differences(a, b),
+            *_notes(a, b, counted, quiet=quiet, alternated=alternated),
+        ),
         stepwhy=__version__,
     )
 
 
-def _ratio(good: tuple[Sequence[Sample], Sequence[Sample]]) -> Ratio | None:
-    medians = [[float(s.summary.median_ns) for s in side] for side in good]
-    return paired_ratio(medians[0], medians[1], level=LEVEL)
+def ratio_of_pairs(
+    pairs: Sequence[tuple[Sample, Sample]], level: float, drift: float = 0.0
+) -> Ratio | None:
+    """Ratio of the median steps of pairs of runs; None for fewer than two pairs.
+
+    Args:
+        pairs: The pairs.
+        level: Confidence level.
+        drift: Change of the machine, as a logarithm, that may look like one of the programs.
+    """
+    if len(pairs) < 2:
+        return None
+    first, second = ([float(p[side].summary.median_ns) for p in pairs] for side in (0, 1))
+    expected = expected_spread([s.durations_ns for pair in pairs for s in pair])
+    return paired_ratio(first, second, level=level, expected=expected, drift=drift)
 
 
-def _quiet(a: Sequence[Sample], b: Sequence[Sample], *, pairs: int, requested: int) -> bool | None:
+def _steps(samples: Sequence[Sample]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.concatenate([s.durations_ns for s in valid_or_all(samples)])
+
+
+def _single_verdict(ratio: SingleRatio | None, margin: float) -> Outcome:
+    """Verdict on one run each; the interval includes what two runs usually differ by."""
+    if ratio is None or abs(ratio.change) <= margin or ratio.low <= 0 <= ratio.high:
+        return "cannot tell"
+    return "slower" if ratio.low > 0 else "faster"
+
+
+def _quiet(a: Sequence[Sample], b: Sequence[Sample], *, enough: bool) -> bool | None:
     known = was_quiet([*a, *b], 0)
-    return None if known is None else pairs >= requested
-
-
-def _sentence(verdict: str, change: float, ratio: Ratio | None, margin: float) -> str:
-    size = _change(change)
-    if ratio is None:
-        return f"Cannot tell: B {size} in a single run each; the variation between runs is unknown."
-    where = f"({_signed(ratio.low)} to {_signed(ratio.high)}, {ratio.pairs} pairs of runs)"
-    match verdict:
-        case "same":
-            return f"The same within {100 * margin:g} %: B {size} {where}."
-        case "cannot tell":
-            return f"Cannot tell: B {size} {where}; {_detectable(ratio.detectable)}."
-        case _:
-            return f"B is {verdict}: it {size} {where}."
-
-
-def _change(change: float) -> str:
-    """The change in words: 'takes 9.8 % longer'."""
-    if change >= 1:
-        return f"takes {change + 1:.1f} times as long"
-    return f"takes {format_fraction(abs(change))} {'longer' if change > 0 else 'less time'}"
-
-
-def _detectable(change: float) -> str:
-    if change > _BEYOND:
-        return "the noise would hide any change"
-    return f"only a change of {format_fraction(change)} would be detected"
-
-
-def _signed(change: float) -> str:
-    if change > _BEYOND:
-        return f"more than {_BEYOND + 1:.0f} times"
-    return f"{'+' if change > 0 else '-' if change < 0 else ''}{format_fraction(abs(change))}"
+    return None if known is None else enough
 
 
 def _notes(
-    a: Sequence[Sample], b: Sequence[Sample], pairs: int, *, quiet: bool | None
+    a: Sequence[Sample],
+    b: Sequence[Sample],
+    counted: Sequence[tuple[Sample, Sample]],
+    *,
+    quiet: bool | None,
+    alternated: bool,
 ) -> tuple[str, ...]:
     notes = []
+    busy = sum(not s.is_valid for s in (*a, *b))
     if quiet is False:
-        notes.append("Void: the machine was busy during too many runs.")
-    left_out = max(len(a), len(b)) - pairs
-    if left_out and pairs:
-        notes.append(f"{left_out} runs without a valid counterpart were left out.")
-    ratio = _means(a) / _means(b) / (_medians(a) / _medians(b)) if pairs else 1.0
+        notes.append(
+            f"Void: other programs kept the machine busy during {busy} of {len(a) + len(b)} runs. "
+            "On a quiet machine the change may be another one."
+        )
+    left_out = max(len(a), len(b)) - len(counted)
+    if left_out and len(counted) > 1:  # a single pair is compared by all valid steps
+        runs = "1 run" if left_out == 1 else f"{left_out} runs"
+        notes.append(f"Left out: {runs} without a valid counterpart.")
+    if not alternated and len(counted) > 1:
+        notes.append(
+            "The runs did not alternate: the interval allows for the usual change of a machine "
+            "between runs, but a larger one looks like a difference of the programs."
+        )
+    ratio = _means(a) / _means(b) / (_medians(a) / _medians(b))
     if not 0.95 < ratio < 1.05:
         means = f"{format_ns(_means(a))} and {format_ns(_means(b))}"
         notes.append(f"The mean step times disagree ({means}): rare long steps differ.")

@@ -20,7 +20,7 @@ _LEAST_SHARE = 0.002
 
 
 def category_differences(
-    a: Sequence[Sample], b: Sequence[Sample], *, level: float
+    a: Sequence[Sample], b: Sequence[Sample], *, level: float, drift: float = 0.0
 ) -> tuple[CategoryDifference, ...]:
     """Difference of each category that either program has, largest first.
 
@@ -28,19 +28,20 @@ def category_differences(
         a: Runs of the first program.
         b: Runs of the second one, paired with those of the first.
         level: Confidence of the intervals.
+        drift: Change of the machine that may look like one of the programs, as a fraction.
     """
     names = list(dict.fromkeys([*a[0].breakdown, *b[0].breakdown]))
-    found = [_category(name, a, b, level) for name in names]
+    found = [_category(name, a, b, level, drift) for name in names]
     present = [c for c in found if c.a_ns or c.b_ns]
     return tuple(sorted(present, key=lambda c: -abs(c.difference_ns)))
 
 
 def _category(
-    name: str, a: Sequence[Sample], b: Sequence[Sample], level: float
+    name: str, a: Sequence[Sample], b: Sequence[Sample], level: float, drift: float
 ) -> CategoryDifference:
     sides = [[float(s.breakdown.get(name, 0)) for s in side] for side in (a, b)]
     means = [round(float(np.mean(side))) for side in sides]
-    interval = paired_difference(sides[0], sides[1], level=level)
+    interval = paired_difference(*sides, level=level, drift=drift * max(means))
     if interval is None:
         return CategoryDifference(name, means[0], means[1], means[1] - means[0])
     return CategoryDifference(
@@ -55,7 +56,7 @@ def _category(
 
 
 def op_differences(
-    a: Sequence[Sample], b: Sequence[Sample], *, level: float
+    a: Sequence[Sample], b: Sequence[Sample], *, level: float, drift: float = 0.0
 ) -> tuple[OpDifference, ...]:
     """Ops that only one program runs, and ops whose time differs significantly.
 
@@ -66,22 +67,23 @@ def op_differences(
         a: Runs of the first program.
         b: Runs of the second one, paired with those of the first.
         level: Confidence that a changed op's difference is not zero.
+        drift: Change of the machine that may look like one of the programs, as a fraction.
     """
     least = _LEAST_SHARE * float(np.mean([s.summary.median_ns for s in a]))
     names = dict.fromkeys(name for s in (*a, *b) for name in s.ops)
-    found = [op for name in names if (op := _op(name, a, b, level, least)) is not None]
+    found = [op for name in names if (op := _op(name, a, b, level, least, drift=drift))]
     return tuple(sorted(found, key=lambda op: -abs(op.difference_ns))[:_MOST_OPS])
 
 
 def _op(
-    name: str, a: Sequence[Sample], b: Sequence[Sample], level: float, least: float
+    name: str, a: Sequence[Sample], b: Sequence[Sample], level: float, least: float, *, drift: float
 ) -> OpDifference | None:
     sides = [[float(s.ops.get(name, 0)) for s in side] for side in (a, b)]
     has_a, has_b = (any(name in s.ops for s in side) for side in (a, b))
     means = [round(float(np.mean(side))) for side in sides]
     difference = means[1] - means[0]
     if has_a and has_b:
-        interval = paired_difference(sides[0], sides[1], level=level)
+        interval = paired_difference(*sides, level=level, drift=drift * max(means))
         sure = interval is None or interval.low > 0 or interval.high < 0
         if not sure or abs(difference) < least:
             return None

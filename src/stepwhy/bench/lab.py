@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections import Counter
-from statistics import median
+from statistics import mean, median
 from typing import TYPE_CHECKING
 
 from stepwhy import __version__
 from stepwhy.bench.compare import compare
 from stepwhy.bench.summary import valid_or_all, valid_pairs
 from stepwhy.findings import LabResult
-from stepwhy.stats import paired_difference
+from stepwhy.stats import expected_spread, paired_difference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,9 +56,10 @@ def judge_pair(
     low, high, edit = _predicted(bad, diagnosis)
     pairs = valid_pairs(faulty, fixed)
     gain = paired_difference(
-        [_step_ns(fixed) for _, fixed in pairs],
-        [_step_ns(faulty) for faulty, _ in pairs],
+        [reported_step_ns(fixed) for _, fixed in pairs],
+        [reported_step_ns(faulty) for faulty, _ in pairs],
         level=_LEVEL,
+        expected=_expected_ns(pairs),
     )
     return LabResult(
         name=name,
@@ -71,7 +73,9 @@ def judge_pair(
         predicted_low_ns=low,
         predicted_high_ns=high,
         edit=edit,
-        measured_ns=round(gain.estimate if gain else _step_ns(bad[0]) - _step_ns(good[0])),
+        measured_ns=round(
+            gain.estimate if gain else reported_step_ns(bad[0]) - reported_step_ns(good[0])
+        ),
         measured_low_ns=round(gain.low) if gain else None,
         measured_high_ns=round(gain.high) if gain else None,
         passed=None if comparison.quiet is False else 2 * found_first > len(bad) and not alarms,
@@ -82,12 +86,22 @@ def judge_pair(
     )
 
 
-def _step_ns(sample: Sample) -> float:
+def reported_step_ns(sample: Sample) -> float:
     """Step time of the report, ns, from which findings predict savings.
 
     Usually the median step, but the mean if some steps compile, save or start workers.
     """
     return float(sum(sample.breakdown.values()))
+
+
+def _expected_ns(pairs: Sequence[tuple[Sample, Sample]]) -> float | None:
+    """Expected standard deviation of a pair's gain, from the drift within the runs."""
+    if not pairs:
+        return None
+    runs = [s for pair in pairs for s in pair]
+    # Of the ratio of two runs; each of them has half of the variance.
+    spread = expected_spread([s.durations_ns for s in runs], "mean") / math.sqrt(2)
+    return spread * math.hypot(*(mean(reported_step_ns(p[side]) for p in pairs) for side in (0, 1)))
 
 
 def _first(sample: Sample) -> str:

@@ -12,6 +12,8 @@ from stepwhy.errors import MeasurementError
 from stepwhy.findings import RunSummary
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from stepwhy.findings import Finding, Result
@@ -19,6 +21,24 @@ if TYPE_CHECKING:
 # Cores that other programs keep busy. Half a core of two moved a measured ratio from 1.41 to 1.03.
 # A desktop or the sampling itself uses a tenth.
 MOST_BACKGROUND_CORES = 0.25
+
+
+# Largest number of rows that an op table has per device.
+_TABLE_ROWS = 100
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """Where a run was made.
+
+    Args:
+        cores: Cores of the machine; None if unknown.
+        devices: Models of its accelerators; () if unknown.
+        framework: Framework and version, such as 'tensorflow 2.21.0'; '' if unknown.
+    """
+
+    cores: int | None = None
+    devices: tuple[str, ...] = ()
+    framework: str = ""
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -32,6 +52,14 @@ class Sample(msgspec.Struct, frozen=True):
         command: The command, redacted; '' for a trace of another profiler.
         findings: Its findings.
         framework: Framework and version, such as 'tensorflow 2.21.0'; '' if unknown.
+        calls: Calls per step by op, over all devices.
+        longest: Self time per step of the longest row of each op, in ns; an op has a row per device
+            and phase.
+        cut_ns: Rows up to this self time per step may be missing from the op table; 0 if it is
+            complete.
+        kernels: Kernels and copies per step on accelerators; None if none is recorded, or if the
+            table of them may be incomplete.
+        machine: Where it was made.
     """
 
     summary: RunSummary
@@ -41,6 +69,11 @@ class Sample(msgspec.Struct, frozen=True):
     command: str
     findings: tuple[Finding, ...] = ()
     framework: str = ""
+    calls: dict[str, float] = msgspec.field(default_factory=dict)
+    longest: dict[str, int] = msgspec.field(default_factory=dict)
+    cut_ns: int = 0
+    kernels: float | None = None
+    machine: Machine = Machine()
 
     @property
     def is_valid(self) -> bool:
@@ -75,11 +108,22 @@ def sample(result: Result, path: str, *, allow_busy: bool = False) -> Sample:
         background_cores=background,
         void="" if allow_busy else _void(background),
     )
-    categories = dict(result.breakdown.categories)
     run = result.run
     framework = f"{run.framework} {run.framework_version}".strip()
+    cut_ns = _cut_ns(result)
     return Sample(
-        summary, durations, categories, _ops(result), run.command, result.findings, framework
+        summary=summary,
+        durations_ns=durations,
+        breakdown=dict(result.breakdown.categories),
+        ops={n: round(ns) for n, ns in _sums((op.name, op.self_ns) for op in result.ops).items()},
+        command=run.command,
+        findings=result.findings,
+        framework=framework,
+        calls=_sums((op.name, op.count) for op in result.ops),
+        longest={op.name: op.self_ns for op in sorted(result.ops, key=lambda op: op.self_ns)},
+        cut_ns=cut_ns or 0,
+        kernels=_kernels(result) if cut_ns is None else None,
+        machine=_machine(result, framework),
     )
 
 
@@ -90,8 +134,29 @@ def _void(background: float | None) -> str:
     return f"other programs kept {background:.1f} cores busy"
 
 
-def _ops(result: Result) -> dict[str, int]:
-    sums: defaultdict[str, int] = defaultdict(int)
+def _cut_ns(result: Result) -> int | None:
+    """Shortest row of the full op tables, the largest of all devices; None if none is full."""
+    rows: defaultdict[str, list[int]] = defaultdict(list)
     for op in result.ops:
-        sums[op.name] += op.self_ns
+        rows[op.device].append(op.self_ns)
+    return max((min(own) for own in rows.values() if len(own) >= _TABLE_ROWS), default=None)
+
+
+def _sums(rows: Iterable[tuple[str, float]]) -> dict[str, float]:
+    sums: defaultdict[str, float] = defaultdict(float)
+    for name, value in rows:
+        sums[name] += value
     return dict(sums)
+
+
+def _kernels(result: Result) -> float | None:
+    """Kernels and copies per step on accelerators; None without any."""
+    accelerators = {device.name for device in result.devices if device.kind != "cpu"}
+    counts = [op.count for op in result.ops if op.device in accelerators]
+    return sum(counts) if counts else None
+
+
+def _machine(result: Result, framework: str) -> Machine:
+    cores = result.host.cores if result.host is not None else None
+    models = tuple(sorted({device.model for device in result.devices if device.model}))
+    return Machine(cores, models, framework)

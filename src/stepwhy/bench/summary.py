@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from stepwhy.bench.sample import Sample
 
-_LEVEL = 0.95
+LEVEL = 0.95
+"""Confidence level of the interval of one program."""
 
 
 def valid_or_all(samples: Sequence[Sample]) -> list[Sample]:
@@ -45,7 +46,7 @@ def measurement(
         batch_size: Examples per step, if known.
     """
     good = valid_or_all(samples)
-    interval = median_interval([s.durations_ns for s in good], level=_LEVEL)
+    interval = median_interval([s.durations_ns for s in good], level=LEVEL)
     return Measurement(
         label=label,
         command=good[0].command,
@@ -53,7 +54,7 @@ def measurement(
         step_ns=round(interval.estimate),
         low_ns=round(interval.low),
         high_ns=round(interval.high),
-        level=_LEVEL,
+        level=LEVEL,
         mean_ns=round(float(np.concatenate([s.durations_ns for s in good]).mean())),
         batch_size=batch_size,
         breakdown=mean_breakdown(good),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RUN_DIR_VARIABLE",
     "SAMPLER_VARIABLE",
+    "TRIAL_VARIABLE",
     "Launch",
     "command_for_script",
     "default_run_dir",
@@ -31,6 +32,9 @@ RUN_DIR_VARIABLE = "STEPWHY_RUN_DIR"
 
 SAMPLER_VARIABLE = "STEPWHY_SAMPLER"
 """Id of the process that may read the memory of observed ones, where the kernel restricts it."""
+
+TRIAL_VARIABLE = "STEPWHY_TRIAL"
+"""The fix that `stepwhy try` applies at run time, as JSON; a process without it is not changed."""
 
 _HOMES = {
     "Launch": "launcher.launch",

@@ -10,7 +10,13 @@ import atexit
 import os
 from importlib import import_module
 
-from stepwhy.capture import RUN_DIR_VARIABLE, SAMPLER_VARIABLE, import_hooks, registry
+from stepwhy.capture import (
+    RUN_DIR_VARIABLE,
+    SAMPLER_VARIABLE,
+    TRIAL_VARIABLE,
+    import_hooks,
+    registry,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +96,7 @@ def _instrumenter(name: str, target: str) -> import_hooks.Hook:
     """The import hook that calls `target` for a module."""
 
     def instrument(module: ModuleType) -> None:
-        if RUN_DIR_VARIABLE not in os.environ:
+        if RUN_DIR_VARIABLE not in os.environ or name in _instrumented:
             return  # the watched block has ended; the next one will instrument the module
         _instrumented.add(name)
         _allow_sampler()
@@ -114,7 +120,20 @@ def attach() -> None:
     directory = os.environ.get(RUN_DIR_VARIABLE)
     if not directory:
         return
-    observe()
+    # Before the observers, so that these see the program with the fix that is tried.
+    if not _begin_trial(directory):
+        observe()
     registry.register(directory)
     # Registered first, so called last: by then everything has been counted.
     atexit.register(registry.report_exit, directory)
+
+
+def _begin_trial(directory: str) -> bool:
+    """Apply the fix that `stepwhy try` tries, if this is such a run.
+
+    Returns:
+        Whether the trial times the steps itself, so that nothing is observed.
+    """
+    if TRIAL_VARIABLE not in os.environ:
+        return False
+    return bool(import_module("stepwhy.capture.trials").begin(directory))

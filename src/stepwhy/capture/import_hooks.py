@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Hook = Callable[[ModuleType], None]
 
-_pending: dict[str, Hook] = {}
+_pending: dict[str, list[Hook]] = {}
 
 
 def _call(hook: Hook, module: ModuleType) -> None:
@@ -27,8 +27,8 @@ def _call(hook: Hook, module: ModuleType) -> None:
         return
 
 
-def _wrap_loader(spec: ModuleSpec, hook: Hook) -> None:
-    """Let the loader call `hook` once, after it has executed the module."""
+def _wrap_loader(spec: ModuleSpec, hooks: list[Hook]) -> None:
+    """Let the loader call `hooks` once, after it has executed the module."""
     loader = spec.loader
     if loader is None:
         return
@@ -37,7 +37,8 @@ def _wrap_loader(spec: ModuleSpec, hook: Hook) -> None:
     def exec_module(module: ModuleType) -> None:
         del loader.exec_module  # restores the method of the class
         execute(module)
-        _call(hook, module)
+        for hook in hooks:
+            _call(hook, module)
 
     try:
         loader.exec_module = exec_module  # type: ignore[method-assign]
@@ -51,15 +52,15 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        hook = _pending.pop(name, None)
-        if hook is None:
+        hooks = _pending.pop(name, None)
+        if hooks is None:
             return None
         for finder in sys.meta_path:
             if finder is self or not hasattr(finder, "find_spec"):
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                _wrap_loader(spec, hook)
+                _wrap_loader(spec, hooks)
                 return spec
         return None
 
@@ -75,6 +76,8 @@ def awaited() -> frozenset[str]:
 def after_import(name: str, hook: Hook) -> None:
     """Call `hook(module)` right after the module of that name has been imported.
 
+    Several hooks of one module are called in the order in which they were added.
+
     Args:
         name: Full name of the module; nothing is imported here.
         hook: Called once with the module; its exceptions are ignored.
@@ -83,6 +86,6 @@ def after_import(name: str, hook: Hook) -> None:
     if module is not None:
         _call(hook, module)
         return
-    _pending[name] = hook
+    _pending.setdefault(name, []).append(hook)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)

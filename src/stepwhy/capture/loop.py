@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.meters import CompileTime, InputWait, ThreadTime
+from stepwhy.capture.meters import CompileTime, InputWait, ProcessLoad, ThreadTime, load_members
 from stepwhy.capture.pacing import ChangeDetector, is_light
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.run_times import RunTimes
@@ -42,6 +42,7 @@ class Loop:
         compile_time: Meter of the current step.
         input_wait: Meter of the current step.
         thread_time: Meter of the current step.
+        process_load: Meter of the current step.
         light: Whether the current step is only timed.
         lines: Number of lines logged.
         known_steps: How many of them are steps with known ends; calls outside of them mark none.
@@ -52,6 +53,7 @@ class Loop:
     def __init__(self, recorder: Recorder, window: StepWindow) -> None:
         self.recorder = recorder
         self.window = window
+        self.process_load = ProcessLoad()
         self.marker: Callable[[], object] = no_marker
         self.sample: Callable[[int], object] = no_sample
         self.forget()
@@ -63,6 +65,7 @@ class Loop:
         self.compile_time = CompileTime()
         self.input_wait = InputWait()
         self.thread_time = ThreadTime()
+        self.process_load.start_over()
         self.light = False
         self.lines = self.known_steps = 0
         self.window.forget()
@@ -98,6 +101,7 @@ class Loop:
         if was_light and not self.light:
             self.input_wait.take()
             self.thread_time.take()
+            self.process_load.take()
 
     def next_step(self, number: int, time_ns: int, *, ready: bool) -> None:
         """A step begins: pass it to the window, then take samples that are due.
@@ -125,13 +129,14 @@ class Loop:
             self.window.reopen()
 
     def measured(self, wait_ns: int | None) -> str:
-        """Members of a log line: the input wait, and the thread's CPU time since the last line.
+        """Members of a log line: the input wait, and what was used since the last line.
 
         Args:
             wait_ns: The wait; None if unknown.
         """
         cpu_ns = self.thread_time.take()
-        return f'{input_wait_member(wait_ns)},"cpu_ns":{"null" if cpu_ns is None else cpu_ns}'
+        used = f',"cpu_ns":{"null" if cpu_ns is None else cpu_ns}'
+        return input_wait_member(wait_ns) + used + load_members(*self.process_load.take())
 
     def line(self, kind: str, start_ns: int, end_ns: int, more: str) -> str:
         """Format one line of the log; resets the compile time.
@@ -208,6 +213,7 @@ class StepLog:
         self._loop.input_wait.take()
         self._loop.compile_time.take()
         self._loop.thread_time.take()
+        self._loop.process_load.take()
         self._start_ns = now_ns()
 
     def begin_work(self) -> None:

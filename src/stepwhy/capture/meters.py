@@ -8,7 +8,18 @@ import threading
 import time
 from pathlib import Path
 
+from stepwhy.capture.clock import now_ns
+
 _STATM = Path("/proc/self/statm")
+# Of the thread that opens it: nanoseconds on a core, nanoseconds ready but without one, and turns.
+_SCHEDSTAT = "/proc/thread-self/schedstat"
+_SCHEDSTAT_BYTES = 80
+# Threads whose file is opened; the files stay open.
+_MOST_THREADS = 4
+_LOAD_INTERVAL_NS = 50_000_000
+
+UNKNOWN = -1
+"""Value of a meter that could not be read."""
 
 
 def resident_bytes() -> int:
@@ -93,3 +104,87 @@ class ThreadTime:
         since_ns = used_ns - self._last_ns if thread == self._thread else None
         self._last_ns, self._thread = used_ns, thread
         return since_ns
+
+
+class ProcessLoad:
+    """CPU time of all threads of the process, and time that this thread waited for a core.
+
+    A reading takes up to 30 us between two steps, where the code is in no cache. Of short steps,
+    therefore, only some are measured: one begins 50 ms after the last one ended, at the earliest.
+
+    The file of the kernel stays open, as opening it would take most of the time. It is never
+    closed: a program may have closed all of its files, and have opened another with that number.
+    """
+
+    __slots__ = (
+        "_cpu_ns", "_delay_ns", "_due_ns", "_file", "_opened", "_pid", "_start_ns", "_thread",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._pid = self._thread = 0
+        self.start_over()
+
+    def take(self) -> tuple[int, int]:
+        """CPU time and wait in the step that ends here, ns; `UNKNOWN` if it was not measured.
+
+        A step begins with this call, or where the last one of the same thread was.
+        """
+        thread, time_ns = threading.get_ident(), now_ns()
+        if thread != self._thread:
+            self._thread, self._start_ns, self._due_ns = thread, 0, 0
+            self._open()
+        if self._start_ns:
+            return self._end(time_ns)
+        if time_ns >= self._due_ns:
+            self._start_ns = time_ns
+            self._cpu_ns, self._delay_ns = time.process_time_ns(), self._read_delay()
+        return UNKNOWN, UNKNOWN
+
+    def forget(self) -> None:
+        """Do not measure the step that begins here."""
+        self._start_ns = 0
+
+    def start_over(self) -> None:
+        """Start over, as in a process that has seen no step (after a fork).
+
+        The file that was opened in another process is about a thread of that process.
+        """
+        self._start_ns = self._due_ns = 0
+        if self._pid != os.getpid():
+            self._pid, self._opened, self._thread = os.getpid(), 0, 0
+            self._cpu_ns = self._delay_ns = self._file = UNKNOWN
+
+    def _end(self, time_ns: int) -> tuple[int, int]:
+        """End the measured step; a long one is followed by another."""
+        cpu_ns, delay_ns = time.process_time_ns(), self._read_delay()
+        waited_ns = delay_ns - self._delay_ns if min(delay_ns, self._delay_ns) >= 0 else UNKNOWN
+        used_ns = cpu_ns - self._cpu_ns
+        self._cpu_ns, self._delay_ns = cpu_ns, delay_ns
+        self._start_ns = time_ns if time_ns - self._start_ns >= _LOAD_INTERVAL_NS else 0
+        self._due_ns = time_ns + _LOAD_INTERVAL_NS
+        return used_ns, max(waited_ns, UNKNOWN)
+
+    def _open(self) -> None:
+        self._file = UNKNOWN
+        if self._opened < _MOST_THREADS:
+            self._opened += 1
+            try:
+                self._file = os.open(_SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                self._opened = _MOST_THREADS
+
+    def _read_delay(self) -> int:
+        if self._file < 0:
+            return UNKNOWN
+        try:
+            _, delay, _ = os.pread(self._file, _SCHEDSTAT_BYTES, 0).split()
+            return int(delay)
+        except (OSError, ValueError):
+            self._file, self._opened = UNKNOWN, _MOST_THREADS
+            return UNKNOWN
+
+
+def load_members(used_ns: int, waited_ns: int) -> str:
+    """Members of a log line for what `ProcessLoad` has read; '' for what is unknown."""
+    used = f',"process_cpu_ns":{used_ns}' if used_ns >= 0 else ""
+    return used + (f',"run_delay_ns":{waited_ns}' if waited_ns >= 0 else "")

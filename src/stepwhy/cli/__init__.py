@@ -2,9 +2,9 @@
 
 Exit codes: 0 explained (even if the verdict is 'unknown'); 2 wrong usage; 3 an input that cannot be
 explained; 4 a result that cannot be written; 5 a command that cannot be started; 6 a program that
-cannot be measured. `stepwhy run` exits with the exit code of the training, `stepwhy check` with 1
-if no training could be observed, and `stepwhy compare --fail-if-slower` with 1 if B is slower, or
-with 7 if that is unknown.
+cannot be measured; 8 a change that can neither be predicted nor tried. `stepwhy run` exits with the
+exit code of the training, `stepwhy check` with 1 if no training could be observed, and `stepwhy
+compare --fail-if-slower` with 1 if B is slower, or with 7 if that is unknown.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ from stepwhy.text import visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_COMMANDS = ("bench", "check", "compare", "explain", "export", "lab", "ops", "placement", "run")
+_COMMANDS = (
+    "bench", "check", "compare", "explain", "export", "lab", "ops", "placement", "run", "try",
+    "whatif",
+)  # fmt: skip
 """Names of the commands. Each is a function in the module of the same name in this package."""
+_MODULES = {"try": "trial"}  # `try` is a keyword
 # Raised by click 8.2 and later to show the help of a group without a command.
 _HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
@@ -46,7 +50,8 @@ class _Cli(click.Group):
         """Import a command by its name."""
         if name not in _COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
+        module = _MODULES.get(name, name)
+        command: click.Command = getattr(import_module(f"{__name__}.{module}"), module)
         return command
 
     def make_context(self, info_name: str | None, *args: Any, **options: Any) -> click.Context:
@@ -91,8 +96,10 @@ def cli() -> None:
     stepwhy check train.py     check what can be observed, before a long run
     stepwhy run train.py       observe a training run, then explain it
     stepwhy explain PATH       explain a run directory or a trace of another profiler
+    stepwhy whatif PATH        predict what a change of the program would gain
     stepwhy bench train.py     measure the step time in several runs
     stepwhy compare A B        find out which of two programs is faster, and where
+    stepwhy try train.py       apply the fix of a finding at run time, and measure its gain
     stepwhy placement PATH     list the requested and actual device of each operation
     stepwhy ops PATH           list time and memory by scope, graph, op or line
     stepwhy export PATH        export a timeline for Perfetto, or tables for queries

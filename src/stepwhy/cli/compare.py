@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +9,7 @@ import click
 from stepwhy import output
 from stepwhy.cli.bench import (
     batch_option,
+    budget_option,
     busy_option,
     json_option,
     out_option,
@@ -20,10 +20,9 @@ from stepwhy.cli.privacy import redact_option
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepwhy.bench import Sample
+    from stepwhy.bench import Trial
     from stepwhy.cli.programs import Source
     from stepwhy.findings import Comparison
-    from stepwhy.redaction import Redactor
 
 EXIT_SLOWER = 1
 EXIT_UNDECIDED = 7
@@ -51,6 +50,7 @@ class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @repeats_option
+@budget_option
 @click.option(
     "--margin",
     type=_Share(),
@@ -75,7 +75,8 @@ def compare(  # noqa: PLR0917 - click passes them by name
     ctx: click.Context,
     a: str,
     b: str,
-    repeats: int,
+    repeats: int | None,
+    budget: float,
     margin: float,
     fail_if_slower: float | None,
     out: Path | None,
@@ -88,7 +89,8 @@ def compare(  # noqa: PLR0917 - click passes them by name
     """Find out whether B is faster or slower than A, and what differs.
 
     A and B are scripts, commands in quotes, run directories, folders of 'stepwhy bench', or traces
-    of any profiler. Programs run alternately, A B B A, so that a slow machine affects both. Stored
+    of any profiler. Programs run alternately, A B B A, so that a slow machine affects both, until
+    it is clear which is faster or that they are the same, at most three minutes (--budget). Stored
     runs and traces are compared as they are.
 
     \b
@@ -97,78 +99,42 @@ def compare(  # noqa: PLR0917 - click passes them by name
       1  B is slower than the limit
       7  cannot tell; try more runs or a quieter machine
     """  # noqa: D301 - \b keeps click from re-wrapping
+    from stepwhy.cli.comparing import Plan, runs
     from stepwhy.cli.programs import source
     from stepwhy.engine.privacy import redactor_of
 
     # A single redactor numbers a secret that is in both in the same way.
     redactor = redactor_of(redact)
     sources = (source(a, redactor), source(b, redactor))
-    samples, folder = _samples(sources, repeats, out, redactor, allow_busy=allow_busy)
-    result = _compare(sources, samples, margin, repeats if folder else 1, batch_size)
+    plan = Plan(repeats, budget, margin, allow_busy)
+    trial, folder = runs(sources, plan, out, redactor)
+    requested = (repeats or 2) if folder else 1
+    result = _compare(sources, trial, margin, requested, batch_size)
     _show(result, folder, as_json=as_json)
     if fail_if_slower is not None:
         ctx.exit(exit_code(result, fail_if_slower))
 
 
-def _samples(
-    sources: tuple[Source, Source],
-    repeats: int,
-    out: Path | None,
-    redactor: Redactor,
-    *,
-    allow_busy: bool,
-) -> tuple[tuple[list[Sample], list[Sample]], Path | None]:
-    """The runs of both, and the folder of new runs; None if all were stored."""
-    from stepwhy.bench import measure, measure_pairs
-    from stepwhy.capture.launcher.command import default_run_dir
-    from stepwhy.cli.measuring import new_folder, run_progress
-    from stepwhy.cli.programs import program, stored_samples
-
-    if all(s.stored for s in sources):
-        samples = [stored_samples(s, redactor, allow_busy=allow_busy) for s in sources]
-        return (samples[0], samples[1]), None
-    folder = new_folder(out or default_run_dir(["compare"], datetime.now().astimezone()))
-    programs = [
-        program(s.label, s.command, folder / name, folder)
-        for s, name in zip(sources, ("a", "b"), strict=True)
-    ]
-    with run_progress() as progress:
-        if not any(s.stored for s in sources):
-            return (
-                measure_pairs(programs, repeats, allow_busy=allow_busy, progress=progress),
-                folder,
-            )
-        made = [
-            stored_samples(s, redactor, allow_busy=allow_busy)
-            if s.stored
-            else measure(p, repeats, allow_busy=allow_busy, progress=progress)
-            for s, p in zip(sources, programs, strict=True)
-        ]
-        return (made[0], made[1]), folder
-
-
 def _compare(
     sources: tuple[Source, Source],
-    samples: tuple[list[Sample], list[Sample]],
+    trial: Trial,
     margin: float,
     requested: int,
     batch_size: int | None,
 ) -> Comparison:
-    from msgspec.structs import replace
-
     from stepwhy.bench import compare as compare_runs
 
     labels = (sources[0].label, sources[1].label)
-    result = compare_runs(
-        labels, *samples, margin=margin, requested=requested, batch_size=batch_size
+    return compare_runs(
+        labels,
+        trial.a,
+        trial.b,
+        margin=margin,
+        requested=requested,
+        batch_size=batch_size,
+        level=trial.level,
+        alternated=not any(s.stored for s in sources),
     )
-    if not any(s.stored for s in sources) or result.pairs < 2:
-        return result
-    note = (
-        "The runs did not alternate: a change of the machine between them looks like a "
-        "difference of the programs."
-    )
-    return replace(result, notes=(*result.notes, note))
 
 
 def _show(result: Comparison, folder: Path | None, *, as_json: bool) -> None:
@@ -194,7 +160,7 @@ def exit_code(result: Comparison, allowed: float) -> int:
         result: The comparison.
         allowed: Largest slowdown that passes, such as 0.03.
     """
-    if result.quiet is False or result.low is None or result.high is None:
+    if result.quiet is False or result.pairs < 2 or result.low is None or result.high is None:
         return EXIT_UNDECIDED
     if result.high <= allowed:
         return 0

@@ -23,10 +23,22 @@ from stepwhy.cli.small_inputs import bounded
     help="Also write the report as one self-contained page.",
 )
 @click.option("--all", "show_all", is_flag=True, help="Show every diagnosis, operation and device.")
+@click.option(
+    "--predict/--no-predict",
+    default=True,
+    show_default=True,
+    help="Predict what each fix would gain.",
+)
 @redact_option
 @bounded
 def explain(
-    paths: tuple[str, ...], *, as_json: bool, html: Path | None, show_all: bool, redact: bool
+    paths: tuple[str, ...],
+    *,
+    as_json: bool,
+    html: Path | None,
+    show_all: bool,
+    predict: bool,
+    redact: bool,
 ) -> None:
     """Explain a recorded training run.
 
@@ -44,7 +56,7 @@ def explain(
 
     with progress(paths) as report:
         try:
-            result = explain_run(paths, report, redact=redact)
+            result = explain_run(paths, report, redact=redact, predict=predict)
         except SeveralRunsError:
             if as_json or html is not None:
                 raise

@@ -102,11 +102,21 @@ def run_pair(
 @click.option(
     "--repeats",
     type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Number of runs of each program.",
+    help="Number of runs of each program.  [default: 1; with --predict, 3]",
 )
 @click.option("--record", is_flag=True, help="Also store the grades in the lab's folder.")
+@click.option(
+    "--predict",
+    is_flag=True,
+    help="Measure the gain of each fix and compare it with what is predicted. Store both in the "
+    "lab's accuracy.json, which predictions are calibrated with.",
+)
+@click.option("--again", is_flag=True, help="Measure also pairs that were measured today.")
+@click.option(
+    "--recompute",
+    is_flag=True,
+    help="Run nothing: predict again from what the lab's accuracy.json holds, and store it there.",
+)
 @out_option
 @json_option
 @click.pass_context
@@ -114,18 +124,28 @@ def grade(
     ctx: click.Context,
     names: tuple[str, ...],
     size: str,
-    repeats: int,
+    repeats: int | None,
     out: Path | None,
     *,
     record: bool,
+    predict: bool,
+    again: bool,
+    recompute: bool,
     as_json: bool,
 ) -> None:
     """Run the pairs, or all, and show what was found, and what was found by mistake.
 
-    Unlike 'stepwhy lab run', this measures no gain. With --record, grades of other pairs that are
-    stored in the lab stay. Exits with 0 if every planted problem was the first finding and no twin
-    had it, with 1 if not.
+    With --record, grades of other pairs that are stored in the lab stay. Exits with 0 if every
+    planted problem was the first finding and no twin had it, with 1 if not.
+
+    With --predict, the gains of the fixes are measured and compared with the predicted ones. Each
+    pair is stored when it is done, and pairs that were measured today are not run again.
     """
+    if predict or recompute:
+        _grade_predictions(
+            names, size, repeats or 3, out, again=again, run=predict, as_json=as_json
+        )
+        return
     from stepwhy.bench import graded
     from stepwhy.cli.lab_grades import grades, stored
     from stepwhy.cli.lab_pairs import find, lab_folder, pairs
@@ -138,7 +158,7 @@ def grade(
     place = lab_folder() / GRADE_FILE
     done = []
     with run_progress() as progress:
-        for pair in grades(chosen, size, repeats, folder, progress):
+        for pair in grades(chosen, size, repeats or 1, folder, progress):
             done.append(pair)
             text = save_result(folder / GRADE_FILE, graded(done))
             if record:
@@ -151,17 +171,47 @@ def grade(
     ctx.exit(0 if all(map(is_passed, done)) else 1)
 
 
+def _grade_predictions(
+    names: tuple[str, ...],
+    size: str,
+    repeats: int,
+    out: Path | None,
+    *,
+    again: bool,
+    run: bool,
+    as_json: bool,
+) -> None:
+    """Measure the pairs, if asked to, and show how well predictions fit."""
+    from stepwhy.cli.lab_accuracy import measure_accuracy, recompute, to_measure
+    from stepwhy.cli.measuring import run_folder, run_progress
+    from stepwhy.report.json import render
+    from stepwhy.report.terminal.accuracy import render_accuracy
+
+    if run and (chosen := to_measure(names, again=again)):
+        folder = run_folder(out, "lab-predict")
+        with run_progress() as progress:
+            measure_accuracy(chosen, size, repeats, folder, progress)
+    found = recompute()
+    if as_json:
+        output.document(render(found))
+    else:
+        render_accuracy(found)
+
+
 def _run(
     pair: Pair, size: str, repeats: int, out: Path | None, *, allow_busy: bool
 ) -> tuple[LabResult, Path]:
     """Run the programs; returns the result and the folder of the runs."""
-    from stepwhy.bench import judge_pair, measure_pairs
+    from stepwhy.bench import forecast, judge_pair, measure_pairs
     from stepwhy.cli.lab_pairs import programs_of
     from stepwhy.cli.measuring import run_folder, run_progress
 
     folder = run_folder(out, f"lab-{pair.name.replace('/', '-')}")
     sides = programs_of(pair, size, folder)
     day = datetime.now().astimezone().date()
+    warning = forecast(repeats)
+    if warning:
+        output.line(f"stepwhy: {warning}")
     with run_progress() as progress:
         faulty, fixed = measure_pairs(sides, repeats, allow_busy=allow_busy, progress=progress)
     about = (pair.name, pair.title, pair.diagnosis)

@@ -13,7 +13,10 @@ import msgspec
 from stepwhy.errors import NotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from stepwhy.bench import Program
+    from stepwhy.findings import Result
 
 PAIR_FILE = "pair.toml"
 
@@ -76,18 +79,25 @@ def find(name: str) -> Pair:
     raise NotFoundError(f"{kind} called {name}", f"Choose one of: {names}")
 
 
-def programs_of(pair: Pair, size: str, folder: Path) -> list[Program]:
+def programs_of(
+    pair: Pair,
+    size: str,
+    folder: Path,
+    explain_faulty: Callable[[Sequence[str]], Result] | None = None,
+) -> list[Program]:
     """The faulty and the fixed program of a pair, ready to run.
 
     Args:
         pair: The pair.
         size: A name in `Pair.sizes`.
         folder: Folder for their runs.
+        explain_faulty: Explains a run of the faulty program; None for the usual way.
 
     Raises:
         click.BadParameter: If the pair has no such size.
     """
     from stepwhy.cli.programs import program
+    from stepwhy.engine import explain
 
     if size not in pair.sizes:
         raise click.BadParameter(f"{pair.name} has the sizes {', '.join(pair.sizes)}")
@@ -97,8 +107,12 @@ def programs_of(pair: Pair, size: str, folder: Path) -> list[Program]:
             [sys.executable, str(pair.folder / words[0]), *words[1:], *pair.sizes[size]],
             folder / label,
             folder,
+            explain_run,
         )
-        for label, words in (("faulty", pair.faulty), ("fixed", pair.fixed))
+        for label, words, explain_run in (
+            ("faulty", pair.faulty, explain_faulty or explain),
+            ("fixed", pair.fixed, explain),
+        )
     ]
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from stepwhy.findings import BenchResult, Comparison, Grade, LabResult
+    from stepwhy.findings import Accuracy, BenchResult, Comparison, Grade, LabResult, Trial
 
 
 def new_folder(folder: Path) -> Path:
@@ -47,7 +47,9 @@ def run_folder(out: Path | None, name: str) -> Path:
     return new_folder(out or default_run_dir([name], datetime.now().astimezone()))
 
 
-def save_result(path: Path, result: BenchResult | Comparison | Grade | LabResult) -> str:
+def save_result(
+    path: Path, result: Accuracy | BenchResult | Comparison | Grade | LabResult | Trial
+) -> str:
     """Write a result as JSON.
 
     Returns:

@@ -19,7 +19,7 @@ from stepwhy.inputs.within import check_within
 from stepwhy.redaction.commands import redact_command
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from stepwhy.bench import Sample
     from stepwhy.findings import Result
@@ -117,7 +117,13 @@ def _run_in(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def program(label: str, command: Sequence[str], folder: Path, base: Path) -> Program:
+def program(
+    label: str,
+    command: Sequence[str],
+    folder: Path,
+    base: Path,
+    explain_run: Callable[[Sequence[str]], Result] = explain,
+) -> Program:
     """A command that can be run repeatedly, each time with a run directory of its own.
 
     Args:
@@ -125,6 +131,7 @@ def program(label: str, command: Sequence[str], folder: Path, base: Path) -> Pro
         command: Command to run.
         folder: Folder for its run directories.
         base: Folder that recorded paths are relative to.
+        explain_run: Explains a run directory.
     """
 
     def run(number: int) -> tuple[str, Result]:
@@ -138,7 +145,7 @@ def program(label: str, command: Sequence[str], folder: Path, base: Path) -> Pro
                 f"See its output in {output}",
             )
         try:
-            return str(run_dir.relative_to(base)), explain([str(run_dir)])
+            return str(run_dir.relative_to(base)), explain_run([str(run_dir)])
         except InputError as error:
             raise MeasurementError(
                 f"{label} cannot be measured: {error.what}", error.todo

@@ -34,4 +34,9 @@ def words_to_run(ctx: click.Context, command: tuple[str, ...]) -> list[str]:
     from stepwhy.capture import command_for_script
 
     words = list(command)
-    return words if ctx.meta.get(_IS_COMMAND) else command_for_script(words[0], words[1:])
+    return words if follows_dashes(ctx) else command_for_script(words[0], words[1:])
+
+
+def follows_dashes(ctx: click.Context) -> bool:
+    """Whether the words after the options are a command that follows '--'."""
+    return bool(ctx.meta.get(_IS_COMMAND))

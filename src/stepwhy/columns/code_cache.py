@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PACKAGE: Final = Path(__file__).parents[1]
-_SOURCES: Final = ("columns/kernels/*.py", "importers/formats/*/kernels/*.py")
+_SOURCES: Final = (
+    "columns/_longest_plain.py",
+    "columns/kernels/*.py",
+    "importers/formats/*/kernels/*.py",
+)
 _MANIFEST: Final = "manifest.json"
 _LOCK: Final = "compiling"
 # Age of a lock, s, after which the compiler is assumed to have died.

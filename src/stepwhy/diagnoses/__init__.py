@@ -12,7 +12,13 @@ from msgspec.structs import replace
 
 from stepwhy.diagnoses.exposed_communication import without_waits
 from stepwhy.diagnoses.shared.causes import explains, with_causes
-from stepwhy.diagnoses.shared.rule import SHARE_OF_RUN, Diagnosis, Rule, examine
+from stepwhy.diagnoses.shared.rule import (
+    SHARE_BEYOND_MEDIAN,
+    SHARE_OF_RUN,
+    Diagnosis,
+    Rule,
+    examine,
+)
 from stepwhy.diagnoses.straggler import symptoms
 
 if TYPE_CHECKING:
@@ -51,7 +57,6 @@ TABLE: tuple[str, ...] = (
     "single_device_towers",
     "unfetched_tower",
     "soft_placement_fallback",
-    "input_on_accelerator",
     "uncolocated_gradients",
     "variable_traffic",
     "pageable_copy",
@@ -139,11 +144,13 @@ def _of_straggler(facts: Facts, late: Finding, findings: Sequence[Finding]) -> l
 
 
 def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
-    """Sort findings: found ones by decreasing cost, then found ones without a cost, then the rest.
+    """Sort findings: found ones by decreasing gain, then found ones without a cost, then the rest.
 
-    What takes most of the run before its first step comes before what a step costs. Found ones that
-    another explains come after all others that were found. A cause that explains
-    most of a symptom's cost (`Rule.refines`) ranks by the cost of the symptom.
+    The gain is the cost, unless a replay of the steps has shown how much of it other work hides.
+
+    What takes most of the run before its first step, or in a few long steps, comes before what a
+    step costs. Found ones that another explains come after all others that were found. A cause that
+    explains most of a symptom's cost (`Rule.refines`) ranks by the cost of the symptom.
 
     Args:
         findings: In any order; the sort is stable.
@@ -153,11 +160,11 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
     found = {f.id: f for f in findings if f.verdict == "found"}
 
     def key(finding: Finding) -> tuple[int, bool, bool, bool, int, bool]:
-        cost, rule = finding.cost_ns_per_step or 0, rules.get(finding.id)
+        cost, rule = _gain_ns(finding), rules.get(finding.id)
         symptom = found.get(rule.refines) if rule and finding.id in found else None
         is_cause = symptom is not None and explains(finding, symptom)
         if symptom is not None and is_cause:
-            cost = max(cost, symptom.cost_ns_per_step or 0)
+            cost = max(cost, _gain_ns(symptom))
         return (
             _VERDICTS.index(finding.verdict),
             finding.explained_by != "",
@@ -170,9 +177,18 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
     return tuple(sorted(findings, key=key))
 
 
+def _gain_ns(finding: Finding) -> int:
+    """The cost per step, as far as a replay shows that its fix can gain so much, ns."""
+    cost, saving = finding.cost_ns_per_step or 0, finding.saving
+    if saving is not None and saving.method == "replay":
+        return min(cost, saving.high_ns)
+    return cost
+
+
 def _takes_most_of_the_run(finding: Finding) -> bool:
-    """Whether it takes more time of the run than all steps do together."""
-    shares = [e.value for e in finding.evidence if e.what == SHARE_OF_RUN]
+    """Whether it takes more time of the run than all steps do, or all that are as described."""
+    of_run = (SHARE_OF_RUN, SHARE_BEYOND_MEDIAN)
+    shares = [e.value for e in finding.evidence if e.what in of_run]
     return any(isinstance(share, float) and share > _MOST for share in shares)
 
 

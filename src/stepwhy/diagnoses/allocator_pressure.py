@@ -44,7 +44,7 @@ from stepwhy.diagnoses.shared.measure import (
 from stepwhy.diagnoses.shared.program import is_pytorch, on_gpu
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.slices import strings_of
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, among
 
@@ -85,7 +85,7 @@ def diagnose(facts: Facts) -> Finding:
     if cost < SHARE * facts.wall_ns or _steps_with(facts, calls) < OFTEN * facts.steady_count:
         return RULE.nothing(evidence[:1])
     gain = saving("remove device memory calls", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain)
+    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("memory", "gone"))
 
 
 def _calls(facts: Facts) -> NDArray[np.int64]:

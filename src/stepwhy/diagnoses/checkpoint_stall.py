@@ -43,7 +43,7 @@ from stepwhy.diagnoses.shared.steady_events import (
     steady_events,
     summary,
 )
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.stalls import rows_of_kinds
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
@@ -99,7 +99,10 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
         *_calls(facts, inside.rows),
     )
     name = facts.trace.string(int(facts.trace.events.name[inside.rows[-1]]))
-    return RULE.finding(cost, evidence, _fix(facts, name), _saving(cost))
+    return RULE.finding(cost, evidence, _fix(facts, name), _saving(cost), _EDIT)
+
+
+_EDIT = Edit("storage", "gone")
 
 
 def _saving(cost: int) -> Saving:
@@ -135,7 +138,7 @@ def _from_trace(facts: Facts, rows: Rows, cost: int) -> Finding:
     share = Evidence("share of the step that saves", cost / max(facts.wall_ns, 1), "fraction")
     evidence = (share, *recorded_calls(facts, rows))
     longest = by_name(facts, rows)[0].name
-    return RULE.finding(cost, evidence, _fix(facts, longest), _saving(cost))
+    return RULE.finding(cost, evidence, _fix(facts, longest), _saving(cost), _EDIT)
 
 
 def _fix(facts: Facts, name: str) -> Fix:

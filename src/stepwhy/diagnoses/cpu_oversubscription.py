@@ -34,7 +34,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.cores import (
     OVERSUBSCRIBED,
     runnable_threads,
@@ -83,7 +83,10 @@ def diagnose(facts: Facts) -> Finding:
     if not is_too_many or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("as many threads as cores", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(max(cores // processes, 1)), gain)
+    fitting = max(cores // processes, 1)
+    return RULE.finding(
+        cost, evidence, _fix(fitting), gain, Edit("threads", "count", count=fitting)
+    )
 
 
 def _fix(threads: int) -> Fix:

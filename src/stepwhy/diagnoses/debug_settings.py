@@ -78,6 +78,7 @@ def diagnose(facts: Facts) -> Finding:
     cost = on_scale(facts, mean_within(facts, time))
     share = Evidence("share of the step in these checks", cost / max(facts.wall_ns, 1), "fraction")
     longest = times(facts, "time of the check", by_name(facts, rows))
+    # No edit: the traceback that each forward operation keeps costs more, and is not recorded.
     return RULE.finding(cost, (checks, share, *longest), _FIX)
 
 

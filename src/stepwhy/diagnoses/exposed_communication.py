@@ -41,7 +41,7 @@ from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, tim
 from stepwhy.diagnoses.shared.program import is_pytorch, is_training, uses_ddp
 from stepwhy.diagnoses.shared.ranks import peers, reported
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.stages import find_stages
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
@@ -79,7 +79,7 @@ def diagnose(facts: Facts) -> Finding:
             "Collectives are recorded, but no computation that could overlap with them.", evidence
         )
     gain = saving("remove communication", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain)
+    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("communication", "overlapped"))
 
 
 def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> Finding:

@@ -34,7 +34,7 @@ import numpy as np
 from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses.shared.program import on_gpu, uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.devices import known_bytes
 from stepwhy.trace import Copy, Kind
 from stepwhy.units import NS_PER_S
@@ -82,7 +82,7 @@ def diagnose(facts: Facts) -> Finding:
     if facts.share("transfer") < SHARE:
         return RULE.nothing(evidence[:1])
     gain = saving("remove transfer", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain)
+    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("copies", "overlapped"))
 
 
 def _evidence(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.feeds import CALL_NS, longest_ns, parts_or_reason, session_values
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Finding, Fix
+from stepwhy.findings import Edit, Evidence, Finding, Fix
 
 if TYPE_CHECKING:
     from stepwhy.diagnoses.shared.feeds import SessionValue
@@ -69,7 +69,9 @@ def diagnose(facts: Facts) -> Finding:
     if cost < SHARE * parts.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("convert what is fed once", cost, min(cost + CALL_NS, parts.before_ns))
-    return RULE.finding(cost, evidence, _fix(feeds), gain)
+    fix = _fix(feeds)
+    edit = Edit("input", "prefetch") if fix is _LARGE else Edit("dispatch", "gone")
+    return RULE.finding(cost, evidence, fix, gain, edit)
 
 
 def _sizes(feeds: list[SessionValue]) -> list[Evidence]:

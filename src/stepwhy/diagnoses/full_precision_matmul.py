@@ -38,7 +38,7 @@ from stepwhy.diagnoses.shared.precision import faster_type, model_names, precisi
 from stepwhy.diagnoses.shared.program import is_training
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import steady_work
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def diagnose(facts: Facts) -> Finding:
     most = DOUBLED if faster == "bfloat16" else MOST_SAVED
     least = LEAST_SAVED if facts.share("compute") >= COMPUTE_BOUND else 0.0
     gain = saving(edit, least * time, most * time)
-    return RULE.finding(round(most * time), evidence, fix, gain)
+    change = Edit("kernels", "faster", factor=round(1 / (1 - most), 2), cost_ns=time)
+    return RULE.finding(round(most * time), evidence, fix, gain, change)
 
 
 def _of_precision(facts: Facts, rows: NDArray[np.int32], precision: Precision) -> NDArray[np.int32]:

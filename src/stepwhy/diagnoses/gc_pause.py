@@ -36,7 +36,7 @@ import numpy as np
 from stepwhy.diagnoses.shared.eager_calls import single_elements
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import SHOWN, cost_per_step, steady_events, summary
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.stalls import rows_of_kinds
 from stepwhy.trace import NULL
 
@@ -75,7 +75,7 @@ def diagnose(facts: Facts) -> Finding:
         *_lines(facts, inside.rows),
     )
     gain = saving("collect garbage rarely", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain)
+    return RULE.finding(cost, evidence, _FIX, gain, Edit("python", "gone"))
 
 
 def _freed(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:

@@ -39,7 +39,7 @@ import numpy as np
 from stepwhy.diagnoses.shared.measure import mean_within, time_of
 from stepwhy.diagnoses.shared.program import uses_sessions
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ def _judge(facts: Facts, growth: _Growth) -> Finding:
     evidence = _evidence(facts, growth, prepared, usual)
     if cost >= SHARE * facts.wall_ns:
         gain = saving("remove graph growth", min(prepared, cost), highest)
-        return RULE.finding(cost, evidence, _fix(facts, growth), gain)
+        # New operations also run for the first time, and Python creates them.
+        edit = Edit("compile", "gone", cost_ns=highest)
+        return RULE.finding(cost, evidence, _fix(facts, growth), gain, edit)
     if growth.share >= MOSTLY:
         return RULE.finding(cost or None, evidence, _fix(facts, growth))
     return RULE.nothing(evidence[:2])

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.measure import by_name
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.callbacks import callback_lines, callback_rows
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL
@@ -73,7 +73,7 @@ def diagnose(facts: Facts) -> Finding:
     cost = facts.callback_ns
     evidence = (share, *_calls(facts, rows), *_lines(facts))
     gain = saving("remove callbacks", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts, rows), gain)
+    return RULE.finding(cost, evidence, _fix(facts, rows), gain, Edit("python", "gone"))
 
 
 def _why_unseen(facts: Facts) -> str:

@@ -46,7 +46,7 @@ from stepwhy.diagnoses.shared.measure import (
 )
 from stepwhy.diagnoses.shared.program import is_pytorch, is_training
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.trace import Kind, among
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def diagnose(facts: Facts) -> Finding:
             evidence,
         )
     gain = saving("remove sync", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain)
+    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("syncs", "gone"))
 
 
 def _calls(facts: Facts) -> NDArray[np.int64]:

@@ -45,11 +45,12 @@ from stepwhy.diagnoses.shared.measure import (
     source_lines,
     time_of,
 )
-from stepwhy.diagnoses.shared.overlap import with_workers, workers_for
+from stepwhy.diagnoses.shared.overlap import with_workers
 from stepwhy.diagnoses.shared.program import uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.batch_work import fetches_from_workers, find_batch_work
+from stepwhy.passes.overlap import workers_for
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -89,9 +90,10 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence[:1])
     gain = saving("remove input_wait", LEAST_SAVED * cost, cost)
     if ready:
-        found = RULE.finding(cost, evidence, _PYTORCH_READY, gain)
+        found = RULE.finding(cost, evidence, _PYTORCH_READY, gain, Edit("input", "gone"))
         return replace(found, title="Make batches cheaper to receive")
-    return RULE.finding(cost, evidence, _fix(facts, fetches, working), gain)
+    edit = _edit(facts, working=working)
+    return RULE.finding(cost, evidence, _fix(facts, fetches, working), gain, edit)
 
 
 def _outermost(facts: Facts, rows: Rows) -> Rows:
@@ -147,6 +149,19 @@ def _among(facts: Facts, mask: NDArray[np.bool_], *kinds: Kind) -> NDArray[np.in
     """Steady slices of some kinds that a (slices,) mask selects; rows of slices."""
     rows = facts.slices(*kinds, steady=True)
     return rows[mask[rows]]
+
+
+def _edit(facts: Facts, *, working: bool) -> Edit | None:
+    """What the fix changes: workers of a loader, or batches that are prepared beside the step.
+
+    None if others prepare them already, but too slowly: how many more could is not recorded.
+    """
+    if not working:
+        return None
+    work = find_batch_work(facts) if uses_loader(facts) else None
+    if work is None:
+        return Edit("input", "prefetch")
+    return Edit("input", "workers", count=workers_for(facts, work))
 
 
 def _fix(facts: Facts, fetches: Rows, working: bool) -> Fix:

@@ -39,7 +39,7 @@ from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import strings_among
 from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.session_parts import RUN
 from stepwhy.passes.stalls import rows_of_kinds
 from stepwhy.trace import NULL, Kind, Role
@@ -83,7 +83,9 @@ def diagnose(facts: Facts) -> Finding:
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("keep the iterator", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _TORCH if _of_loader(facts, made) else _TF, gain)
+    return RULE.finding(
+        cost, evidence, _TORCH if _of_loader(facts, made) else _TF, gain, Edit("input", "gone")
+    )
 
 
 def _of_loader(facts: Facts, made: StepEvents) -> bool:
@@ -119,7 +121,7 @@ def _in_sessions(facts: Facts) -> Finding:
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("keep the iterator", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _TF1, gain)
+    return RULE.finding(cost, evidence, _TF1, gain, Edit("input", "gone"))
 
 
 def _run_line(facts: Facts, rows: Rows) -> str:

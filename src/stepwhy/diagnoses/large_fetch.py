@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.feeds import CALL_NS, longest_ns, parts_or_reason, session_values
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Finding, Fix
+from stepwhy.findings import Edit, Evidence, Finding, Fix
 
 if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
@@ -73,7 +73,7 @@ def diagnose(facts: Facts) -> Finding:
     if cost < SHARE * parts.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("fetch less", cost, min(cost + CALL_NS, parts.after_ns))
-    return RULE.finding(cost, evidence, _FIX, gain)
+    return RULE.finding(cost, evidence, _FIX, gain, Edit("dispatch", "gone"))
 
 
 _FIX = Fix(

@@ -46,7 +46,7 @@ from stepwhy.diagnoses.shared.program import (
 )
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import steady_work
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def diagnose(facts: Facts) -> Finding:
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     gain = saving("remove dispatch", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain)
+    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("dispatch", "gone"))
 
 
 def _host_gaps(facts: Facts) -> NDArray[np.int64]:

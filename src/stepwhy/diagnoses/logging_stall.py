@@ -33,7 +33,7 @@ from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, tim
 from stepwhy.diagnoses.shared.program import CALLS_UNSEEN, is_pytorch, shows_calls
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import SHOWN, SUMMARY
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.logging_time import logging_lines
 from stepwhy.trace import NULL, Kind, SampleRole
 
@@ -75,7 +75,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing((share,) if len(rows) or lines else ())
     evidence = (share, *_operations(facts, rows), *_lines(facts, lines))
     gain = saving("log less often: remove storage", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts, rows, lines), gain)
+    return RULE.finding(cost, evidence, _fix(facts, rows, lines), gain, Edit("storage", "gone"))
 
 
 def _summaries(facts: Facts) -> Rows:

@@ -37,7 +37,7 @@ from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, tim
 from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS, by_op, listed
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.slices import scopes_among, strings_of
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.placement import conflicts, copies_around, is_heavy, misplaced, placed_nodes
 from stepwhy.passes.selection import of_role, rows_of
 from stepwhy.trace import Kind, Role
@@ -82,7 +82,9 @@ def _found(facts: Facts, wrong: list[Node]) -> Finding:
     rows = scopes_among(facts, frozenset(n.name for n in wrong), Kind.KERNEL)
     cost = _cost_ns(facts, _alone_ns(facts, rows, wrong), copied)
     gain = _saving(facts, cost, rows, copied) if cost else None
-    return RULE.finding(cost, _evidence(facts, wrong, copied, rows), _fix(wrong), gain)
+    device = next((node.outer for node in wrong if node.outer), "")
+    edit = Edit("ops", "moved", device=device) if device else None
+    return RULE.finding(cost, _evidence(facts, wrong, copied, rows), _fix(wrong), gain, edit)
 
 
 def _alone_ns(facts: Facts, rows: Rows, wrong: list[Node]) -> int | None:
@@ -188,7 +190,7 @@ def _by_timeline(facts: Facts) -> Finding:
         *times(facts, "time on the CPU", by_name(facts, rows)[:4]),
     )
     gain = saving("move misplaced operations to the accelerator", 0, cost)
-    return RULE.finding(cost, evidence, _fix([]), gain)
+    return RULE.finding(cost, evidence, _fix([]), gain, Edit("ops", "moved", device="GPU:0"))
 
 
 def _heavy_on_cpu(facts: Facts) -> Rows:

@@ -35,16 +35,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.overlap import (
+    cautioned,
     cores_of,
     gain_of,
     overlap_evidence,
-    rest_ns,
     with_workers,
-    workers_for,
 )
 from stepwhy.diagnoses.shared.rule import Rule
-from stepwhy.findings import Fix
+from stepwhy.findings import Edit, Fix
 from stepwhy.passes.batch_work import find_batch_work
+from stepwhy.passes.overlap import rest_ns, workers_for
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
@@ -79,7 +79,13 @@ def diagnose(facts: Facts) -> Finding:
     if work.exposed_ns < SHARE * facts.wall_ns or is_longer:
         return RULE.nothing(evidence[:1])
     gain = gain_of(facts, work, "prepare batches ahead")
-    return RULE.finding(work.exposed_ns, evidence, _fix(facts, work), gain)
+    return RULE.finding(
+        work.exposed_ns,
+        evidence,
+        cautioned(_fix(facts, work), facts),
+        gain,
+        Edit("input", "prefetch"),
+    )
 
 
 def _fix(facts: Facts, work: BatchWork) -> Fix:

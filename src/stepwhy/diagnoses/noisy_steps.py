@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.diagnoses.shared.rule import Rule
+from stepwhy.diagnoses.shared.rule import SHARE_BEYOND_MEDIAN, Rule
 from stepwhy.findings import CATEGORIES, Evidence, Fix
 from stepwhy.passes.cores import CONTENDED, run_delay_share
 from stepwhy.passes.stalls import events_in, rows_of_kinds, stalling, time_of_kinds
@@ -167,7 +167,7 @@ def _observed(facts: Facts) -> _Steps:
 
 
 def _share(steps: _Steps) -> Evidence:
-    return Evidence("share of the time of all steps beyond the median", steps.share, "fraction")
+    return Evidence(SHARE_BEYOND_MEDIAN, steps.share, "fraction")
 
 
 def _evidence(steps: _Steps) -> tuple[Evidence, ...]:

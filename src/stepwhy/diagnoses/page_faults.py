@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.counters import series
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def diagnose(facts: Facts) -> Finding:
     if cost < SHARE * facts.wall_ns or faults.kept_bytes > KEPT * faults.mapped_bytes:
         return RULE.nothing(evidence[:1])
     gain = saving("reuse host memory", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain)
+    return RULE.finding(cost, evidence, _FIX, gain, Edit("memory", "gone"))
 
 
 def find_page_faults(facts: Facts) -> PageFaults | None:

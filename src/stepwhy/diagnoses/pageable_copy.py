@@ -33,7 +33,7 @@ from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.program import on_gpu, uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.devices import known_bytes
 from stepwhy.trace import NULL, Copy, Kind
 from stepwhy.units import NS_PER_S
@@ -72,9 +72,8 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(facts, rows, cost)
     if not cost or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
-    return RULE.finding(
-        cost, evidence, _fix(facts), saving("pin batches", LEAST_SAVED * cost, cost)
-    )
+    gain = saving("pin batches", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("copies", "pinned", "h2d"))
 
 
 def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:

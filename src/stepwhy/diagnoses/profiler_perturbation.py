@@ -37,7 +37,7 @@ import numpy as np
 
 from stepwhy.diagnoses.shared.program import uses_sessions
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.observed import ratio_of_medians
 from stepwhy.passes.stalls import rows_of_kinds, time_of
 from stepwhy.passes.steps import count_warm_up
@@ -112,7 +112,8 @@ def _from_own(facts: Facts, own: Rows) -> Finding:
     if low <= 0 or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("profile a few steps", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _SESSION if uses_sessions(facts) else _OWN, gain)
+    fix = _SESSION if uses_sessions(facts) else _OWN
+    return RULE.finding(cost, evidence, fix, gain, Edit("profiler", "gone"))
 
 
 def _steps(facts: Facts, own: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

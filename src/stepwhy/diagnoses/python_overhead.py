@@ -39,7 +39,7 @@ from stepwhy.diagnoses.shared.measure import by_string, times
 from stepwhy.diagnoses.shared.program import feeds_placeholders
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.own_python import own_share
 from stepwhy.passes.sampled_lines import driver_lines, function_of
 from stepwhy.passes.stalls import rows_of_kinds
@@ -107,7 +107,7 @@ def _judge(facts: Facts, cost: int, evidence: tuple[Evidence, ...], fix: Fix) ->
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing((share,))
     gain = saving("remove python", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, (share, *evidence), fix, gain)
+    return RULE.finding(cost, (share, *evidence), fix, gain, Edit("python", "gone"))
 
 
 def _function(lines: Counter[tuple[str, bool]]) -> tuple[str, float]:

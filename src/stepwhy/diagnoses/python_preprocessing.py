@@ -23,7 +23,7 @@ whatever they do.
 ## Fix
 Do the work once and store the result: TFRecords, arrays, a cache on disk. If it must be repeated
 for each element (random augmentation), use worker processes, or operations that do not run Python
-code.
+code. If it only reads or decodes files, store what it decodes, uncompressed.
 
 ## Fix risk
 None if the function is deterministic. Random augmentation would be the same in every epoch once it
@@ -46,7 +46,7 @@ from stepwhy.diagnoses.shared.loaders import batches_ready
 from stepwhy.diagnoses.shared.measure import contention_ns
 from stepwhy.diagnoses.shared.program import feeds_placeholders, is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.counters import series
 from stepwhy.passes.preparation import find_preparation
 from stepwhy.trace import Kind, SampleRole
@@ -68,6 +68,14 @@ RULE = Rule(
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.7  # of the cost; precomputed results still have to be read
+# Of the function's samples; C functions that the program calls directly count as the program.
+READS = 0.3
+# The standard library ("python") and packages that open, unpack, decode or parse files.
+_READERS = frozenset({
+    "python", "PIL", "cv2", "imageio", "tifffile", "pydicom", "nibabel", "rasterio", "decord", "av",
+    "soundfile", "audioread", "h5py", "netCDF4", "zarr", "numcodecs", "lmdb", "pyarrow", "pandas",
+    "fsspec", "s3fs", "gcsfs",
+})  # fmt: skip
 
 _SERIAL = "The training loop itself prepares the batches: see serial-input and missing-prefetch."
 _GIL = "waiting for the GIL, or a core"
@@ -96,7 +104,7 @@ def diagnose(facts: Facts) -> Finding:
     competitors = 0.0 if work.role is SampleRole.DRIVER else _running(work)
     most = cost + contention_ns(facts, cost, competitors)
     gain = saving("precompute: remove input_wait", LEAST_SAVED * cost, most)
-    return RULE.finding(cost, evidence, _fix(facts, work), gain)
+    return RULE.finding(cost, evidence, _fix(facts, work), gain, Edit("input", "gone"))
 
 
 def _feeds(facts: Facts) -> bool:
@@ -126,6 +134,7 @@ def _evidence(
         Evidence(
             "share of this Python in one function", work.function_share, "fraction", work.line
         ),
+        *_reading(work),
         Evidence("runs in", _WHO[work.role].format(work.entry or "the program"), ""),
         Evidence("Python work per step", per_step, "ns"),
         Evidence("step without the wait for it", rest, "ns"),
@@ -138,6 +147,18 @@ def _evidence(
     if cores is not None:
         found.append(Evidence("cores of the machine", cores, "count"))
     return tuple(found)
+
+
+def _reading(work: Preparation) -> list[Evidence]:
+    """In which library the function reads, unpacks or decodes; none if it does not."""
+    if not _reads(work):
+        return []
+    name = "the standard library" if work.package == "python" else work.package
+    return [Evidence("share of the function in one library", work.package_share, "fraction", name)]
+
+
+def _reads(work: Preparation) -> bool:
+    return work.package in _READERS and work.package_share >= READS
 
 
 def _running(work: Preparation) -> float:
@@ -156,7 +177,7 @@ def _fix(facts: Facts, work: Preparation) -> Fix:
     if is_random(work.line):
         return RANDOM
     if is_pytorch(facts):
-        return _PYTORCH
+        return _PYTORCH_FILES if _reads(work) else _PYTORCH
     if facts.trace.meta.framework == "tensorflow":
         return _TF if work.entry else _TF_FED
     return _ANY
@@ -198,6 +219,24 @@ _PYTORCH = Fix(
     "\n"
     "    def __getitem__(self, i):\n"
     "        return images[i], self.prepared[i].copy()",
+    "none",
+)
+_PYTORCH_FILES = Fix(
+    "Much of this time is in a library, not in the program's own code. If it reads or decodes "
+    "files that give the same values in every epoch: do that once, store the arrays uncompressed "
+    "and at the size that the model needs, and augment them later. Otherwise use a faster decoder, "
+    "or more workers as long as there are free cores.",
+    'np.save("decoded.npy", np.stack([read(path) for path in paths]))   # once\n'
+    "\n"
+    "class Decoded(torch.utils.data.Dataset):\n"
+    "    def __init__(self):\n"
+    '        self.decoded = np.load("decoded.npy", mmap_mode="r")\n'
+    "\n"
+    "    def __len__(self):\n"
+    "        return len(self.decoded)\n"
+    "\n"
+    "    def __getitem__(self, i):\n"
+    "        return augment(self.decoded[i].copy())",
     "none",
 )
 _ANY = Fix("Compute it once, before training, and read the result during training.", "", "none")

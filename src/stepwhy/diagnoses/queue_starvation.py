@@ -38,7 +38,7 @@ import numpy as np
 from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses.shared.measure import contention_ns
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.counters import series
 from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.trace import NULL
@@ -86,7 +86,7 @@ def diagnose(facts: Facts) -> Finding:
     # The thread that cannot keep up with the training uses a core all the time.
     most = cost + contention_ns(facts, cost, 1.0)
     gain = saving("fill the queue: remove input_wait", LEAST_SAVED * cost, most)
-    return RULE.finding(cost, _evidence(facts, emptiest), _FASTER, gain)
+    return RULE.finding(cost, _evidence(facts, emptiest), _FASTER, gain, Edit("input", "free"))
 
 
 def _doubtful(facts: Facts, queue: Pipeline) -> Finding:

@@ -49,7 +49,7 @@ from stepwhy.diagnoses.shared.steady_events import (
     steady_events,
     summary,
 )
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.stalls import rows_of_kinds
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
@@ -107,7 +107,9 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
     changes = _changes(facts, inside.rows)
     gain = saving("remove recompilation", logged, cost)
     evidence = (*summary(inside, "compile again", "compiling"), *changes)
-    return RULE.finding(cost, evidence, _fix(facts, _first_reason(changes)), gain)
+    return RULE.finding(
+        cost, evidence, _fix(facts, _first_reason(changes)), gain, Edit("compile", "gone")
+    )
 
 
 def _events(facts: Facts) -> Rows:
@@ -179,7 +181,9 @@ def _from_trace(facts: Facts) -> Finding:
         Evidence("recorded steps that compile", compiling, "count", f"of {len(starts):,}"),
         *recorded_calls(facts, rows[outermost(facts, Kind.COMPILE)[rows] == rows]),
     )
-    return RULE.finding(cost, evidence, _fix(facts, ""), saving("remove compile", 0, cost))
+    return RULE.finding(
+        cost, evidence, _fix(facts, ""), saving("remove compile", 0, cost), Edit("compile", "gone")
+    )
 
 
 _SHAPE = regex(r"shape |(?:size|rank|stride) mismatch")

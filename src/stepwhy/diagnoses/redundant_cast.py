@@ -39,7 +39,7 @@ from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, t
 from stepwhy.diagnoses.shared.program import is_pytorch, is_training
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import strings_of
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
@@ -75,7 +75,7 @@ def diagnose(facts: Facts) -> Finding:
     if not cost or cost < SHARE * facts.wall_ns or is_training(facts):
         return RULE.nothing(evidence[:2])
     gain = saving("convert types once", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain)
+    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("ops", "gone", "aten::_to_copy"))
 
 
 def _casts(facts: Facts) -> tuple[Rows, Rows]:

@@ -37,7 +37,7 @@ from stepwhy.diagnoses.shared.ddp import FORWARD, SCALED, all_reduce_ns, bucket_
 from stepwhy.diagnoses.shared.measure import on_scale
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import named
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
@@ -78,7 +78,7 @@ def diagnose(facts: Facts) -> Finding:
     if exchanges < 2 or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("exchange gradients once", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain)
+    return RULE.finding(cost, evidence, _FIX, gain, Edit("communication", "gone"))
 
 
 def _exchanges(facts: Facts) -> float | None:

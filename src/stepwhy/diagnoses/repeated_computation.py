@@ -43,7 +43,7 @@ from stepwhy.diagnoses.shared.feeds import parts_or_reason
 from stepwhy.diagnoses.shared.measure import on_scale
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import steady_work
-from stepwhy.findings import Evidence, Finding, Fix
+from stepwhy.findings import Edit, Evidence, Finding, Fix
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.session_parts import RUN
 from stepwhy.trace import NULL, Kind, Phase, Role, among
@@ -128,7 +128,7 @@ def diagnose(facts: Facts) -> Finding:
     share = Evidence("share of the step", cost / facts.wall_ns, "fraction")
     evidence = (share, count, *_calls(facts, repeats), *_operations(facts, repeats))
     gain = saving("compute each operation once", min(low, cost), cost)
-    return RULE.finding(cost, evidence, _fix(repeats), gain)
+    return RULE.finding(cost, evidence, _fix(repeats), gain, Edit("ops", "gone"))
 
 
 def _runs(facts: Facts) -> Iterator[_Run]:

@@ -39,7 +39,7 @@ import numpy as np
 from stepwhy.diagnoses.shared.augmentation import RANDOM, is_random
 from stepwhy.diagnoses.shared.loaders import batches_ready
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.batch_work import find_batch_work
 from stepwhy.passes.preparation import find_preparation
 from stepwhy.trace import NULL
@@ -92,7 +92,7 @@ def diagnose(facts: Facts) -> Finding:
     gain = saving("cache: remove input_wait", LEAST_SAVED * cost, cost)
     lines = _lines(facts.trace)
     fix = RANDOM if lines and is_random(lines[0].where) else repeated.fix
-    return RULE.finding(cost, (waits, *repeated.evidence, *lines), fix, gain)
+    return RULE.finding(cost, (waits, *repeated.evidence, *lines), fix, gain, Edit("input", "gone"))
 
 
 def _lines(trace: Trace) -> tuple[Evidence, ...]:

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.ranks import peers, reported
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.step_work import find_varying
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence)
     least = 0.0 if any(rank.contended for rank in ranks) else LEAST_SAVED
     gain = saving("give all ranks the same work", least * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain)
+    return RULE.finding(cost, evidence, _FIX, gain, Edit("communication", "balanced"))
 
 
 def _evidence(work: VaryingWork, numbers: list[int]) -> tuple[Evidence, ...]:

@@ -46,18 +46,18 @@ from typing import TYPE_CHECKING, Any
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.overlap import (
+    cautioned,
     cores_of,
     gain_of,
     overlap_evidence,
-    rest_ns,
     with_workers,
-    workers_for,
 )
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.random_input import rows_of_random_input
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.batch_work import find_batch_work
+from stepwhy.passes.overlap import rest_ns, workers_for
 from stepwhy.passes.reads import reads_of
 from stepwhy.trace import NULL, Kind
 
@@ -98,7 +98,8 @@ def diagnose(facts: Facts) -> Finding:
     if work.exposed_ns < SHARE * facts.wall_ns or not is_longer:
         return RULE.nothing(evidence[:1])
     gain = gain_of(facts, work, "prepare batches in parallel")
-    return RULE.finding(work.exposed_ns, evidence, _fix(facts, work), gain)
+    edit = Edit("input", "workers", count=workers_for(facts, work))
+    return RULE.finding(work.exposed_ns, evidence, cautioned(_fix(facts, work), facts), gain, edit)
 
 
 def _random(facts: Facts) -> Finding:
@@ -116,7 +117,7 @@ def _random(facts: Facts) -> Finding:
     if cost < RANDOM_SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:1])
     gain = saving("keep or prefetch random input", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _RANDOM, gain)
+    return RULE.finding(cost, evidence, _RANDOM, gain, Edit("input", "free"))
 
 
 def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:

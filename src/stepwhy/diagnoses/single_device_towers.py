@@ -6,12 +6,14 @@ The graph has several copies of the model, one per device, but all of them run o
 
 ## Why it costs
 Towers on one device run one after the other: the step is as slow as without the other devices,
-plus what combining the towers takes.
+plus what combining the towers takes. A common cause in a cluster: `tf.train.replica_device_setter`
+without `worker_device` places everything but variables on the first worker.
 
 ## How it is measured
 Name scopes such as `tower_0`, `replica_1`, `clone_2` or `gpu_3` with nodes that compute. It is a
-finding if all of them run on one device while another of its kind was present or requested. The
-cost is the towers' time on the device, minus the time that its own tower would still need.
+finding if all their convolutions and matrix products run on one device while another of its kind
+and job was present or requested. The cost is the towers' time on the device, minus the time that
+its own tower would still need.
 
 ## Fix
 Give each tower its own device, and place the variables separately.
@@ -21,7 +23,8 @@ None for the result.
 
 ## When it abstains
 Without a record of the placement. Does not apply to graphs without tower-like scopes, nor if only
-one tower runs, or no other suitable device is known.
+one tower runs, or no other suitable device is known. CPU devices of one process are no choice: they
+share their threads.
 """
 
 from __future__ import annotations
@@ -68,32 +71,51 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.no_data("None of the towers ran in this trace.")
     if len(ran) < FEWEST_TOWERS:
         return RULE.not_applicable("Only one of the towers runs.")
-    devices = {n.actual for own in ran.values() for n in own if n.actual}
+    devices = {n.actual for own in ran.values() for n in _heaviest(own) if n.actual}
     if len(devices) > 1:
         return RULE.nothing((Evidence("devices that run the towers", len(devices), "count"),))
-    if not _others(facts, towers, devices):
+    device = devices.pop()
+    others = _others(facts, towers, device)
+    if not others:
         return RULE.not_applicable("All towers run on one device, and the trace shows no other.")
-    return _shared(facts, ran, devices)
+    return _shared(facts, ran, device, others)
 
 
 def _towers(nodes: list[Node]) -> Towers:
-    """Heavy nodes by tower; all computing nodes of a tower without heavy ones."""
+    """Computing nodes by tower."""
     computing: Towers = defaultdict(list)
     for node in nodes:
         tower = node.tower
         if tower and node.is_compute:
             computing[tower].append(node)
-    return {name: [n for n in own if n.is_heavy] or own for name, own in sorted(computing.items())}
+    return dict(sorted(computing.items()))
 
 
-def _others(facts: Facts, towers: Towers, devices: set[str]) -> list[str]:
-    """Unused devices of the same kind that were present or requested."""
-    kind = type_of(next(iter(devices)))
+def _heaviest(nodes: list[Node]) -> list[Node]:
+    """Heavy nodes, which decide where a tower runs; all nodes if none is heavy."""
+    ran = [n for n in nodes if n.actual] or nodes
+    return [n for n in ran if n.is_heavy] or ran
+
+
+def _others(facts: Facts, towers: Towers, device: str) -> list[str]:
+    """Unused devices that towers could use, present or requested."""
+    kind = type_of(device)
     names = facts.trace.devices.name[framework_devices(facts.trace)]
     present = [facts.trace.string(int(name)) for name in names]
     named = [d for own in towers.values() for n in own for d in (n.requested, n.outer)]
     of_kind = [d for d in dict.fromkeys([*present, *named]) if type_of(d) in {kind, ""}]
-    return [d for d in of_kind if not any(_covers(d, used) for used in devices)]
+    return [d for d in of_kind if not _covers(d, device) and _computes_beside(d, device)]
+
+
+def _computes_beside(other: str, device: str) -> bool:
+    """Whether a device could run a tower at the same time as another.
+
+    Devices of other jobs are parameter servers; CPU devices of one process share their threads.
+    """
+    one, two = fields_of(other), fields_of(device)
+    if one.get("job", two.get("job")) != two.get("job", one.get("job")):
+        return False
+    return type_of(device) != "CPU" or one.get("task", two.get("task")) != two.get("task")
 
 
 def _covers(request: str, device: str) -> bool:
@@ -101,8 +123,8 @@ def _covers(request: str, device: str) -> bool:
     return all(actual.get(key) == value for key, value in fields_of(request).items())
 
 
-def _shared(facts: Facts, ran: Towers, devices: set[str]) -> Finding:
-    names = frozenset(n.name for own in ran.values() for n in own)
+def _shared(facts: Facts, ran: Towers, device: str, others: list[str]) -> Finding:
+    names = frozenset(n.name for own in ran.values() for n in own if n.actual == device)
     rows = scopes_among(facts, names, Kind.KERNEL)
     cost = None
     if len(rows):
@@ -110,18 +132,30 @@ def _shared(facts: Facts, ran: Towers, devices: set[str]) -> Finding:
         cost = round(together * (1 - 1 / len(ran)))
     evidence = (
         Evidence("towers", len(ran), "count", listed(ran)),
-        Evidence("the device that runs all of them", next(iter(devices)), ""),
-        Evidence("devices that none of them uses", listed(_others(facts, ran, devices)), ""),
-        Evidence("operations of the towers", sum(map(len, ran.values())), "count"),
+        Evidence("the device that runs all of them", device, ""),
+        Evidence("devices that none of them uses", listed(others), ""),
+        Evidence("operations of the towers on it", len(names), "count"),
     )
     gain = saving("spread towers over devices", LEAST_SAVED * cost, cost) if cost else None
-    return RULE.finding(cost, evidence, _SPREAD, gain)
+    in_cluster = fields_of(device).get("job", "localhost") != "localhost"
+    return RULE.finding(cost, evidence, _SPREAD_TASKS if in_cluster else _SPREAD, gain)
 
 
 _SPREAD = Fix(
     "Give each tower its own device, and use inner device scopes for variables only.",
     "for i in range(towers):\n"
     '    with tf.device(f"/gpu:{i}"), tf.name_scope(f"tower_{i}"):\n'
+    "        losses.append(tower(i))",
+    "none",
+)
+_SPREAD_TASKS = Fix(
+    "Give each tower its own worker. Without worker_device, the setter places everything but "
+    "variables on the first one.",
+    "for i in range(towers):\n"
+    "    setter = tf.train.replica_device_setter(\n"
+    '        ps_tasks=1, worker_device=f"/job:worker/task:{i}"\n'
+    "    )\n"
+    '    with tf.device(setter), tf.name_scope(f"tower_{i}"):\n'
     "        losses.append(tower(i))",
     "none",
 )

@@ -12,9 +12,9 @@ time in which nothing computes.
 ## How it is measured
 For each device and direction: the bytes of the steady steps divided by the time in which any of
 their copies runs, compared with the best copy of at least 1 MiB over the same link in the same
-trace, never with a data sheet. The cost is the exposed copy time that could be saved at that speed.
-Traces do not name the connection between devices, but a copy faster than PCIe 5.0 with 16 lanes (63
-GB/s) used another one.
+trace, never with a data sheet. It is a finding if small copies could be combined, or pageable ones
+pinned. The cost is the exposed copy time that could be saved at that speed. Traces do not name the
+connection between devices, but a copy faster than PCIe 5.0 with 16 lanes (63 GB/s) used another.
 
 ## Fix
 Combine small copies into one, copy from pinned memory as other copies of the run do, and send
@@ -33,11 +33,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.program import on_gpu, uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.cores import background_cores
 from stepwhy.passes.selection import rows_of
 from stepwhy.trace import NULL, Copy, Kind, among
@@ -60,6 +61,7 @@ RULE = Rule(
 
 LARGE = 1_048_576  # bytes; from here on bandwidth, not latency, decides how long a copy takes
 FEWEST_LARGE = 3  # copies; with fewer, something may have slowed down even the best one
+FEWEST_SMALL = 8.0  # copies per step; combining fewer saves little more than their latency
 ACHIEVED = 0.5  # of the attainable speed; equal large copies differ by a third from one to the next
 SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
 BUSY = 0.25  # cores kept busy by other programs; copies by the CPU then wait for one
@@ -80,13 +82,13 @@ class _Link(NamedTuple):
 
 
 class _Speed(NamedTuple):
-    """Bandwidth of a link in bytes per second, and its copies in the steady steps."""
+    """Bandwidth of a link in bytes per ns, and its copies in the steady steps."""
 
     link: _Link
     rows: Rows
+    running: Intervals
     achieved: float
     attainable: float
-    cost_ns: int
 
 
 # Bytes per ns. A thousand times the speed of any link: such a size or time is damaged.
@@ -101,18 +103,41 @@ def diagnose(facts: Facts) -> Finding:
             "There are no copies between devices, or their sizes are unknown."
         )
     speeds = [s for link in _links(facts, steady) if (s := _speed(facts, link, steady))]
-    slow = [s for s in speeds if s.achieved < ACHIEVED * s.attainable]
-    worst = max(slow, key=lambda s: s.cost_ns, default=None)
-    if worst is None or worst.cost_ns < SHARE * facts.wall_ns:
+    slow = [s for s in speeds if s.achieved < ACHIEVED * s.attainable and _is_fixable(facts, s)]
+    cost = _cost(facts, slow)
+    if not slow or cost < SHARE * facts.wall_ns:
         return _not_found(facts, speeds)
+    worst = max(slow, key=lambda s: _cost(facts, [s]))
     busy = background_cores(facts.trace) or 0.0
     if worst.link.direction in (Copy.PEER, Copy.H2H) and busy > BUSY:
         return RULE.incomplete(
             f"Other programs kept {busy:.1f} cores busy, and copies between processes wait for a "
             "core: record on a quiet machine."
         )
-    gain = saving("copy at the link's speed", LEAST_SAVED * worst.cost_ns, worst.cost_ns)
-    return RULE.finding(worst.cost_ns, _evidence(facts, worst), _fix(facts, worst), gain)
+    gain = saving("copy at the link's speed", LEAST_SAVED * cost, cost)
+    way = {Copy.H2D: "h2d", Copy.D2H: "d2h"}.get(Copy(worst.link.direction), "peer")
+    edit = Edit("copies", "bandwidth", way, bytes_per_s=worst.attainable * NS_PER_S)
+    return RULE.finding(cost, _evidence(facts, worst), _fix(facts, worst), gain, edit)
+
+
+def _is_fixable(facts: Facts, speed: _Speed) -> bool:
+    """Whether some copies use pinned memory and others do not, or enough are small."""
+    sizes = facts.trace.slices.bytes[speed.rows]
+    small = int((sizes < LARGE).sum()) / max(facts.steady_count, 1)
+    return small >= FEWEST_SMALL or _could_be_pinned(facts, speed)
+
+
+def _cost(facts: Facts, slow: list[_Speed]) -> int:
+    """Exposed time per step that copies would save at the speed of their links."""
+    if not slow:
+        return 0
+    exposed = Intervals.union([s.running for s in slow])
+    for activity in facts.leading:
+        exposed = exposed - activity.compute
+    time = on_scale(facts, mean_within(facts, exposed), "transfer")
+    taken = sum(s.running.total_ns for s in slow)
+    needed = sum(s.running.total_ns * s.achieved / s.attainable for s in slow)
+    return round(min(time, facts.breakdown["transfer"]) * max(0.0, 1 - needed / taken))
 
 
 def _not_found(facts: Facts, speeds: list[_Speed]) -> Finding:
@@ -159,12 +184,7 @@ def _speed(facts: Facts, link: _Link, steady: Rows) -> _Speed | None:
     rows = _of_link(facts, link, steady)
     running = time_of(facts, rows)
     achieved = total_of(slices.bytes[rows]) / running.total_ns
-    for activity in facts.leading:
-        running = running - activity.compute
-    exposed = on_scale(facts, mean_within(facts, running), "transfer")
-    lost = max(0.0, 1 - achieved / attainable)
-    cost = round(min(exposed, facts.breakdown["transfer"]) * lost)
-    return _Speed(link, rows, achieved * NS_PER_S, attainable * NS_PER_S, cost)
+    return _Speed(link, rows, running, achieved, attainable)
 
 
 _WAYS = {
@@ -177,8 +197,13 @@ def _speed_evidence(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
     row = speed.link.device
     device = trace.string(int(trace.devices.name[row])) if row != NULL else ""
     return (
-        Evidence(f"copied per second {way}", round(speed.achieved), "bytes", device),
-        Evidence(f"the best large copy per second {way}", round(speed.attainable), "bytes", device),
+        Evidence(f"copied per second {way}", round(speed.achieved * NS_PER_S), "bytes", device),
+        Evidence(
+            f"the best large copy per second {way}",
+            round(speed.attainable * NS_PER_S),
+            "bytes",
+            device,
+        ),
     )
 
 
@@ -207,25 +232,27 @@ def _connection(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
     """Kind of connection between the devices, judged by the best copy."""
     if speed.link.direction != Copy.PEER or not facts.has_accelerator:
         return ()
-    is_faster = speed.attainable > PCIE_5
+    is_faster = speed.attainable * NS_PER_S > PCIE_5
     kind = "faster than PCIe: NVLink or similar" if is_faster else "no faster than PCIe"
     return (Evidence("connection between the devices, judged by the best copy", kind, ""),)
 
 
 def _fix(facts: Facts, speed: _Speed) -> Fix:
-    slices, rows = facts.trace.slices, speed.rows
     if speed.link.direction == Copy.PEER:
-        if facts.has_accelerator and speed.attainable <= PCIE_5:
+        if facts.has_accelerator and speed.attainable * NS_PER_S <= PCIE_5:
             return _PCIE
         return _combine(facts)
-    states = slices.pageable[rows]
-    if (
-        (states == 1).any()
-        and (states == 0).any()
-        and slices.bytes[rows[states == 1]].max() >= LARGE
-    ):
+    if _could_be_pinned(facts, speed):
         return _PIN if uses_loader(facts) and on_gpu(facts) else _PINNED
     return _combine(facts)
+
+
+def _could_be_pinned(facts: Facts, speed: _Speed) -> bool:
+    """Whether large copies use pageable memory, and others pinned memory."""
+    slices, rows = facts.trace.slices, speed.rows
+    states = slices.pageable[rows]
+    is_mixed = bool((states == 1).any() and (states == 0).any())
+    return is_mixed and int(slices.bytes[rows[states == 1]].max()) >= LARGE
 
 
 def _combine(facts: Facts) -> Fix:
@@ -235,8 +262,9 @@ def _combine(facts: Facts) -> Fix:
 
 
 _COMBINED = (
-    "Combine small copies: one array for all inputs of a batch, one flat buffer for many "
-    "small variables or gradients, and one fetch for all results of a step."
+    "Combine small copies: one array for all inputs of a batch, one table for many small "
+    "embeddings, one flat buffer for many small variables or gradients, and one fetch for all "
+    "results of a step."
 )
 _COMBINE = Fix(_COMBINED, "", "none")
 _COMBINE_TF = Fix(

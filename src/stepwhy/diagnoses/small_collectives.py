@@ -37,7 +37,7 @@ from stepwhy.diagnoses.shared.ddp import FORWARD, GRADIENT, all_reduce_ns, all_r
 from stepwhy.diagnoses.shared.measure import idle, mean_within, on_scale
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import named
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def diagnose(facts: Facts) -> Finding:
     if not (is_many and is_short and cost >= SHARE * facts.wall_ns):
         return RULE.nothing(evidence)
     gain = saving("exchange gradients in buckets", LEAST_SAVED * cost, (1 - 1 / count) * cost)
-    return RULE.finding(cost, evidence, _WRAPPED if len(named(facts, FORWARD)) else _BY_HAND, gain)
+    fix = _WRAPPED if len(named(facts, FORWARD)) else _BY_HAND
+    return RULE.finding(cost, evidence, fix, gain, Edit("communication", "bucketed"))
 
 
 def _between_ns(facts: Facts, rows: Rows) -> int:

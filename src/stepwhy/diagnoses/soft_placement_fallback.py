@@ -32,7 +32,7 @@ from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS, by_op, listed
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import scopes_among
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.placement import copies_around, is_heavy, placed_nodes, type_of
 from stepwhy.trace import DeviceKind, Kind
 
@@ -65,10 +65,11 @@ def diagnose(facts: Facts) -> Finding:
     if not fallen:
         return RULE.nothing((Evidence("operations placed on an accelerator", len(asked), "count"),))
     cost = _cost_ns(facts, fallen)
-    gain = None
+    gain = edit = None
     if cost and facts.has_accelerator:
         gain = saving("run on the device asked for", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, _evidence(facts, fallen, asked), _FIX, gain)
+        edit = Edit("ops", "moved", device=fallen[0].requested)
+    return RULE.finding(cost, _evidence(facts, fallen, asked), _FIX, gain, edit)
 
 
 def _cost_ns(facts: Facts, fallen: list[Node]) -> int | None:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.stages import MEGATRON, no_stages
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.stages import find_stages
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def diagnose(facts: Facts) -> Finding:
     if cost < SHARE * stages.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("give every stage the mean work", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts, stages), gain)
+    return RULE.finding(
+        cost, evidence, _fix(facts, stages), gain, Edit("communication", "balanced")
+    )
 
 
 def _evidence(stages: Stages) -> tuple[Evidence, ...]:

@@ -37,7 +37,7 @@ from stepwhy.diagnoses.shared.ranks import (
     reported,
 )
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.ranks import find_late
 
 if TYPE_CHECKING:
@@ -68,7 +68,13 @@ def diagnose(facts: Facts) -> Finding:
     evidence = (late_ranks(late), compared(facts, late))
     if cost >= SHARE * own.wall_ns:
         gain = saving("remove the wait", LEAST_SAVED * cost, cost)
-        return RULE.finding(cost, (*evidence, *_evidence(own, late, skew_ns)), _FIX, gain)
+        return RULE.finding(
+            cost,
+            (*evidence, *_evidence(own, late, skew_ns)),
+            _FIX,
+            gain,
+            Edit("communication", "balanced"),
+        )
     if others_may_be_late(facts, late, SHARE):
         return RULE.incomplete(
             "All recorded ranks wait, perhaps for one that was not recorded.", evidence

@@ -39,7 +39,8 @@ from msgspec.structs import replace
 from stepwhy.diagnoses.shared.program import uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.sampled import during_steps
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
+from stepwhy.passes.overlap import overlapped_ns
 from stepwhy.passes.sampled_lines import FRAMEWORKS, role_lines
 from stepwhy.trace import SampleRole
 
@@ -62,6 +63,7 @@ FEWEST_WAITS = 5  # samples in which the thread waited; fewer give no reliable s
 FEWEST_BYTES = 65_536  # per step; what a step logs or imports late is less than that
 FAST_BYTES_PER_S = 1e9  # while waiting; disks read small pieces more slowly than this
 LEAST_SAVED = 0.5  # of what can be hidden; reading ahead competes for cores
+WORKERS = 2  # of a DataLoader, as advised
 
 _SHOWN = 2
 
@@ -100,9 +102,11 @@ def diagnose(facts: Facts) -> Finding:
     is_read = waits.read_bytes >= max(FEWEST_BYTES, waits.other_bytes)
     if cost < SHARE * facts.wall_ns or waits.seen < FEWEST_WAITS or not is_read:
         return RULE.nothing(evidence[:1])
-    hidden = min(cost, facts.wall_ns - cost)
+    readers = WORKERS if uses_loader(facts) else 1
+    hidden = facts.wall_ns - overlapped_ns(facts.wall_ns, cost, cost, readers)
     gain = saving("read ahead", LEAST_SAVED * hidden, cost)
-    return RULE.finding(cost, evidence, _fix(facts, waits), gain)
+    edit = Edit("input", "workers", count=readers) if readers > 1 else Edit("input", "prefetch")
+    return RULE.finding(cost, evidence, _fix(facts, waits), gain, edit)
 
 
 def _waits(facts: Facts) -> _Waits | None:
@@ -151,8 +155,8 @@ _LARGE = (
 )
 _TORCH = Fix(
     "Let worker processes read ahead: without workers, the DataLoader reads in the training loop. "
-    "A process that waits for a disk needs no core.",
-    "loader = DataLoader(dataset, batch_size=32, num_workers=2,\n"
+    "A process that waits for a disk needs no core, so try more of them, too.",
+    f"loader = DataLoader(dataset, batch_size=32, num_workers={WORKERS},\n"
     "                    persistent_workers=True)",
     "changes-memory",
 )

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.ranks import compared, late_ranks, others_may_be_late
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.ranks import find_late
 from stepwhy.passes.step_work import find_varying
 
@@ -70,7 +70,9 @@ def diagnose(facts: Facts) -> Finding:
     is_long = cost >= SHARE * late.rank.wall_ns and not _take_turns(facts, late)
     if is_long and late.is_certain:
         gain = saving("remove the difference", min(late.least_ns, cost), cost)
-        return RULE.finding(cost, evidence, _FIXES[_group(late)], gain)
+        return RULE.finding(
+            cost, evidence, _FIXES[_group(late)], gain, Edit("communication", "balanced")
+        )
     if is_long and late.rank.contended:
         return RULE.incomplete("The ranks wait for cores that other threads use.", evidence)
     if others_may_be_late(facts, late, SHARE):

@@ -34,7 +34,7 @@ import msgspec
 
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.sampled import during_steps
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 
 if TYPE_CHECKING:
     from stepwhy.findings import Finding
@@ -93,7 +93,8 @@ def diagnose(facts: Facts) -> Finding:
     if swap.wait is None:
         return RULE.finding(None, evidence, _fix(facts))
     cost = round(min(swap.wait, 1.0) * facts.wall_ns)
-    return RULE.finding(cost, evidence, _fix(facts), saving("hold less", LEAST_SAVED * cost, cost))
+    gain = saving("hold less", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("memory", "gone"))
 
 
 def _swap(facts: Facts) -> _Swap | None:

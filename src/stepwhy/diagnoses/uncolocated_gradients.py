@@ -34,7 +34,7 @@ from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS, IN_GRADIENTS, by_op, listed
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import scopes_among
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.placement import copies_around, is_heavy, misplaced, placed_nodes
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind
@@ -84,7 +84,13 @@ def diagnose(facts: Facts) -> Finding:
     gain = None
     if cost:
         gain = saving("colocate gradients with their operations", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, _evidence(apart, copied), _FIX, gain)
+    return RULE.finding(
+        cost,
+        _evidence(apart, copied),
+        _FIX,
+        gain,
+        Edit("ops", "moved", device=apart[0].forward.actual),
+    )
 
 
 def _pairs(nodes: list[Node]) -> list[_Pair]:

@@ -45,7 +45,7 @@ from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, tim
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import ops_of_nodes, scopes_among, strings_of
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.kernel_names import Family, kernel_row, own_name
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
@@ -105,7 +105,9 @@ def diagnose(facts: Facts) -> Finding:
             return RULE.incomplete(_UNKNOWN_LAYOUT, evidence)
         edit = "remove conversions of layouts (bound: all of their time)"
         gain = saving(edit, LEAST_SAVED * cost, cost)
-        return RULE.finding(cost, evidence, _fix(facts, by_library, by_program), gain)
+        return RULE.finding(
+            cost, evidence, _fix(facts, by_library, by_program), gain, Edit("ops", "replaced")
+        )
     if not _convolves(facts):
         return RULE.nothing((Evidence("convolutions", 0, "count"),))
     if not len(rows) and not facts.has_accelerator:

@@ -41,7 +41,7 @@ from stepwhy.diagnoses.shared.measure import times as time_of_each
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import steady_work
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
@@ -86,7 +86,8 @@ def diagnose(facts: Facts) -> Finding:
     least = LEAST_SAVED if facts.share("compute") >= COMPUTE_BOUND else 0.0
     gain = saving("pad matrix sizes", least * time, SAVED * time)
     fix = _PYTORCH if is_pytorch(facts) else _ANY
-    return RULE.finding(round(SAVED * time), evidence, fix, gain)
+    edit = Edit("kernels", "faster", "*align1*", factor=1 / (1 - SAVED), cost_ns=time)
+    return RULE.finding(round(SAVED * time), evidence, fix, gain, edit)
 
 
 def _matching(facts: Facts, rows: Rows, pattern: re.Pattern[str]) -> Rows:

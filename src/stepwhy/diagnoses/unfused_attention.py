@@ -36,7 +36,7 @@ from stepwhy.diagnoses.shared.calls import NOT_ATTRIBUTED, attributes_calls, cal
 from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def diagnose(facts: Facts) -> Finding:
     if not cost or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     gain = saving("fuse attention", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain)
+    return RULE.finding(cost, evidence, _FIX, gain, Edit("kernels", "fused"))
 
 
 def _between(facts: Facts, calls: Calls) -> tuple[NDArray[np.bool_], int]:

@@ -52,7 +52,7 @@ from stepwhy.diagnoses.shared.batch_norm import (
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.placement import listed
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,7 +99,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence[:2])
     fix = _TENSORFLOW if has_nodes else _PYTORCH
     edit = "fuse batch normalisation (bound: all of it but one pass over the activation)"
-    return RULE.finding(cost, evidence, fix, saving(edit, LEAST_SAVED * cost, cost))
+    gain = saving(edit, LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "fused"))
 
 
 def _none(facts: Facts, found: UnfusedNorms) -> Finding:

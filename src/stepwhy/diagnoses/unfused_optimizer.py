@@ -38,7 +38,7 @@ from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, tim
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import launched_ops, named
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
@@ -93,7 +93,9 @@ def diagnose(facts: Facts) -> Finding:
     evidence = (share, *_counts(facts, calls, per_step), *longest)
     gain = saving("fuse optimizer", LEAST_SAVED * cost, MOST_SAVED * cost)
     match = _STEP.fullmatch(name)
-    return RULE.finding(cost, evidence, _fix(match["optimizer"] if match else ""), gain)
+    return RULE.finding(
+        cost, evidence, _fix(match["optimizer"] if match else ""), gain, Edit("ops", "fused", name)
+    )
 
 
 def _named(facts: Facts, pattern: re.Pattern[str]) -> Rows:

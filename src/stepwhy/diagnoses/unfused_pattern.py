@@ -44,7 +44,7 @@ from stepwhy.diagnoses.shared.measure import grouped, mean_within, on_scale, tim
 from stepwhy.diagnoses.shared.precision import faster_type
 from stepwhy.diagnoses.shared.program import is_compiled, is_pytorch, replays_graphs
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Phase
 
@@ -101,7 +101,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence[:2])
     gain = saving("fuse small operations", LEAST_SAVED * cost, cost)
     fix = _LIBRARY if faster_type(facts) == "none" else _FIX
-    return RULE.finding(cost, evidence, fix, gain)
+    return RULE.finding(cost, evidence, fix, gain, Edit("kernels", "fused"))
 
 
 def _chains(facts: Facts, calls: Calls) -> list[Range]:

@@ -37,7 +37,7 @@ from stepwhy.diagnoses.shared.placement import (
     variable_of,
 )
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.placement import copy_totals, device_copies
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ LEAST_BYTES = (
 )
 MANY_COPIES = 100  # per step; so many small copies cost latency
 LEAST_SAVED = 0.3  # of the cost; mirrors still exchange their gradients
+FEWER = 2.0  # times fewer bytes: gradients, which are as large as their variables, still cross
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -78,7 +79,8 @@ def diagnose(facts: Facts) -> Finding:
     if not is_much or cost is None or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     gain = saving("keep variables where they are read", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain)
+    edit = Edit("copies", "faster", "peer", factor=FEWER, cost_ns=cost)
+    return RULE.finding(cost, evidence, _FIX, gain, edit)
 
 
 def _evidence(facts: Facts, chosen: list[DeviceCopy], totals: CopyTotals) -> tuple[Evidence, ...]:

@@ -35,7 +35,7 @@ import numpy as np
 
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events, summary
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.stalls import restarts, rows_of_kinds
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def diagnose(facts: Facts) -> Finding:
         Evidence("steps per epoch", _steps_per_epoch(inside), "count", _name(facts, inside)),
     )
     gain = saving("keep workers between epochs", least, cost)
-    return RULE.finding(cost, found, _NEW if _persist(facts, inside) else _PERSISTENT, gain)
+    return RULE.finding(
+        cost, found, _NEW if _persist(facts, inside) else _PERSISTENT, gain, Edit("input", "gone")
+    )
 
 
 def _name(facts: Facts, inside: StepEvents) -> str:

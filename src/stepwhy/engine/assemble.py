@@ -21,6 +21,7 @@ from stepwhy.answers.step_summary import steady_span, step_notes, stretches, sum
 from stepwhy.answers.verdict import decide, first_to_fix
 from stepwhy.columns.memory import give_back
 from stepwhy.diagnoses import run_all
+from stepwhy.engine.pricing import priced
 from stepwhy.findings import Result, Verdict
 from stepwhy.findings.reasons import LongSteps
 from stepwhy.passes.devices import MOST_DEVICES
@@ -48,13 +49,14 @@ _MOST = 0.5
 _NAMED = 3
 
 
-def assemble(facts: Facts, path: str, format_name: str) -> Result:
+def assemble(facts: Facts, path: str, format_name: str, *, predict: bool = True) -> Result:
     """The result of one trace.
 
     Args:
         facts: Its facts.
         path: Its file or folder, as the user named it.
         format_name: Name of its format.
+        predict: Whether to predict what fixes would gain.
     """
     give_back()  # free memory that reading no longer needs
     _count_combined_devices(facts.trace)
@@ -62,6 +64,8 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
     ops = _then_free(operations_of(facts))
     breakdown = _then_free(breakdown_of(facts))
     findings = _then_free(run_all(facts))
+    if predict:
+        findings = _then_free(priced(facts, findings))
     load = host_load(facts.sampled)
     notes = step_notes(facts)
     verdict = verdict_of(facts.derived(decide), findings, _caveat(notes, load))

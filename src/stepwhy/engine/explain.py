@@ -47,7 +47,11 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 def explain(
-    names: Sequence[str], progress: Progress | None = None, *, redact: Redact = True
+    names: Sequence[str],
+    progress: Progress | None = None,
+    *,
+    redact: Redact = True,
+    predict: bool = True,
 ) -> Result:
     """Explain files, folders, globs, addresses or run directories as one run.
 
@@ -57,16 +61,21 @@ def explain(
             bytes during a download, and the total is 0 if unknown.
         redact: Whether to replace secrets and private facts in the result, the messages of errors
             and the texts for `progress`; or the redactor to use.
+        predict: Whether to predict what fixes would gain.
 
     Raises:
         InputError: No input can be explained, or several inputs are not ranks of one run.
     """
     opened, skipped = open_run(names, progress, redact=redact)
-    return explain_opened(opened, skipped, progress)
+    return explain_opened(opened, skipped, progress, predict=predict)
 
 
 def explain_opened(
-    opened: Sequence[Opened], skipped: list[str], progress: Progress | None = None
+    opened: Sequence[Opened],
+    skipped: list[str],
+    progress: Progress | None = None,
+    *,
+    predict: bool = True,
 ) -> Result:
     """Explain traces as one run.
 
@@ -74,6 +83,23 @@ def explain_opened(
         opened: The traces.
         skipped: Notes on what was left out.
         progress: As in `explain`.
+        predict: Likewise.
+
+    Raises:
+        SeveralRunsError: They are no ranks of one run.
+    """
+    return combine(analyse_all(opened, progress, predict=predict), skipped, predict=predict)
+
+
+def analyse_all(
+    opened: Sequence[Opened], progress: Progress | None = None, *, predict: bool = True
+) -> list[Analysed]:
+    """The results of the ranks of one run.
+
+    Args:
+        opened: The traces.
+        progress: As in `explain`.
+        predict: Likewise; for several ranks, `combine` predicts.
 
     Raises:
         SeveralRunsError: They are no ranks of one run.
@@ -88,14 +114,14 @@ def explain_opened(
     for done, one in enumerate(opened):
         if progress:
             progress(f"analysing {one.path}", done, len(opened))
-        analysed.append(analyse(one))
-    return combine(analysed, skipped)
+        analysed.append(analyse(one, predict=predict and len(opened) == 1))
+    return analysed
 
 
-def analyse(one: Opened) -> Analysed:
+def analyse(one: Opened, *, predict: bool = True) -> Analysed:
     """The result of one trace, and what other ranks are compared with."""
     facts = Facts(one.trace)
-    result = assemble(facts, one.path, one.format)
+    result = assemble(facts, one.path, one.format, predict=predict)
     return Analysed(one.trace, result, facts.derived(decide), facts.derived(summarise_rank))
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from stepwhy.answers.parallel import parallel_use
 from stepwhy.diagnoses import run_across
 from stepwhy.engine.assemble import verdict_of
+from stepwhy.engine.pricing import priced
 from stepwhy.findings import Device, DeviceTotal
 from stepwhy.findings.reasons import RankChoice
 from stepwhy.passes.facts import Facts
@@ -57,7 +58,7 @@ class Analysed(msgspec.Struct, frozen=True):
     rank: Rank | None
 
 
-def combine(analysed: Sequence[Analysed], notes: list[str]) -> Result:
+def combine(analysed: Sequence[Analysed], notes: list[str], *, predict: bool = True) -> Result:
     """One result for all ranks.
 
     Ranks that synchronise every step take as long as the slowest, so the step of the result is that
@@ -67,12 +68,13 @@ def combine(analysed: Sequence[Analysed], notes: list[str]) -> Result:
     Args:
         analysed: The ranks, at least one.
         notes: Further notes for the reader.
+        predict: Whether to predict what fixes would gain.
     """
     results, metas = [one.result for one in analysed], [one.trace.meta for one in analysed]
     if len(results) == 1:
         return replace(results[0], notes=(*results[0].notes, *notes))
     choice = choose(results, metas)
-    chosen = _compared(analysed, choice.rank)
+    chosen = _compared(analysed, choice.rank, predict=predict)
     devices = _of_all([r.devices for r in results], metas)
     is_known = all(r.verdict.bound_by != "unknown" for r in results)
     return replace(
@@ -94,11 +96,14 @@ def combine(analysed: Sequence[Analysed], notes: list[str]) -> Result:
     )
 
 
-def _compared(analysed: Sequence[Analysed], rank: int) -> Result:
+def _compared(analysed: Sequence[Analysed], rank: int, *, predict: bool) -> Result:
     """The result of one rank, with what the comparison of all ranks finds."""
     one = next(one for one in analysed if one.trace.meta.rank == rank)
     summaries = [one.rank for one in analysed if one.rank is not None]
-    findings = run_across(Facts(one.trace, summaries), one.result.findings)
+    facts = Facts(one.trace, summaries)
+    findings = run_across(facts, one.result.findings)
+    if predict:
+        findings = priced(facts, findings)
     verdict = verdict_of(one.decision, findings, one.result.verdict.caveat)
     return replace(one.result, findings=findings, verdict=verdict)
 

@@ -22,21 +22,24 @@ from stepwhy.trace.schema import TABLES
 from stepwhy.whole_files import output_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import BinaryIO
 
+    from stepwhy.export.events import ExtraRow
     from stepwhy.trace import Trace
 
 SCHEMA = "stepwhy.chrome-trace/1"
 # Version history: 1, the first.
 
 
-def write_chrome_trace(trace: Trace, path: Path) -> None:
+def write_chrome_trace(trace: Trace, path: Path, extra: Sequence[ExtraRow] = ()) -> None:
     """Write a trace to a file, completely or not at all; compressed if its name ends in '.gz'.
 
     Args:
         trace: The trace.
         path: The file.
+        extra: Rows to show beside the trace, such as predicted ones; they are not read back.
 
     Raises:
         OutputError: If the file cannot be written.
@@ -45,9 +48,9 @@ def write_chrome_trace(trace: Trace, path: Path) -> None:
         with output_file(path) as file:
             if path.name.endswith(".gz"):
                 with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=5) as compressed:
-                    _write(trace, compressed)
+                    _write(trace, compressed, extra)
             else:
-                _write(trace, file)
+                _write(trace, file, extra)
     except OSError as error:
         raise OutputError(
             f"{path.name} cannot be written ({error.strerror or 'unknown error'})",
@@ -55,9 +58,9 @@ def write_chrome_trace(trace: Trace, path: Path) -> None:
         ) from None
 
 
-def _write(trace: Trace, file: BinaryIO | gzip.GzipFile) -> None:
+def _write(trace: Trace, file: BinaryIO | gzip.GzipFile, extra: Sequence[ExtraRow]) -> None:
     """Write one event per line as it is generated, so that memory does not grow with the file."""
-    records = Records(trace)
+    records = Records(trace, extra)
     header = {
         "schema": SCHEMA,
         "displayTimeUnit": "ms",

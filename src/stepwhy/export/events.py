@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
@@ -27,19 +27,41 @@ _COPIES = {int(c): c.name.lower() for c in Copy}
 _STEPS, _EVENTS = 1_000_000, 1_000_001
 
 
+class ExtraRow(Protocol):
+    """A row of the viewer that is not part of the trace."""
+
+    @property
+    def title(self) -> str:
+        """Its title."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name of each slice."""
+
+    @property
+    def start_ns(self) -> NDArray[np.int64]:
+        """Start of each slice; (slices,)."""
+
+    @property
+    def end_ns(self) -> NDArray[np.int64]:
+        """End of each slice; (slices,)."""
+
+
 class Records:
     """Generates the records of a Chrome trace.
 
     Args:
         trace: The trace.
+        extra: Rows to show beside it, in a process of their own.
 
     Attributes:
         layout: Process and thread of each slice.
         base_ns: Time that all others are relative to.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, extra: Sequence[ExtraRow] = ()) -> None:
         self.trace = trace
+        self._beside = extra
         self.layout = lay_out(trace)
         self._facts = Facts(trace)
         self.base_ns = self._earliest_ns()
@@ -59,7 +81,12 @@ class Records:
     def events(self) -> Iterator[bytes]:
         """All records as JSON; slices are in the order of their rows."""
         records = chain(
-            self._names(), self._slices(), self._steps(), self._arrows(), self._counters()
+            self._names(),
+            self._slices(),
+            self._steps(),
+            self._arrows(),
+            self._counters(),
+            self._beside_rows(),
         )
         encode = msgspec.json.Encoder().encode
         return (escape_json_bytes(encode(record)) for record in records)
@@ -160,6 +187,29 @@ class Records:
                 "dur": _microseconds(end - start),
                 "args": args[i],
             }
+
+    # --- Rows beside the trace ---
+
+    def _beside_rows(self) -> Iterator[dict[str, Any]]:
+        pid = self._extra + 1
+        if self._beside:
+            yield _metadata("process_name", pid, 0, name="predicted")
+            yield _metadata("process_sort_index", pid, 0, sort_index=pid)
+        for tid, row in enumerate(self._beside, _STEPS):
+            yield _metadata("thread_name", pid, tid, name=row.title)
+            yield _metadata("thread_sort_index", pid, tid, sort_index=tid)
+            slices = zip(row.names, row.start_ns.tolist(), row.end_ns.tolist(), strict=True)
+            for name, start, end in slices:
+                yield {
+                    "ph": "X",
+                    "name": name,
+                    "cat": "predicted",
+                    "pid": pid,
+                    "tid": tid,
+                    "ts": self._time(start),
+                    "dur": _microseconds(end - start),
+                    "args": {},
+                }
 
     # --- Arrows ---
 

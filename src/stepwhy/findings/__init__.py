@@ -1,5 +1,7 @@
 """Results as data: of explanations, measurements and audits."""
 
+from stepwhy.findings.accuracy import ACCURACY_SCHEMA, Accuracy, PairAccuracy, PricingInputs
+from stepwhy.findings.edits import Edit, parse_edit
 from stepwhy.findings.machine import GpuLoad, HostLine
 from stepwhy.findings.measurement import (
     BENCH_SCHEMA,
@@ -27,6 +29,13 @@ from stepwhy.findings.placement import (
     PlacementDifference,
     PlacementResult,
 )
+from stepwhy.findings.predictions import (
+    WHATIF_SCHEMA,
+    Prediction,
+    Refusal,
+    Replay,
+    WhatIfResult,
+)
 from stepwhy.findings.profile import OPS_SCHEMA, Cost, ProfileNode, ProfileResult
 from stepwhy.findings.result import (
     CATEGORIES,
@@ -50,9 +59,11 @@ from stepwhy.findings.result import (
     TraceTotals,
     Verdict,
 )
+from stepwhy.findings.trial import TRIAL_SCHEMA, Trial, TrialRunSummary, TriedFix
 from stepwhy.findings.watched import EventGroup, Pipeline, PipelineStage, Stretch, Traced
 
 __all__ = [
+    "ACCURACY_SCHEMA",
     "BENCH_SCHEMA",
     "CATEGORIES",
     "COMPARE_SCHEMA",
@@ -61,6 +72,9 @@ __all__ = [
     "OPS_SCHEMA",
     "PLACEMENT_SCHEMA",
     "SCHEMA",
+    "TRIAL_SCHEMA",
+    "WHATIF_SCHEMA",
+    "Accuracy",
     "BatchRoom",
     "BenchResult",
     "BoundBy",
@@ -70,6 +84,7 @@ __all__ = [
     "Cost",
     "Device",
     "DeviceTotal",
+    "Edit",
     "EventGroup",
     "Evidence",
     "Finding",
@@ -88,6 +103,7 @@ __all__ = [
     "MemoryUse",
     "Op",
     "OpDifference",
+    "PairAccuracy",
     "ParallelUse",
     "Pipeline",
     "PipelineStage",
@@ -97,8 +113,12 @@ __all__ = [
     "PlacementChange",
     "PlacementDifference",
     "PlacementResult",
+    "Prediction",
+    "PricingInputs",
     "ProfileNode",
     "ProfileResult",
+    "Refusal",
+    "Replay",
     "Result",
     "Run",
     "RunSummary",
@@ -107,5 +127,10 @@ __all__ = [
     "Stretch",
     "TraceTotals",
     "Traced",
+    "Trial",
+    "TrialRunSummary",
+    "TriedFix",
     "Verdict",
+    "WhatIfResult",
+    "parse_edit",
 ]

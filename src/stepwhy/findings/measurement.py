@@ -131,16 +131,19 @@ class Comparison(msgspec.Struct, frozen=True):
         verdict: Whether B is faster or slower.
         sentence: The verdict in one sentence.
         change: Relative change of the step time; 0.1 is 10 % slower.
-        low: Lower end of its confidence interval; null with too few runs.
+        low: Lower end of its confidence interval; null with too few steps. If the runs did not
+            alternate, or there is one of a program, it allows for the usual change of a machine
+            between runs (at least 16 %), which some machines exceed.
         high: Upper end of it.
         level: Confidence level of the interval, 0..1.
         margin: Largest change that counts as the same.
-        detectable: Smallest change that 80 of 100 such comparisons detect; null if `low` is.
-        pairs: Number of valid pairs of runs.
+        detectable: Smallest change that 80 of 100 such comparisons detect; null with a single pair.
+        pairs: Number of pairs of runs that count.
         quiet: Whether the machine did little else; null if unknown.
         categories: Difference of each category of the breakdown.
         ops: Ops added, removed or changed, largest difference first.
         notes: Remarks for the reader.
+        certain: Differences that no noise can explain, such as an operation that is gone.
     """
 
     a: Measurement
@@ -158,6 +161,7 @@ class Comparison(msgspec.Struct, frozen=True):
     categories: tuple[CategoryDifference, ...] = ()
     ops: tuple[OpDifference, ...] = ()
     notes: tuple[str, ...] = ()
+    certain: tuple[str, ...] = ()
     schema: str = COMPARE_SCHEMA
     stepwhy: str = ""
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from stepwhy.findings.edits import Edit  # noqa: TC001 - the schema reads it
 from stepwhy.findings.machine import GpuLoad, HostLine  # noqa: TC001 - the schema reads them
 from stepwhy.findings.memory import MemoryUse  # noqa: TC001 - the schema reads it
 from stepwhy.findings.parallel import ParallelUse  # noqa: TC001 - the schema reads it
@@ -275,12 +276,20 @@ class Saving(msgspec.Struct, frozen=True):
 
     Args:
         low_ns, high_ns: Ends of the interval.
-        edit: The edit as data, e.g. 'remove input_wait'.
+        edit: The edit as text, e.g. 'input=free', as `stepwhy whatif --edit` accepts it; for a
+            bound, what the fix does in words.
+        method: 'bound': from the cost alone; 'cpu', 'replay' or 'ranks': by a model of the run, as
+            in `Prediction`.
+        remaining_ns: Predicted step time, ns; None for a bound.
+        note: How it was predicted, and how well such predictions fitted, in sentences.
     """
 
     low_ns: int
     high_ns: int
     edit: str
+    method: Literal["bound", "cpu", "replay", "ranks"] = "bound"
+    remaining_ns: int | None = None
+    note: str = ""
 
 
 class Fix(msgspec.Struct, frozen=True):
@@ -308,6 +317,8 @@ class Finding(msgspec.Struct, frozen=True):
         reason: Why it abstained or failed; '' otherwise.
         explained_by: Id of the finding that explains this one, or that has to be fixed before
             this one can matter; '' for none.
+        edit: What the fix changes, from which the step after it can be predicted; None if that
+            cannot be predicted.
     """
 
     id: str
@@ -319,6 +330,7 @@ class Finding(msgspec.Struct, frozen=True):
     fix: Fix | None = None
     reason: str = ""
     explained_by: str = ""
+    edit: Edit | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -15,9 +15,17 @@ CONTENDED = 0.15
 """Cores are contended from this share of waiting on: it lengthens the median step by as much."""
 
 
-def run_delay_share(trace: Trace) -> float | None:
-    """Share of its runnable time that the process waited for a core, 0..1; None if not sampled."""
-    running, waiting = series(trace, "cpu_ns").growth, series(trace, "run_delay_ns").growth
+def run_delay_share(trace: Trace, span_ns: tuple[int, int] | None = None) -> float | None:
+    """Share of its runnable time that the process waited for a core, 0..1; None if not sampled.
+
+    Args:
+        trace: The trace, with `counters`.
+        span_ns: From when to when; None for the whole run.
+    """
+    totals = [series(trace, name) for name in ("cpu_ns", "run_delay_ns")]
+    if span_ns is not None:
+        totals = [total.between(*span_ns) for total in totals]
+    running, waiting = (total.growth for total in totals)
     if running is None or waiting is None or running + waiting <= 0:
         return None
     return round(waiting / (running + waiting), 3)
@@ -48,6 +56,20 @@ def runnable_threads(trace: Trace, span_ns: tuple[int, int] | None = None) -> fl
     """
     rates = _rates(trace, span_ns, "cpu_ns", "run_delay_ns")
     return None if rates is None else sum(rates) / 1e9
+
+
+def children_cpu_ns_per_step(trace: Trace, step_ns: int) -> int | None:
+    """CPU time that the processes of data loaders use per step, ns; None if not sampled.
+
+    Includes all other processes that the training started. With one batch per step, this is what
+    the workers spend on a batch.
+
+    Args:
+        trace: The trace, with `counters`.
+        step_ns: Mean time of a step.
+    """
+    rates = _rates(trace, None, "cpu_ns", "children_cpu_ns")
+    return None if rates is None else round(rates[1] * step_ns / 1e9)
 
 
 def sibling_processes(trace: Trace, span_ns: tuple[int, int] | None = None) -> int:

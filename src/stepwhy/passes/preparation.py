@@ -34,6 +34,9 @@ class Preparation(msgspec.Struct, frozen=True):
         function: The function in which most of it is spent, 'data.py: decode'.
         line: Its line with most samples, 'data.py(31): decode'.
         function_share: Share of this Python that is spent in the function, 0..1.
+        package: The package outside the program in which the function spends most time; 'python'
+            for the standard library, '' if it calls none.
+        package_share: Share of the function that is spent there, 0..1.
         at_once: Number of threads in it at once, on average.
         producers: Number of processes that do such work, on average; None for threads of the
             training process.
@@ -44,6 +47,8 @@ class Preparation(msgspec.Struct, frozen=True):
     function: str
     line: str
     function_share: float
+    package: str
+    package_share: float
     at_once: float
     producers: float | None
 
@@ -87,6 +92,7 @@ def _of_role(samples: Sequence[_Sample], moments: int, *, fed: bool) -> Preparat
         return None
     role = samples[0].role
     functions, lines, entries = Counter[str](), Counter[str](), Counter[str]()
+    packages = Counter[str]()
     for s in inside:
         functions[_function(s.line)] += s.count
         entries[s.entry] += s.count
@@ -94,12 +100,16 @@ def _of_role(samples: Sequence[_Sample], moments: int, *, fed: bool) -> Preparat
     for s in inside:
         if _function(s.line) == function:
             lines[s.line] += s.count
+            packages[s.package] += s.count
+    package = max(filter(None, packages), key=packages.__getitem__, default="")
     return Preparation(
         role=role,
         entry=entries.most_common(1)[0][0],
         function=function,
         line=lines.most_common(1)[0][0],
         function_share=most / total,
+        package=package,
+        package_share=packages[package] / most if package else 0.0,
         at_once=total / moments,
         producers=sum(s.count for s in samples) / moments if role is SampleRole.WORKER else None,
     )

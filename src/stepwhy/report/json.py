@@ -10,6 +10,7 @@ from stepwhy.text import escape_json, utf8
 
 if TYPE_CHECKING:
     from stepwhy.findings import (
+        Accuracy,
         BenchResult,
         Comparison,
         Grade,
@@ -17,10 +18,21 @@ if TYPE_CHECKING:
         PlacementResult,
         ProfileResult,
         Result,
+        Trial,
+        WhatIfResult,
     )
 
     Printed = (
-        Result | BenchResult | Comparison | LabResult | Grade | PlacementResult | ProfileResult
+        Accuracy
+        | Result
+        | BenchResult
+        | Comparison
+        | LabResult
+        | Grade
+        | PlacementResult
+        | ProfileResult
+        | Trial
+        | WhatIfResult
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from stepwhy import output
 from stepwhy.findings import (
+    ACCURACY_SCHEMA,
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
     GRADE_SCHEMA,
@@ -20,6 +21,9 @@ from stepwhy.findings import (
     OPS_SCHEMA,
     PLACEMENT_SCHEMA,
     SCHEMA,
+    TRIAL_SCHEMA,
+    WHATIF_SCHEMA,
+    Accuracy,
     BenchResult,
     Comparison,
     Grade,
@@ -27,6 +31,8 @@ from stepwhy.findings import (
     PlacementResult,
     ProfileResult,
     Result,
+    Trial,
+    WhatIfResult,
 )
 
 CONTRACTS: dict[str, tuple[type, str]] = {
@@ -35,8 +41,11 @@ CONTRACTS: dict[str, tuple[type, str]] = {
     "compare": (Comparison, COMPARE_SCHEMA),
     "lab": (LabResult, LAB_SCHEMA),
     "grade": (Grade, GRADE_SCHEMA),
+    "accuracy": (Accuracy, ACCURACY_SCHEMA),
     "placement": (PlacementResult, PLACEMENT_SCHEMA),
     "ops": (ProfileResult, OPS_SCHEMA),
+    "whatif": (WhatIfResult, WHATIF_SCHEMA),
+    "trial": (Trial, TRIAL_SCHEMA),
 }
 """Class and version of each JSON document that stepwhy prints, by a short name."""
 
@@ -45,7 +54,8 @@ def contract_schema(name: str) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of the output of `report.json.render` for a contract.
 
     Args:
-        name: 'result', 'bench', 'compare', 'lab', 'grade', 'placement' or 'ops'.
+        name: 'result', 'bench', 'compare', 'lab', 'grade', 'accuracy', 'placement', 'ops', 'whatif'
+            or 'trial'.
     """
     contract, version = CONTRACTS[name]
     schema = msgspec.json.schema(contract)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from stepwhy.stats.bootstrap import Interval
+from stepwhy.stats.moderated import moderated_mean, pairs_left_out
 from stepwhy.stats.student import student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Probability of finding a difference of the detectable size.
-_POWER = 0.8
+    from stepwhy.stats.moderated import Mean
+
+# Larger logarithms overflow; such an interval says nothing anyway.
+_LARGEST_LOG = 50.0
 
 
 class Ratio(msgspec.Struct, frozen=True):
@@ -29,7 +33,7 @@ class Ratio(msgspec.Struct, frozen=True):
         detectable: Smallest slowdown that is found in 80 % of cases, with this noise and number
             of runs.
         level: Confidence level of the interval.
-        pairs: Number of pairs of runs.
+        pairs: Number of pairs of runs, or of blocks of steps.
     """
 
     change: float
@@ -43,66 +47,88 @@ class Ratio(msgspec.Struct, frozen=True):
 
 
 def paired_ratio(
-    first: Sequence[float], second: Sequence[float], *, level: float = 0.99
+    first: Sequence[float],
+    second: Sequence[float],
+    *,
+    level: float = 0.98,
+    expected: float | None = None,
+    drift: float = 0.0,
 ) -> Ratio | None:
     """Compare two programs by the ratios within pairs of neighbouring runs.
 
     A drift of the machine affects both runs of a pair. Ratios are averaged as logarithms, with
-    Student's t for the few degrees of freedom.
+    Student's t for the few degrees of freedom. From eight pairs on, outlying ones are left out.
 
     Args:
         first: Step time of each run of the first program, in any unit, above 0.
         second: Step times of the second program, in the same order.
         level: Confidence level.
+        expected: Expected standard deviation of a pair's log ratio, from the drift within the runs
+            (`expected_spread`); None to use only the ratios.
+        drift: Change of the machine, as a logarithm, that may look like one of the programs, if
+            their runs did not alternate.
 
     Returns:
         The ratio; None for fewer than two pairs, as the variation between runs is unknown.
 
     Raises:
         ValueError: If the numbers of runs differ.
-
-    Source: Schuirmann, "A comparison of the two one-sided tests procedure", J. Pharmacokinetics
-    and Biopharmaceutics 15 (1987).
     """
     if len(first) != len(second):
         raise ValueError(f"{len(first)} runs cannot be paired with {len(second)}")
     if len(first) < 2:
         return None
     logs = np.log(np.asarray(second, dtype=np.float64) / np.asarray(first, dtype=np.float64))
-    mean, error, freedom = float(logs.mean()), _standard_error(logs), len(logs) - 1
-    outer, inner = (student_quantile(freedom, share) for share in ((1 + level) / 2, level))
-    reach = (outer + student_quantile(freedom, _POWER)) * error
-    ends = np.expm1([mean - outer * error, mean + outer * error])
-    inner_ends = np.expm1([mean - inner * error, mean + inner * error])
-    return Ratio(
-        float(np.expm1(mean)),
-        float(ends[0]),
-        float(ends[1]),
-        float(inner_ends[0]),
-        float(inner_ends[1]),
-        float(np.expm1(reach)),
-        level,
-        len(logs),
+    mean = moderated_mean(logs, expected, left_out=pairs_left_out(len(logs)))
+    return ratio_of(mean, len(logs), level, drift) if mean else None
+
+
+def ratio_of(mean: Mean, pairs: int, level: float, drift: float = 0.0) -> Ratio:
+    """The ratio whose logarithm was estimated.
+
+    Args:
+        mean: Mean log ratio.
+        pairs: Number of pairs that it is the mean of.
+        level: Confidence level.
+        drift: Change that the machine may have made, as a logarithm.
+
+    Source: Schuirmann, "A comparison of the two one-sided tests procedure", J. Pharmacokinetics
+    and Biopharmaceutics 15 (1987), for the inner interval.
+    """
+    reach = math.hypot(mean.reach(level), drift)
+    inner = math.hypot(student_quantile(mean.freedom, level) * mean.error, drift)
+    ends = [mean.value + way for way in (-reach, reach, -inner, inner)]
+    change, low, high, inner_low, inner_high = (
+        math.expm1(min(end, _LARGEST_LOG)) for end in (mean.value, *ends)
     )
+    detectable = math.expm1(min(math.hypot(mean.detectable(level), drift), _LARGEST_LOG))
+    return Ratio(change, low, high, inner_low, inner_high, detectable, level, pairs)
 
 
 def paired_difference(
-    first: Sequence[float], second: Sequence[float], *, level: float = 0.99
+    first: Sequence[float],
+    second: Sequence[float],
+    *,
+    level: float = 0.98,
+    expected: float | None = None,
+    drift: float = 0.0,
 ) -> Interval | None:
     """Mean of second minus first over pairs, with Student's interval; None below two pairs.
+
+    All pairs count, so that it is the difference of the means that reports show beside it.
 
     Args:
         first: A quantity of each run of the first program.
         second: The same quantity of the second program, in the same order.
         level: Confidence level.
+        expected: Expected standard deviation of a pair's difference; None to use only the pairs.
+        drift: Change of the machine that may look like one of the programs, in the same unit.
     """
     if len(first) != len(second) or len(first) < 2:
         return None
     differences = np.asarray(second, dtype=np.float64) - np.asarray(first, dtype=np.float64)
-    mean = float(differences.mean())
-    reach = student_quantile(len(differences) - 1, (1 + level) / 2) * _standard_error(differences)
-    return Interval(mean, mean - reach, mean + reach, level)
-
-
-def _standard_error(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    return float(values.std(ddof=1) / np.sqrt(len(values)))
+    mean = moderated_mean(differences, expected)
+    if mean is None:
+        return None
+    reach = math.hypot(mean.reach(level), drift)
+    return Interval(mean.value, mean.value - reach, mean.value + reach, level)

@@ -3,7 +3,7 @@
 from stepwhy.columns.null import NULL
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.health import Health, HealthCounter
-from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole
+from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole, WaitKind
 from stepwhy.trace.model import Columns, Meta, SliceIndex, Trace, among
 from stepwhy.trace.schema import SCHEMA_VERSION
 
@@ -24,5 +24,6 @@ __all__ = [
     "SliceIndex",
     "Trace",
     "TraceBuilder",
+    "WaitKind",
     "among",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepwhy.columns.chunks import chunks
 from stepwhy.columns.narrow import is_constant
-from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole
+from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole, WaitKind
 from stepwhy.trace.schema import TABLES, columns_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from stepwhy.trace.model import Columns, Trace
 
-_Enum = type[Kind | Role | DeviceKind | Copy | Phase | FlowKind | SampleRole]
+_Enum = type[Kind | Role | DeviceKind | Copy | Phase | FlowKind | SampleRole | WaitKind]
 
 ENUMS: dict[str, _Enum] = {
     "Kind": Kind,
@@ -26,6 +26,7 @@ ENUMS: dict[str, _Enum] = {
     "Phase": Phase,
     "FlowKind": FlowKind,
     "SampleRole": SampleRole,
+    "WaitKind": WaitKind,
 }
 """The enumeration that a column's unit names."""
 

@@ -87,6 +87,16 @@ class FlowKind(IntEnum):
     GRADIENT = 2  # from a forward operation to its backward operation
 
 
+class WaitKind(IntEnum):
+    """Who waits for what. The numbers are those of CUPTI's synchronisation records."""
+
+    UNKNOWN = 0
+    EVENT = 1  # the host waits for an event on a stream
+    STREAM_EVENT = 2  # a stream waits for an event on another stream
+    STREAM = 3  # the host waits for a stream
+    DEVICE = 4  # the host waits for all streams of a device
+
+
 class SampleRole(IntEnum):
     """The thread of a stack sample."""
 

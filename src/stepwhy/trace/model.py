@@ -117,6 +117,8 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     executions: Columns
     session_values: Columns
     allocations: Columns
+    waits: Columns
+    collectives: Columns
     meta: Meta
     health: Health
 

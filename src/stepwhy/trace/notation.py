@@ -22,11 +22,12 @@ r"""A trace drawn as text: the fixtures of literate tests.
 - **A kind** is a `kinds.Kind` in lower case.
 - **Arrows** ``call -> work``: the n-th slice with the first name or letter launched the n-th with
   the second. Several are separated by commas.
-- **Tables** are ``nodes:``, ``copies:``, ``counters:``, ``marks:``, ``events:``, ``levels:``,
-  ``allocations:``, ``samples:`` or ``stages:`` with their columns, then one row per line until a
-  blank line; ``-`` is the null, an empty cell the empty string. Copies and counters name nodes and
-  devices, allocations tracks. ``session_values:`` and ``flows:`` are tables, too; they name slices,
-  of several with the same name or letter the first. Quantities take a unit: ``3 ms``.
+- **Tables** are ``nodes:``, ``copies:``, ``waits:``, ``counters:``, ``marks:``, ``events:``,
+  ``levels:``, ``allocations:``, ``samples:`` or ``stages:`` with their columns, then one row per
+  line until a blank line; ``-`` is the null, an empty cell the empty string. Copies and counters
+  name nodes and devices, allocations tracks. ``session_values:`` and ``flows:`` are tables, too;
+  they name slices, of several with the same name or letter the first. Quantities take a unit:
+  ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, its pipeline ``stage``
   (``1``, or ``1 of 4``), ``world_size``, ``signals`` (default: those for which something is drawn;
   ``+x`` and ``-x`` change that), ``expects: accelerator``, ``model`` (of the accelerators below
@@ -44,7 +45,7 @@ import msgspec
 from stepwhy.columns.null import NULL
 from stepwhy.patterns import regex
 from stepwhy.trace.builder import TraceBuilder
-from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole
+from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole, WaitKind
 from stepwhy.trace.model import Meta, Trace
 from stepwhy.trace.schema import Table, columns_of
 
@@ -65,6 +66,7 @@ _TABLES: dict[str, Table] = {
     "events": "events", "levels": "levels", "samples": "samples",
     "stages": "stages",
     "allocations": "allocations",
+    "waits": "waits",
 }  # fmt: skip
 _FACTS = (
     "unit", "format", "framework", "rank", "stage", "world_size", "signals", "expects", "arrows",
@@ -276,6 +278,8 @@ class _Drawing(msgspec.Struct):
             return int(SampleRole[text.upper()])
         if unit == "FlowKind":
             return int(FlowKind[text.upper()])
+        if unit == "WaitKind":
+            return int(WaitKind[text.upper()])
         if unit == "row of slices":
             return self.drawn[text][0]
         if unit == "row of nodes":

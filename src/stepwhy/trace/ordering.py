@@ -8,6 +8,7 @@ import numpy as np
 
 from stepwhy.columns.chunks import take
 from stepwhy.columns.narrow import is_constant
+from stepwhy.columns.null import NULL
 from stepwhy.columns.order import parents_first, stable_order
 from stepwhy.trace.schema import COLUMNS, Table
 
@@ -25,8 +26,9 @@ _TIME_COLUMNS: dict[Table, str] = {
     "events": "start_ns",
     "levels": "time_ns",
     "allocations": "time_ns",
+    "waits": "time_ns",
 }
-_SLICE_COLUMNS = tuple((c.table, c.name) for c in COLUMNS if c.unit == "row of slices")
+_SLICE_COLUMNS = tuple(c for c in COLUMNS if c.unit == "row of slices")
 
 
 def order_all(tables: Mapping[Table, Columns]) -> None:
@@ -54,15 +56,18 @@ def order_others(tables: Mapping[Table, Columns], order: Order | None) -> None:
     """
     count = len(tables["slices"])
     new_rows = None if order is None else _inverse(order)
-    for table, name in _SLICE_COLUMNS:
-        rows = getattr(tables[table], name)
-        if ((rows < 0) | (rows >= count)).any():
-            # NumPy would read -1 as the last slice.
-            raise ValueError(f"{table}.{name}: a row outside [0, {count})")
+    for column in _SLICE_COLUMNS:
+        rows = getattr(tables[column.table], column.name)
+        lowest = NULL if column.null else 0
+        if ((rows < lowest) | (rows >= count)).any():
+            raise ValueError(f"{column.table}.{column.name}: a row outside [{lowest}, {count})")
         if new_rows is not None and len(rows):
-            setattr(tables[table], name, take(new_rows, rows))
-    for table, column in _TIME_COLUMNS.items():
-        times = getattr(tables[table], column)
+            moved = take(new_rows, rows)
+            if column.null:
+                moved = np.where(rows == NULL, NULL, moved)
+            setattr(tables[column.table], column.name, moved)
+    for table, name in _TIME_COLUMNS.items():
+        times = getattr(tables[table], name)
         if (times[1:] < times[:-1]).any():
             reorder(tables[table], stable_order(times))
 

@@ -32,6 +32,8 @@ Table = Literal[
     "executions",
     "session_values",
     "allocations",
+    "waits",
+    "collectives",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 
@@ -176,6 +178,17 @@ COLUMNS: tuple[Column, ...] = (
         "Time in which its driving thread waited for a batch.",
     ),
     Column("marks", "cpu_ns", "int64", "ns", "-1", "CPU time of its driving thread."),
+    Column(
+        "marks", "process_cpu_ns", "int64", "ns", "-1", "CPU time of all threads of its process."
+    ),
+    Column(
+        "marks",
+        "run_delay_ns",
+        "int64",
+        "ns",
+        "-1",
+        "Time in which its driving thread was ready to run, but had no core.",
+    ),
     Column(
         "marks", "compile_ns", "int64", "ns", "-1", "Time spent tracing or compiling inside it."
     ),
@@ -362,6 +375,46 @@ COLUMNS: tuple[Column, ...] = (
     _string("allocations", "owner", "Graph node that requested the block.", null=_NO_STRING),
     Column("allocations", "total", "int64", "bytes", "-1", "Bytes allocated after the change."),
     Column("allocations", "reserved", "int64", "bytes", "-1", "Bytes reserved from the system."),
+    Column("waits", "time_ns", "int64", "ns", "", "Start of the wait; rows are ordered by it."),
+    Column("waits", "kind", "int8", "WaitKind", "", "Who waits for what."),
+    Column(
+        "waits",
+        "slice",
+        "int32",
+        "row of slices",
+        "-1",
+        "Call of the host that waits or makes a stream wait; without one, the wait on the device.",
+    ),
+    Column(
+        "waits",
+        "waiting",
+        "int32",
+        "row of tracks",
+        "-1",
+        "Stream that waits; null if the host does.",
+    ),
+    Column(
+        "waits",
+        "awaited",
+        "int32",
+        "row of tracks",
+        "-1",
+        "Stream that is waited for; null for a whole device, or if unknown.",
+    ),
+    Column(
+        "waits",
+        "event",
+        "int32",
+        "row of slices",
+        "-1",
+        "Call that recorded the event on the awaited stream; null if unknown.",
+    ),
+    Column("collectives", "slice", "int32", "row of slices", "", "A collective on a device."),
+    _string(
+        "collectives", "operation", "As the library calls it, e.g. 'allreduce'.", null=_NO_STRING
+    ),
+    _string("collectives", "group", "Name of the process group.", null=_NO_STRING),
+    Column("collectives", "ranks", "int64", "", "-1", "Number of ranks in the group."),
 )
 
 TABLES: tuple[Table, ...] = get_args(Table)

@@ -125,6 +125,29 @@ def test_a_second_block_writes_its_own_directory(tmp_path):
     assert [len(steps(tmp_path / "stepwhy-runs" / name)) for name, _ in names] == [5, 7]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux only")
+def test_more_blocks_open_no_more_files(tmp_path):
+    code, out, err = run(
+        tmp_path,
+        _NUMPY
+        + """
+    def is_open(file):
+        return "schedstat" in os.readlink(f"/proc/self/fd/{file}")
+
+    def count():
+        files = [f for f in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{f}")]
+        return sum(map(is_open, files))
+
+    for _ in range(6):
+        with stepwhy.watch(quiet=True):
+            loop(3)
+        print(count())
+    """,
+    )
+    assert (code, err) == (0, "")
+    assert len(set(out.split())) == 1
+
+
 def test_explanation_imports_nothing_into_the_program(tmp_path):
     code, out, err = run(
         tmp_path,

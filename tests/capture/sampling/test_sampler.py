@@ -74,6 +74,7 @@ def test_artificial_proc(proc, folder):
         "threads": 2,
         "user_ns": 20 * TICK_NS,
         "system_ns": 10 * TICK_NS,
+        "children_cpu_ns": (2 + 1 + 20 + 10 + 2 + 1) * TICK_NS,  # ended ones, and pid 8
         "minor_faults": 11,
         "major_faults": 3,
         "resident_bytes": 100 * 1024,

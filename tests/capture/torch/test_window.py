@@ -34,8 +34,8 @@ class Profile:
 
     made: list[Profile]
 
-    def __init__(self, activities: list[str], schedule: Any) -> None:
-        self.activities, self.schedule = activities, schedule
+    def __init__(self, activities: list[str], schedule: Any, **more: Any) -> None:
+        self.activities, self.schedule, self.more = activities, schedule, more
         self.steps, self.stopped, self.exported = 0, 0, 0
         self.made.append(self)
 
@@ -295,3 +295,26 @@ def test_profiler_dropped_during_its_warm_up_is_off(
     sys.modules["torch.autograd.profiler"].profile()._prepare_trace()
     train(window, clock, range(10), 1000)
     assert [about["first_step"] for about in windows(tmp_path)] == [1]
+
+
+@pytest.mark.parametrize("option", ["enable_cuda_sync_events", "another"])
+def test_waits_between_streams_are_recorded_where_the_profiler_can(
+    window: ProfilerWindow, made: list[Profile], monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    def config(**options: bool) -> dict[str, bool]:
+        if option not in options:
+            raise TypeError(options)
+        return options
+
+    monkeypatch.setattr(sys.modules["torch"].cuda, "is_available", lambda: True)
+    monkeypatch.setitem(
+        sys.modules, "torch._C._profiler", SimpleNamespace(_ExperimentalConfig=config)
+    )
+    window.next_step(5, start=True)
+    known = option == "enable_cuda_sync_events"
+    assert made[0].more == ({"experimental_config": {option: True}} if known else {})
+
+
+def test_a_cpu_has_no_streams_to_wait_for(window: ProfilerWindow, made: list[Profile]) -> None:
+    window.next_step(5, start=True)
+    assert made[0].more == {}

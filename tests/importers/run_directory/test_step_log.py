@@ -218,3 +218,14 @@ def test_a_step_of_years_is_left_out():
     long = {"kind": "step", "start_ns": 0, "end_ns": 1 << 62}
     usual = {"kind": "step", "start_ns": 0, "end_ns": 10_000_000}
     assert marks(long, usual).dur_ns.tolist() == [10_000_000]
+
+
+def test_what_the_process_used_is_read_with_the_step_that_it_belongs_to():
+    used = [{"process_cpu_ns": n, "run_delay_ns": 10 * n} for n in range(1, 5)]
+    noted = marks(*(step(10 * n, 10 * n + 10, **each) for n, each in enumerate(used)), step(40, 50))
+    assert noted.process_cpu_ns.tolist() == [1, 2, 3, 4, -1]
+    assert noted.run_delay_ns.tolist() == [10, 20, 30, 40, -1]
+    called = marks(*(call(0, 10 * n, 10 * n + 5, **each) for n, each in enumerate(used)))
+    assert called.process_cpu_ns.tolist() == [2, 3, 4]
+    ran = marks(*(session_run(10 * n, 10 * n + 5, **each) for n, each in enumerate(used)))
+    assert (ran.process_cpu_ns.tolist(), ran.run_delay_ns.tolist()) == ([2, 3, 4], [20, 30, 40])

@@ -18,7 +18,7 @@ from stepwhy.errors import CaptureError
 from stepwhy.whole_files import create
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -65,6 +65,7 @@ def launch(
     show_status: bool = False,
     output: Path | None = None,
     proxy: CommandProxy | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> Launch:
     """Run a command to its end, observed, with this process's standard streams.
 
@@ -75,6 +76,7 @@ def launch(
         output: File for the command's output, without standard input; if None, the command gets the
             streams of this process.
         proxy: Set if this process acts as the command and does nothing else.
+        variables: Environment variables that only the command gets.
 
     Returns:
         How it ended and where the run directory is.
@@ -90,7 +92,7 @@ def launch(
     signals = proxy.signals if proxy else signals_of_program()
     waiting = _Waiting(signals)
     with contextlib.nullcontext() if proxy else signals, _streams(output) as streams:
-        child = _start(command, run, proxy, streams)
+        child = _start(command, run, proxy, streams, variables or {})
         signals.started(child.pid)
         if proxy:
             proxy.close_inherited_files()
@@ -132,14 +134,18 @@ def _streams(output: Path | None) -> Iterator[dict[str, Any]]:
 
 
 def _start(
-    command: Sequence[str], run: Run, proxy: CommandProxy | None, streams: dict[str, Any]
+    command: Sequence[str],
+    run: Run,
+    proxy: CommandProxy | None,
+    streams: dict[str, Any],
+    variables: Mapping[str, str],
 ) -> Child:
     """Start the command with the inherited files, signal mask and environment."""
     restore = proxy.restore_in_child if proxy else None
     try:
         process = subprocess.Popen(  # noqa: S603 - the user's command
             list(command),
-            env=environment(run.path, os.getpid()),
+            env={**environment(run.path, os.getpid()), **variables},
             close_fds=False,
             preexec_fn=restore,  # noqa: PLW1509 - a proxy has one thread
             **streams,

@@ -7,7 +7,8 @@ its ``counters.jsonl``::
      "minor_faults", "major_faults", "threads", "disk_wait_ns", "disk_read_bytes",
      "disk_written_bytes", "main_ran_ns", "disk_waits", "other_waits", "machine_busy_ns",
      "machine_disk_stall_ns", "machine_memory_stall_ns",
-     "machine_swapped_in_bytes", "machine_memory_bytes", "job_cpu_ns", "cores", "gpus": [...]}
+     "machine_swapped_in_bytes", "machine_memory_bytes", "job_cpu_ns", "children_cpu_ns",
+     "cores", "gpus": [...]}
 
 Times are totals since the start of the process (the machine). Values that the kernel does not
 provide are absent. Without ``/proc``, nothing is written. `gpus` is described in `nvml`.
@@ -56,6 +57,7 @@ _MINOR_FAULTS = 10 - 3
 _MAJOR_FAULTS = 12 - 3
 _USER, _SYSTEM = 14 - 3, 15 - 3
 _CPU_TIMES = slice(14 - 3, 17 - 3 + 1)
+_ENDED_CHILDREN = slice(16 - 3, 17 - 3 + 1)
 _DISK_WAIT = 42 - 3
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SWAPPED_IN = {b"pswpin": "machine_swapped_in_bytes"}
@@ -202,12 +204,18 @@ class Sampler:
             "threads": len(threads),
             "user_ns": int(stat[_USER]) * _NS_PER_TICK,
             "system_ns": int(stat[_SYSTEM]) * _NS_PER_TICK,
+            "children_cpu_ns": self._children_cpu_ns(pid, stat),
             "minor_faults": int(stat[_MINOR_FAULTS]),
             "major_faults": int(stat[_MAJOR_FAULTS]),
             **self._memory(pid),
             **self._disk(pid, stat),
             **self._waits.values(pid),
         }
+
+    def _children_cpu_ns(self, pid: int, stat: list[bytes]) -> int:
+        """CPU time of all processes that a process started: the workers of its data loaders."""
+        ended = sum(map(int, stat[_ENDED_CHILDREN])) * _NS_PER_TICK
+        return ended + sum(map(self._cpu_ns, self._processes.descendants(pid)[1:]))
 
     def _memory(self, pid: int) -> dict[str, int]:
         names = {b"VmRSS:": "resident_bytes", b"VmSwap:": "swap_bytes"}

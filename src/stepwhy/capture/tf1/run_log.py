@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.meters import load_members
 from stepwhy.capture.process import lifetime
 
 if TYPE_CHECKING:
     from stepwhy.capture.recorder import Recorder
 
-    # Kind, start, end, profiled, further members, CPU time since the run before and in the run.
-    Note = tuple[int, int, int, int, str, int, int]
+    # Kind, start, end, profiled, further members, CPU time since the run before and in the run,
+    # load in the step before.
+    Note = tuple[int, int, int, int, str, int, int, tuple[int, int]]
 
 UNKNOWN = -1
 _BATCH_RUNS = 128
@@ -60,10 +62,10 @@ class RunLog:
 
 def _line(note: Note) -> str:
     """One line of `steps.jsonl`."""
-    kind, start_ns, end_ns, profiled, about, gap_cpu_ns, cpu_ns = note
+    kind, start_ns, end_ns, profiled, about, gap_cpu_ns, cpu_ns, load = note
     gap = "" if gap_cpu_ns < 0 else f',"gap_cpu_ns":{gap_cpu_ns}'
     cpu = "" if cpu_ns < 0 else f',"cpu_ns":{cpu_ns}'
     return (
         f'{{"kind":"run","signature":{kind},"start_ns":{start_ns},"end_ns":{end_ns},'
-        f'"profiled":{profiled}{about}{gap}{cpu}}}'
+        f'"profiled":{profiled}{about}{gap}{cpu}{load_members(*load)}}}'
     )

@@ -17,6 +17,7 @@ from time import thread_time_ns
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.meters import ProcessLoad
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.profiler_conflicts import ProfilerConflict
 from stepwhy.capture.recorder import Recorder
@@ -56,6 +57,7 @@ class _Pending:
         start_ns: Its start.
         cpu_ns: CPU time of the thread at the start; 0 if not measured.
         gap_cpu_ns: CPU time of the thread since the previous run; negative if unknown.
+        load: What `ProcessLoad` has read of the step before, in the first run of a step.
         members: Further members of its log line.
         is_traced: Whether the training itself traces the run.
         values: The traced run's fetches, feeds and result; None until it succeeds.
@@ -65,6 +67,7 @@ class _Pending:
         "cpu_ns",
         "gap_cpu_ns",
         "is_traced",
+        "load",
         "members",
         "metadata",
         "options",
@@ -82,6 +85,7 @@ class _Pending:
         self.values: Any = None
         self.start_ns = self.cpu_ns = 0
         self.gap_cpu_ns = UNKNOWN
+        self.load = UNKNOWN, UNKNOWN
         self.members = ""
         self.is_traced = False
 
@@ -103,6 +107,7 @@ class SessionObserver:
         self._levels = QueueLevels(recorder, make_read)
         self._log = RunLog(recorder)
         self._conflict = ProfilerConflict(recorder)
+        self._load = ProcessLoad()
         self.forget()
 
     def forget(self) -> None:
@@ -116,6 +121,7 @@ class SessionObserver:
         self._runs = self._own_traces = 0
         self._inside = False
         self._cpu_ns = 0
+        self._load.start_over()
         self._driver = threading.main_thread().ident
         self._driver_ran = False
 
@@ -161,6 +167,8 @@ class SessionObserver:
         if self._cpu_ns:
             # The CPU time of the previous, observed step ends here.
             pending.gap_cpu_ns = thread_time_ns() - self._cpu_ns
+            pending.load = self._load.take()
+            self._load.forget()
             self._cpu_ns = 0
             self._growth.skip()
 
@@ -171,6 +179,7 @@ class SessionObserver:
             pending.members = ',"fresh":1'
         if plan.opens:
             self._between_steps(pending, session)
+            pending.load = self._load.take()
         if plan.tracing and plan.traces_run():
             self._trace(pending, session, options)
         pending.cpu_ns = thread_time_ns()
@@ -232,7 +241,7 @@ class SessionObserver:
             cpu_ns = self._cpu_ns - pending.cpu_ns
         profiled = 0 if pending.options is None else 1
         about = pending.members + ',"failed":1' * failed
-        times = (start_ns, end_ns, profiled, about, pending.gap_cpu_ns, cpu_ns)
+        times = (start_ns, end_ns, profiled, about, pending.gap_cpu_ns, cpu_ns, pending.load)
         self._log.add((pending.signature, *times))
         pending.run_times.add(end_ns - start_ns)
         self._runs += 1

@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.meters import load_members
 from stepwhy.capture.pacing import ChangeDetector
 from stepwhy.capture.process import lifetime
 
 if TYPE_CHECKING:
     from stepwhy.capture.recorder import Recorder
 
-    # A light step is its end alone. Others: end, profiled, input wait, CPU time.
-    Note = int | tuple[int, int, int, int]
+    # A light step is its end alone. Others: end, profiled, input wait, CPU time, load.
+    Note = int | tuple[int, int, int, int, tuple[int, int]]
 
 UNKNOWN = -1
 BATCH_STEPS = 128
@@ -96,9 +97,9 @@ def _line(start_ns: int, note: Note, compiled: str) -> str:
             f'{{"kind":"step","start_ns":{start_ns},"end_ns":{note},"profiled":0,"light":1'
             f"{compiled}}}"
         )
-    end_ns, profiled, wait_ns, cpu_ns = note
+    end_ns, profiled, wait_ns, cpu_ns, load = note
     return (
         f'{{"kind":"step","start_ns":{start_ns},"end_ns":{end_ns},"profiled":{profiled},'
         f'"input_wait_ns":{"null" if wait_ns < 0 else wait_ns},'
-        f'"cpu_ns":{"null" if cpu_ns < 0 else cpu_ns}{compiled}}}'
+        f'"cpu_ns":{"null" if cpu_ns < 0 else cpu_ns}{load_members(*load)}{compiled}}}'
     )

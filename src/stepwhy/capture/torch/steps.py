@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture import step_marks
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.meters import ProcessLoad
 from stepwhy.capture.pacing import is_light
 from stepwhy.capture.run_times import RunTimes
 from stepwhy.capture.torch.step_log import BATCH_STEPS, UNKNOWN, StepLog
@@ -79,6 +80,7 @@ class StepObserver:
         self._compilations = compilations
         self._log = StepLog(recorder)
         self._passes = _BackwardPasses()
+        self._load = ProcessLoad()
         self.forget()
 
     def forget(self) -> None:
@@ -95,6 +97,7 @@ class StepObserver:
         self._last_end_ns = 0
         self._compiled_at = 0
         self._thread = self._cpu_ns = 0
+        self._load.start_over()
         self.calls = 0
 
     def stepped(self, optimizer: Any) -> None:
@@ -177,6 +180,7 @@ class StepObserver:
         self._light = self._waits.light = False
         self._waits.take()
         self._thread, self._cpu_ns = threading.get_ident(), time.thread_time_ns()
+        self._load.take()
         self._last_end_ns = now_ns()
 
     def _end_light_step(self) -> None:
@@ -202,10 +206,10 @@ class StepObserver:
         if len(log.notes) >= BATCH_STEPS or now_ns() > log.due_ns:
             log.write()
         start_ns, profiled = self._last_end_ns, int(window.touched)
-        wait_ns, cpu_ns = self._waits.take(), self._cpu_time()
+        wait_ns, cpu_ns, load = self._waits.take(), self._cpu_time(), self._load.take()
         self._others = {}
         self._last_end_ns = end_ns = now_ns()
-        log.notes.append((end_ns, profiled, wait_ns, cpu_ns))
+        log.notes.append((end_ns, profiled, wait_ns, cpu_ns, load))
         self._steps += 1
         if self._compilations.fresh:
             self._compiled_at = self._steps

@@ -149,10 +149,11 @@ class ProfilerWindow:
         def schedule(number: int) -> Any:
             return ProfilerAction.WARMUP if number < warm_up else ProfilerAction.RECORD
 
-        activities = [ProfilerActivity.CPU]
+        activities, more = [ProfilerActivity.CPU], {}
         if cuda.is_available():
             activities.append(ProfilerActivity.CUDA)
-        profiler = profile(activities=activities, schedule=schedule)
+            more = _recording_waits()
+        profiler = profile(activities=activities, schedule=schedule, **more)
         with _quiet(), self._own_profilers.starting_stepwhys():
             profiler.start()
         self._profiler = profiler
@@ -232,6 +233,20 @@ class ProfilerWindow:
             self._recorder.window_failed(error)
         finally:
             self.abandon()
+
+
+def _recording_waits() -> dict[str, Any]:
+    """Arguments of a profiler that records which stream waits for which event, if it can.
+
+    Versions before 2.1 have no such option.
+    """
+    try:
+        from torch._C._profiler import _ExperimentalConfig
+
+        config = _ExperimentalConfig(enable_cuda_sync_events=True)
+    except (ImportError, TypeError):
+        return {}
+    return {"experimental_config": config}
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from stepwhy.findings import Evidence, Finding, Fix, Saving
 from stepwhy.passes.usable import unusable
@@ -16,6 +17,7 @@ from stepwhy.units import quantise
 from stepwhy.wording.verdict import why_unknown
 
 if TYPE_CHECKING:
+    from stepwhy.findings import Edit
     from stepwhy.passes.facts import Facts
 
 SIGNALS = {
@@ -35,6 +37,9 @@ SIGNALS = {
 
 SHARE_OF_RUN = "share of the run"
 """Evidence of what costs time once per run, as a fraction: such findings have no cost per step."""
+
+SHARE_BEYOND_MEDIAN = "share of the time of all steps beyond the median"
+"""Evidence of what only some steps spend time on, as a fraction: the described step hides it."""
 
 
 class Diagnosis(Protocol):
@@ -80,6 +85,7 @@ class Rule(msgspec.Struct, frozen=True):
         evidence: tuple[Evidence, ...],
         fix: Fix,
         saving: Saving | None = None,
+        edit: Edit | None = None,
     ) -> Finding:
         """The pattern was found.
 
@@ -88,8 +94,16 @@ class Rule(msgspec.Struct, frozen=True):
             evidence: Most important fact first.
             fix: What to do.
             saving: What the fix would gain.
+            edit: What the fix changes; it is about all of the cost, unless it says otherwise, and
+                as sure as the low end of `saving` says. None
+                if the step after the fix cannot be predicted.
         """
-        return Finding(self.id, "found", self.found, cost_ns, saving, evidence, fix)
+        if edit is not None and edit.cost_ns is None:
+            edit = replace(edit, cost_ns=cost_ns)
+        if edit is not None and saving is not None and cost_ns:
+            edit = replace(edit, sure=min(saving.low_ns / cost_ns, 1.0))
+        found = Finding(self.id, "found", self.found, cost_ns, saving, evidence, fix)
+        return replace(found, edit=edit) if cost_ns else found
 
     def nothing(self, evidence: tuple[Evidence, ...] = ()) -> Finding:
         """The pattern was not found."""

@@ -15,7 +15,8 @@ from stepwhy.importers.shared.chrome_json import LARGEST_NS, count_untimed
 from stepwhy.importers.shared.cuda import COPY_NAMES, call_kind, framework_of, kernel_kind
 from stepwhy.importers.shared.database import ABSENT
 from stepwhy.importers.shared.slice_columns import SliceColumns
-from stepwhy.trace import NULL, Copy, Kind, Meta, Role
+from stepwhy.importers.shared.waits import Waits
+from stepwhy.trace import NULL, Copy, Kind, Meta, Role, WaitKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +40,9 @@ _SIGNALS = {
     "runtime-calls": CALL_KINDS,
     "input": {Kind.INPUT},
 }
+_WAITS = [int(kind) for kind in WaitKind if kind]
+# Column of waits for the stream that a record names; the other kinds name none.
+_STREAM_COLUMNS = {int(WaitKind.STREAM_EVENT): "waiting", int(WaitKind.STREAM): "awaited"}
 # Ids and sizes above this are damage.
 _LARGEST = 1 << 62
 
@@ -75,9 +79,12 @@ class CudaActivity:
         self.notes: list[str] = []
         self._has_sizes = False
         self._slices = SliceColumns()
+        self._waits = Waits()
 
     def finish(self) -> None:
         """Add the slices to the trace."""
+        calls = {name: self._slices.column(name) for name in ("correlation", "kind")}
+        self._waits.add_to(self.builder, [calls])
         self._slices.add_to(self.builder)
 
     @property
@@ -142,13 +149,35 @@ class CudaActivity:
         self.health.events_read += count
         self.health.count(counter, "info", text, count=count, dropped=True)
 
-    def leave_out_synchronisations(self) -> None:
-        """Count the records of synchronisations."""
-        self.leave_out(
-            "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    def add_waits(
+        self,
+        rows: Rows,
+        kind: NDArray[np.int64],
+        correlation: NDArray[np.int64],
+        streams: Callable[[Rows], NDArray[np.int64]],
+    ) -> None:
+        """Add the waits of records of synchronisations, which repeat the calls of the API.
+
+        Args:
+            rows: The records, with the column 'start'.
+            kind: `CUpti_ActivitySynchronizationType`, the numbers of `WaitKind`; (rows,).
+            correlation: Correlation of the call; (rows,).
+            streams: Returns the tracks of their streams; (any,).
+        """
+        self.health.count(
             "synchronisation-record",
+            "info",
             "Records of synchronisations repeat the calls of the API.",
+            count=len(rows),
+            dropped=True,
         )
+        waits, has_stream = np.isin(kind, _WAITS), np.isin(kind, list(_STREAM_COLUMNS))
+        track = np.full(len(rows), NULL)
+        track[has_stream] = streams(rows.where(has_stream))
+        columns = {
+            name: np.where(kind == of, track, NULL) for of, name in _STREAM_COLUMNS.items()
+        } | {"kind": kind, "correlation": correlation}
+        self._waits.add(rows["start"][waits], **{n: c[waits] for n, c in columns.items()})
 
     def intern(self, text: str) -> int:
         """Index of a name; names also reveal the framework."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepwhy.columns.chunks import chunks
 from stepwhy.columns.growing import Growing
+from stepwhy.columns.narrow import constant
 from stepwhy.trace import NULL
 from stepwhy.trace.schema import columns_of
 
@@ -64,6 +65,12 @@ class SliceColumns:
             self._columns[name] = Growing(_TYPES[name])
             _append_nulls(self._columns[name], name, len(self))
         self._columns[name].values()[rows] = values
+
+    def column(self, name: str) -> NDArray[Any]:
+        """The values of a column so far; (slices,)."""
+        if name not in self._columns:
+            return constant(_NULLS[name], len(self), _TYPES[name].str)
+        return self._columns[name].values()
 
     def distinct(self, name: str) -> set[int]:
         """The different values of a column."""

@@ -68,6 +68,8 @@ def _finding(
     cost = _cost(result, finding)
     if cost:
         yield Padding(cost, _INDENT)
+    if finding.saving and finding.saving.note:
+        yield Padding(Text(one_line(finding.saving.note), "dim"), _INDENT)
     if finding.evidence:
         shown = finding.evidence[:facts]
         yield Padding(_evidence(shown, width), (1, 0, 0, 3))

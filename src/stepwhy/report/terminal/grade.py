@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.console import Group
 from rich.padding import Padding
-from rich.table import Table
 
-from stepwhy.report.console import Text
+from stepwhy.report.console import Console, Text
 from stepwhy.report.grade import is_passed, remark, summary
-from stepwhy.report.terminal.measurement import print_parts
+from stepwhy.report.terminal.fitting import INDENT, fitted_table
+from stepwhy.report.terminal.measurement import print_parts, report_width
 from stepwhy.text import one_line
 from stepwhy.units import format_fraction
 
 if TYPE_CHECKING:
     from stepwhy.findings import Grade, GradedPair
-    from stepwhy.report.console import Console
+
+_TITLES = ("pair", "planted", "first", "false alarm", "unexplained")
 
 
 def render_grade(grade: Grade, console: Console | None = None) -> None:
@@ -25,16 +27,26 @@ def render_grade(grade: Grade, console: Console | None = None) -> None:
         grade: What to report.
         console: Console to print to; None for standard output.
     """
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name, justify in (
-        *(("pair", "left"), ("planted", "left"), ("first", "right"), ("false alarm", "right")),
-        *(("unexplained", "right"), ("remark", "left")),
-    ):
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for pair in grade.pairs:
-        table.add_row(*_cells(pair))
-    sentences = [Padding(Text(line), (0, 0, 0, 2)) for line in summary(grade)]
-    print_parts([Text(""), Padding(table, (0, 0, 1, 2)), *sentences, Text("")], console)
+    console = console or Console()
+    rows = [[Text(title, "dim") for title in _TITLES], *map(_cells, grade.pairs)]
+    table = fitted_table(
+        rows,
+        report_width(console),
+        names={0, 1},
+        justify=("left", "left", "right", "right", "right"),
+    )
+    remarks = [_remark(pair) for pair in grade.pairs if remark(pair)]
+    sentences = [Text(line) for line in summary(grade)]
+    parts = [
+        Padding(Group(*lines), (1, 0, 0, INDENT))
+        for lines in ((table,), remarks, sentences)
+        if lines
+    ]
+    print_parts([*parts, Text("")], console)
+
+
+def _remark(pair: GradedPair) -> Text:
+    return Text(f"{one_line(pair.name)}: {remark(pair)}.", "dim")
 
 
 def _cells(pair: GradedPair) -> tuple[Text, ...]:
@@ -45,5 +57,4 @@ def _cells(pair: GradedPair) -> tuple[Text, ...]:
         Text(f"{pair.found_first} of {pair.faulty_runs}"),
         Text(f"{pair.false_alarms} of {pair.fixed_runs}"),
         Text(share),
-        Text(remark(pair), "dim"),
     )

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.table import Table
 
-from stepwhy.report.console import Text
-from stepwhy.report.terminal.measurement import print_parts, runs_picture, sentence_line
+from stepwhy.report.console import Console, Text
+from stepwhy.report.terminal.measurement import (
+    print_parts,
+    report_width,
+    runs_picture,
+    sentence_line,
+)
 from stepwhy.text import one_line
 from stepwhy.units import format_ns
 
@@ -18,7 +23,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from stepwhy.findings import LabResult
-    from stepwhy.report.console import Console
 
 
 def render_lab(result: LabResult, console: Console | None = None) -> None:
@@ -28,11 +32,12 @@ def render_lab(result: LabResult, console: Console | None = None) -> None:
         result: What to report.
         console: Console to print to; None for standard output.
     """
+    console = console or Console()
     comparison = result.comparison
     parts = [
         *sentence_line(_sentence(result), _colour(result)),
         Padding(Text(one_line(result.title), "dim"), (0, 0, 0, 2)),
-        *runs_picture([comparison.a, comparison.b]),
+        *runs_picture([comparison.a, comparison.b], report_width(console)),
         *_gain(result),
         *(Padding(Text(one_line(note), "yellow"), (1, 0, 0, 2)) for note in comparison.notes),
         Text(""),
@@ -55,6 +60,8 @@ def _sentence(result: LabResult) -> str:
 def _gain(result: LabResult) -> Iterator[RenderableType]:
     """Table of the predicted and the measured gain per step."""
     table = Table.grid(padding=(0, 3, 0, 0))
+    for has_figures in (True, True, False):
+        table.add_column(no_wrap=has_figures)
     table.add_row(
         "predicted",
         _range(result.predicted_low_ns, result.predicted_high_ns),

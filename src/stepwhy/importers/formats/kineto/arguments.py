@@ -42,6 +42,14 @@ class KinetoArgs(msgspec.Struct, gc=False):
     address: Loose = msgspec.field(default=None, name="Addr")
     allocated: Loose = msgspec.field(default=None, name="Total Allocated")
     reserved: Loose = msgspec.field(default=None, name="Total Reserved")
+    awaited: Loose = msgspec.field(default=None, name="wait_on_stream")
+    event: Loose = msgspec.field(default=None, name="wait_on_cuda_event_record_corr_id")
+    operation: Loose = msgspec.field(default=None, name="Collective name")
+    group: Loose = msgspec.field(default=None, name="Process Group Name")
+    ranks: Loose = msgspec.field(default=None, name="Group size")
+    received: Loose = msgspec.field(default=None, name="In msg nelems")
+    sent: Loose = msgspec.field(default=None, name="Out msg nelems")
+    dtype: Loose = None
 
 
 NO_ARGS = KinetoArgs()

@@ -17,6 +17,7 @@ import numpy as np
 from stepwhy.columns.narrow import narrowed
 from stepwhy.importers.formats.kineto.arguments import NO_ARGS, KinetoArgs, args_of, column, sizes
 from stepwhy.importers.formats.kineto.codes import Codes, extended, first_new
+from stepwhy.importers.formats.kineto.collectives import add_collectives
 from stepwhy.importers.formats.kineto.copy_sizes import fill_copy_sizes
 from stepwhy.importers.formats.kineto.name_table import (
     COPY,
@@ -33,8 +34,9 @@ from stepwhy.importers.formats.kineto.sweep import Records
 from stepwhy.importers.formats.kineto.sweep_codes import SweepCodes
 from stepwhy.importers.formats.kineto.track_codes import TrackCodes
 from stepwhy.importers.formats.kineto.tracks import stream_key
+from stepwhy.importers.formats.kineto.waits import StreamWaits
 from stepwhy.importers.shared.chrome_json import Event
-from stepwhy.trace import NULL, Copy, Phase
+from stepwhy.trace import NULL, Copy, Kind, Phase
 from stepwhy.trace.builder import count_tracks_together
 from stepwhy.trace.schema import NARROW_COLUMNS
 
@@ -92,7 +94,9 @@ class Slices:
         self._track_rows = np.full(1, NULL, dtype=np.int32)
         self._frames = np.empty(0, dtype=np.int32)
         self._sweep_codes = SweepCodes()
+        self._waits = StreamWaits(tracks)
         self._blocks: list[dict[str, NDArray[Any]]] = []
+        self._count = 0
 
     def number(self, events: list[Event[KinetoArgs]]) -> SliceBatch:
         """Number records; `resolve` those at `unresolved` before `add`."""
@@ -260,12 +264,35 @@ class Slices:
             "bytes": np.maximum(size, NULL),
         }
         is_slice = block["kind"] != NULL
+        self._add_details(batch, block, meanings)
         if not is_slice.all():
             self._count_dropped(meanings[~is_slice])
             block = {name: values[is_slice] for name, values in block.items()}
         copies = (meanings[:, COPY] != Copy.NONE) & (size != NULL)
         self._facts.copies_with_bytes |= bool(copies.any())
         self._blocks.append({name: _compact(name, values) for name, values in block.items()})
+
+    def _add_details(
+        self, batch: SliceBatch, block: dict[str, NDArray[Any]], meanings: NDArray[np.int8]
+    ) -> None:
+        """Read the arguments that only waits and collectives have, which are few of the records.
+
+        Args:
+            batch: The records.
+            block: Their columns; the bytes of collectives are filled in.
+            meanings: Their meanings; (records, columns).
+        """
+        kind, rows = block["kind"], self._count - 1 + np.cumsum(block["kind"] != NULL)
+        self._count = int(rows[-1]) + 1 if len(rows) else self._count
+        waits = np.flatnonzero(kind == Kind.DEVICE_WAIT)
+        collectives = np.flatnonzero((kind == Kind.COLLECTIVE) & (meanings[:, ON_DEVICE] > 0))
+        if len(waits):
+            events = [batch.events[i] for i in waits.tolist()]
+            self._waits.add(events, rows[waits], block["start_ns"][waits], block["track"][waits])
+        if len(collectives):
+            events = [batch.events[i] for i in collectives.tolist()]
+            size = add_collectives(self._builder, events, rows[collectives])
+            block["bytes"][collectives] = np.maximum(size, block["bytes"][collectives])
 
     def _sources(self, batch: SliceBatch) -> NDArray[np.int32]:
         """Strings of source lines: of the call stack where there is one, else of the name."""
@@ -300,6 +327,7 @@ class Slices:
         for block in self._blocks:
             self._builder.slices_from(block)
             self._builder.health.events_kept += len(block["start_ns"])
+        self._waits.add_to(self._builder, self._blocks)
 
 
 def _compact(name: str, values: NDArray[Any]) -> NDArray[Any]:

@@ -57,6 +57,9 @@ class Tracks:
         self._numbers: set[int] = set()
         self._devices: dict[tuple[int, int], int] = {}
         self._named_processes: dict[str, int] = {}
+        # Process and device of every stream's track, and the track of every stream on a device.
+        self._places: dict[int, tuple[int, int]] = {}
+        self._streams: dict[tuple[int, int], int] = {}
 
     def thread(self, event: Event[KinetoArgs]) -> int:
         """Track of the host thread of a record."""
@@ -103,13 +106,26 @@ class Tracks:
         stream = as_int(
             str(written).removeprefix("stream ").strip() if written is not None else None
         )
-        return self._builder.track(
-            Role.STREAM,
-            f"stream {stream}",
-            process=self._process(event.pid),
-            thread=stream,
-            device=self._device_of(event, args),
+        return self._stream_on(self._process(event.pid), self._device_of(event, args), stream)
+
+    def _stream_on(self, process: int, device: int, stream: int) -> int:
+        track = self._builder.track(
+            Role.STREAM, f"stream {stream}", process=process, thread=stream, device=device
         )
+        self._places[track] = process, device
+        self._streams[device, stream] = track
+        return track
+
+    def stream_beside(self, track: int, stream: int) -> int:
+        """Track of the stream with this number on the device of a stream's track, or NULL.
+
+        It is added if the file has no other record of the stream.
+        """
+        place = self._places.get(track)
+        if place is None or stream < 0:
+            return NULL
+        known = self._streams.get((place[1], stream))
+        return self._stream_on(*place, stream) if known is None else known
 
     def _device_of(self, event: Event[KinetoArgs], args: KinetoArgs) -> int:
         row = self._process(event.pid)

@@ -30,6 +30,7 @@ def add_device_activity(export: Export) -> None:
     for rows in _chunks(export, "MEMSET", "bytes"):
         export.activity.add_fills(rows, **_place(export, rows))
     _add_graphs(export, has_nodes=has_graph_nodes)
+    _add_waits(export)
 
 
 def _chunks(export: Export, table: str, *columns: str) -> Iterator[Rows]:
@@ -98,3 +99,10 @@ def _add_graphs(export: Export, *, has_nodes: bool) -> None:
             count=count,
             dropped=False,
         )
+
+
+def _add_waits(export: Export) -> None:
+    # Which stream an event was recorded on is in no table, except with --cuda-event-trace.
+    for rows in _chunks(export, "SYNCHRONIZATION", "syncType"):
+        correlation = export.correlations(rows)
+        export.activity.add_waits(rows, rows["syncType"], correlation, export.awaited_streams)

@@ -95,6 +95,19 @@ class Export:
         device = each(self._device, process, self._number(process, rows["deviceId"]))
         return self.activity.streams(_pid(process), device, rows["streamId"])
 
+    def awaited_streams(self, rows: Rows) -> NDArray[np.int64]:
+        """Tracks of the streams of records of synchronisations, when all device work is read.
+
+        Their device numbers cannot be relied on: a process with one device may have 0 for it, while
+        its kernels have another number. NULL for processes without device work; (rows,).
+        """
+        process = self._process_of_device(rows)
+        devices = each(lambda owner: len(self._numbers.get(owner, ())), process)
+        numbers = np.where(devices == 1, _NO_DEVICE, rows["deviceId"])
+        track, known = np.full(len(rows), NULL), devices > 0
+        track[known] = self.streams(rows.with_columns(deviceId=numbers).where(known))
+        return track
+
     def correlations(self, rows: Rows) -> NDArray[np.int64]:
         """Correlation ids that are unique among all processes; (rows,)."""
         on_device = "globalPid" in rows.ints

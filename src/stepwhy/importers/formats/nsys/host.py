@@ -46,7 +46,6 @@ def add_host_activity(export: Export) -> None:
         _add_overhead(export, table)
     for table, column, kind, phase in _LIBRARIES:
         _add_library(export, table, column, kind, phase)
-    export.activity.leave_out_synchronisations()
     export.activity.leave_out(
         "OSRT_API",
         "system-call",

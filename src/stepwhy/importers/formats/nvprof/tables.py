@@ -55,7 +55,6 @@ def add_host_activity(activity: CudaActivity, strings: Strings) -> None:
     for table, names in _APIS:
         _add_calls(activity, table, names, instrumentation)
     _add_ranges(activity, strings)
-    activity.leave_out_synchronisations()
 
 
 def add_device_activity(activity: CudaActivity, strings: Strings) -> None:
@@ -69,6 +68,7 @@ def add_device_activity(activity: CudaActivity, strings: Strings) -> None:
         _add_copies(activity, streams, table)
     for fills in _chunks(activity, "MEMSET", "bytes"):
         activity.add_fills(fills, **streams.place(fills))
+    _add_waits(activity, streams)
 
 
 class _Streams:
@@ -118,6 +118,19 @@ def _add_copies(activity: CudaActivity, streams: _Streams, table: str) -> None:
     columns = ("bytes", "copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId")
     for copies in _chunks(activity, table, *columns):
         activity.add_copies(copies, _directions(copies), _is_pageable, **streams.place(copies))
+
+
+def _add_waits(activity: CudaActivity, streams: _Streams) -> None:
+    contexts = activity.database.read(f"{_PREFIX}CONTEXT", ("contextId", "deviceId"))
+    devices = dict(zip(contexts["contextId"].tolist(), contexts["deviceId"].tolist(), strict=True))
+
+    def tracks(rows: Rows) -> NDArray[np.int64]:
+        device = each(lambda context: devices.get(context, ABSENT), rows["contextId"])
+        return streams.place(rows.with_columns(deviceId=device))["track"]
+
+    columns = (*TIMES, "type", "contextId", "streamId", "correlationId")
+    for rows in activity.timed_chunks(f"{_PREFIX}SYNCHRONIZATION", columns):
+        activity.add_waits(rows, rows["type"], known(rows["correlationId"]), tracks)
 
 
 def _directions(copies: Rows) -> NDArray[np.int64]:

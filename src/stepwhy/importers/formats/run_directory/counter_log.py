@@ -59,6 +59,7 @@ class _Sample(msgspec.Struct):
     machine_swapped_in_bytes: Amount | None = None
     machine_memory_bytes: Amount | None = None
     job_cpu_ns: Amount | None = None
+    children_cpu_ns: Amount | None = None
     observer_cpu_ns: Amount | None = None
     cores: Amount | None = None
     gpus: list[_Gpu] = []

@@ -47,6 +47,8 @@ class Line(msgspec.Struct, gc=False):
     input_wait_ns: Amount | None = None
     cpu_ns: Amount | None = None
     compile_ns: Amount | None = None
+    process_cpu_ns: Amount | None = None
+    run_delay_ns: Amount | None = None
     light: Flag = 0
     gap_cpu_ns: Amount | None = None
     fresh: Flag = 0
@@ -77,6 +79,8 @@ class _Mark(msgspec.Struct, gc=False):
     compile_ns: Amount = NULL
     cpu_ns: Amount = NULL
     graph_ns: Int = NULL
+    process_cpu_ns: Amount = NULL
+    run_delay_ns: Amount = NULL
 
 
 def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
@@ -171,7 +175,8 @@ def _of_explicit(step: Line, runs: Sequence[Line]) -> _Mark:
 def _of_session(runs: Sequence[Line], after: Line) -> _Mark:
     """The row of a step from its runs of a session and the run after it.
 
-    The later of two runs holds the CPU time between them.
+    The later of two runs holds the CPU time between them, and the first run of the next step that
+    of the process.
     """
     used = [run.cpu_ns for run in runs] + [run.gap_cpu_ns for run in (*runs[1:], after)]
     known = [cpu_ns for cpu_ns in used if cpu_ns is not None]
@@ -183,6 +188,8 @@ def _of_session(runs: Sequence[Line], after: Line) -> _Mark:
         _light(runs),
         cpu_ns=bounded(sum(known)) if len(known) == len(used) else NULL,
         graph_ns=_inside_ns(runs, dur_ns),
+        process_cpu_ns=_known(after.process_cpu_ns),
+        run_delay_ns=_known(after.run_delay_ns),
     )
 
 
@@ -196,6 +203,8 @@ def _noted(line: Line) -> _Mark:
         input_wait_ns=_known(line.input_wait_ns),
         compile_ns=_known(line.compile_ns),
         cpu_ns=_known(line.cpu_ns),
+        process_cpu_ns=_known(line.process_cpu_ns),
+        run_delay_ns=_known(line.run_delay_ns),
     )
 
 
@@ -218,6 +227,8 @@ def _called(calls: Sequence[Line], after: Line) -> _Mark:
         input_wait_ns=bounded(sum(waits)) if waits else NULL,
         compile_ns=bounded(sum(compiled)) if compiled else NULL,
         cpu_ns=_known(after.cpu_ns),
+        process_cpu_ns=_known(after.process_cpu_ns),
+        run_delay_ns=_known(after.run_delay_ns),
     )
 
 

@@ -1,0 +1,77 @@
+"""`stepwhy whatif`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stepwhy import output
+from stepwhy.cli.bench import json_option
+from stepwhy.cli.privacy import redact_option
+from stepwhy.cli.small_inputs import bounded
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--edit",
+    "texts",
+    multiple=True,
+    metavar="WHAT[:PATTERN]=CHANGE",
+    help="A change, such as input=free, kernels:*gemm*=2x or syncs=gone; repeat it for a "
+    "combination.",
+)
+@click.option(
+    "--timeline",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write a timeline for Perfetto, with the predicted steps beneath the recorded ones.",
+)
+@json_option
+@redact_option
+@bounded
+def whatif(
+    paths: tuple[str, ...],
+    texts: tuple[str, ...],
+    *,
+    timeline: Path | None,
+    as_json: bool,
+    redact: bool,
+) -> None:
+    """Predict the step time after a change of the program.
+
+    PATH is anything that 'stepwhy explain' accepts. All changes are made together. Without any,
+    stepwhy predicts the fix of each finding, and the most that each part of the step could gain.
+
+    \b
+    input=free             the next batch is always ready
+    input=workers:4        four workers prepare batches beside the step
+    kernels:*gemm*=2x      matching kernels are twice as fast (gone, fused)
+    ops:aten::add_=gone    matching operations do not run (2x)
+    copies:h2d=25GB/s      copies at another bandwidth (pinned, overlapped, gone)
+    launches=0.5x          half as many launches (gone)
+    syncs=gone             the host does not wait for the device
+    communication=2x       exchanges are twice as fast (overlapped, bucketed, gone)
+    python=gone            also: dispatch, compile, storage
+    stage:3=even           a pipeline stage, or a rank, takes as long as the others
+    """  # noqa: D301 - \b keeps click from re-wrapping
+    from stepwhy.cli.progress import progress
+    from stepwhy.engine.whatif import predict
+    from stepwhy.findings import parse_edit
+
+    if timeline is not None and not texts:
+        raise click.UsageError("--timeline needs a change: add --edit")
+    edits = [parse_edit(text) for text in texts]
+    with progress(paths) as report:
+        result = predict(paths, edits, report, redact=redact, timeline=timeline)
+    if as_json:
+        from stepwhy.report.json import render
+
+        output.document(render(result))
+        return
+    from stepwhy.report.terminal.whatif import render_whatif
+
+    render_whatif(result)
+    if timeline is not None:
+        output.line(f"Timeline: {timeline}")

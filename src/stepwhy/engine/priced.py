@@ -1,0 +1,67 @@
+"""Explain a run, and return what the predicted gain of one of its findings depends on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepwhy.engine.explain import analyse_all, open_run
+from stepwhy.engine.ranks import combine
+from stepwhy.findings import Refusal
+from stepwhy.passes.facts import Facts
+from stepwhy.whatif.inputs import gather
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.engine.ranks import Analysed
+    from stepwhy.findings import Finding, PricingInputs, Result
+
+
+class Priced(msgspec.Struct, frozen=True):
+    """What is known about one finding of a run.
+
+    Args:
+        edit: Its edit, as text; '' for none.
+        inputs: What its prediction depends on; None if there is none.
+        refusal: Why there is none; '' otherwise.
+    """
+
+    edit: str = ""
+    inputs: PricingInputs | None = None
+    refusal: str = ""
+
+
+def explain_priced(names: Sequence[str], diagnosis: str) -> tuple[Result, Priced]:
+    """Explain a run, and price one of its findings.
+
+    Args:
+        names: As in `explain`.
+        diagnosis: Id of the diagnosis of that finding.
+
+    Raises:
+        InputError: As in `explain`.
+    """
+    opened, skipped = open_run(names)
+    analysed = analyse_all(opened)
+    result = combine(analysed, skipped)
+    found = next((f for f in result.findings if f.id == diagnosis and f.verdict == "found"), None)
+    return result, _priced(found, result, analysed)
+
+
+def _priced(found: Finding | None, result: Result, analysed: Sequence[Analysed]) -> Priced:
+    if found is None:
+        return Priced(refusal="The problem was not found.")
+    if found.edit is None:
+        return Priced(refusal="What the fix changes cannot be predicted.")
+    # The step of the result is that of one rank.
+    wall_ns = result.breakdown.wall_ns
+    of_rank = next(one for one in analysed if one.result.breakdown.wall_ns == wall_ns)
+    inputs = gather(Facts(of_rank.trace), [found.edit])
+    if isinstance(inputs, Refusal):
+        return Priced(str(found.edit), refusal=inputs.reason)
+    return Priced(str(found.edit), inputs)
+
+
+__all__ = ["Priced", "explain_priced"]

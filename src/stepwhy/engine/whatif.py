@@ -1,0 +1,136 @@
+"""Predict the step of a recorded run after changes of its program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from stepwhy import __version__
+from stepwhy.diagnoses import run_all
+from stepwhy.engine.explain import open_run
+from stepwhy.engine.privacy import redactor_of
+from stepwhy.errors import EditError, SeveralRunsError
+from stepwhy.export.chrome_trace import write_chrome_trace
+from stepwhy.findings import Edit, Prediction, Refusal, WhatIfResult
+from stepwhy.inputs.remote.addresses import shown
+from stepwhy.passes.facts import Facts
+from stepwhy.trace.ranks import split_ranks
+from stepwhy.whatif import price
+from stepwhy.whatif.quality import judge
+from stepwhy.whatif.ranks import price_ranks
+from stepwhy.whatif.timeline import predicted_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from stepwhy.engine.privacy import Redact
+
+    Progress = Callable[[str, int, int], None]
+
+LIMITS = (
+    Edit("input", "free"),
+    Edit("kernels", "faster", factor=2.0),
+    Edit("dispatch", "gone"),
+    Edit("syncs", "gone"),
+    Edit("copies", "gone"),
+    Edit("communication", "gone"),
+    Edit("python", "gone"),
+    Edit("compile", "gone"),
+    Edit("storage", "gone"),
+)
+"""What each part of a step could gain at most, and kernels that are twice as fast."""
+
+LIMITS_OF_RANKS = (
+    Edit("rank", "even"),
+    Edit("communication", "balanced"),
+    Edit("communication", "gone"),
+)
+"""The same for a job whose ranks are all recorded."""
+
+
+def predict(
+    names: Sequence[str],
+    edits: Sequence[Edit] = (),
+    progress: Progress | None = None,
+    *,
+    redact: Redact = True,
+    timeline: Path | None = None,
+) -> WhatIfResult:
+    """Predict the step after some edits of a run.
+
+    Args:
+        names: The inputs, as for `engine.explain`.
+        edits: The edits, made together; none for the fixes of all findings, and `LIMITS`.
+        progress: As for `engine.explain`.
+        redact: Likewise.
+        timeline: File for a timeline of the trace with the predicted steps beneath the recorded
+            ones, for Perfetto; needs edits that can be predicted.
+
+    Raises:
+        InputError: No input can be read, or they are several runs.
+        EditError: The edits cannot be predicted, and a timeline was asked for.
+        OutputError: The timeline cannot be written.
+    """
+    redactor = redactor_of(redact)
+    opened, _ = open_run(names, progress, redact=redactor)
+    if len(opened) > 1:
+        raise SeveralRunsError(
+            f"{len(opened)} traces were given, and changes are predicted of one",
+            f"Name one of them, such as {opened[0].path}",
+        )
+    ranks = [Facts(trace) for trace in split_ranks(opened[0].trace)]
+    facts, is_job = ranks[0], len(ranks) > 1
+    if is_job:
+        found = [price_ranks(ranks, chosen) for chosen in _chosen_of_ranks(tuple(edits))]
+    else:
+        found = [price(facts, chosen) for chosen in _chosen(facts, tuple(edits))]
+        found += [] if edits else _fixes(facts)
+    if timeline is not None:
+        _draw(facts, found[0], timeline)
+    return WhatIfResult(
+        path=redactor.text(shown(names[0])),
+        step_ns=facts.wall_ns,
+        replay=facts.derived(judge) if facts.has_accelerator and not is_job else None,
+        predictions=tuple(one for one in found if isinstance(one, Prediction)),
+        refusals=tuple(one for one in found if isinstance(one, Refusal)),
+        stepwhy=__version__,
+    )
+
+
+def _draw(facts: Facts, found: Prediction | Refusal, timeline: Path) -> None:
+    if isinstance(found, Refusal):
+        raise EditError(found.reason.rstrip("."), "Choose a change that can be predicted")
+    write_chrome_trace(facts.trace, timeline, predicted_rows(facts, found))
+
+
+def _chosen(facts: Facts, edits: tuple[Edit, ...]) -> list[tuple[Edit, ...]]:
+    """Combinations of edits to predict."""
+    if edits:
+        return [edits]
+    return [(edit,) for edit in LIMITS if _has(facts, edit)]
+
+
+def _fixes(facts: Facts) -> list[Prediction | Refusal]:
+    """What the fixes of all findings would gain."""
+    return [
+        replace(price(facts, (finding.edit,)), finding=finding.id)
+        for finding in run_all(facts)
+        if finding.verdict == "found" and finding.edit is not None
+    ]
+
+
+def _chosen_of_ranks(edits: tuple[Edit, ...]) -> list[tuple[Edit, ...]]:
+    return [edits] if edits else [(edit,) for edit in LIMITS_OF_RANKS]
+
+
+def _has(facts: Facts, edit: Edit) -> bool:
+    """Whether the step spends time in what an edit is about."""
+    categories = {
+        "input": "input_wait", "kernels": "compute", "copies": "transfer", "syncs": "sync",
+    }  # fmt: skip
+    return facts.breakdown[categories.get(edit.what, edit.what)] > 0
+
+
+__all__ = ["LIMITS", "LIMITS_OF_RANKS", "predict"]

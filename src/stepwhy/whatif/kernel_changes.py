@@ -1,0 +1,117 @@
+"""Edits of kernels, and of what operations launch.
+
+Where it is not certain what an edit does, it is applied twice, once at its best and once at its
+least: fused kernels take as long as the longest of them, or half of the others as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.columns.groups import by_code, group_rows
+from stepwhy.columns.intervals import Intervals, Measure
+from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.selection import of_threads, rows_of
+from stepwhy.trace import NULL, Kind
+from stepwhy.whatif.change import (
+    Change,
+    NothingToChangeError,
+    kept_share,
+    matcher,
+    remove_work,
+    scale,
+    shorten_host,
+    work_of_kinds,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings.edits import Edit
+
+    Rows = NDArray[np.int64]
+
+# What fusing costs at most: this share of the kernels that the longest one replaces.
+_NOT_FUSED = 0.5
+
+
+def change_work(change: Change, edit: Edit) -> None:
+    """Kernels, or what operations launch."""
+    chosen = _launched_by_ops(change, edit) if edit.what == "ops" else _kernels(change, edit)
+    if edit.change == "fused" and edit.pattern:
+        _fuse(change, chosen)
+    elif edit.cost_ns is not None:
+        _shorten_all(change, chosen, edit)
+    elif edit.change == "fused":
+        _fuse(change, chosen)
+    elif edit.change == "gone":
+        remove_work(change, chosen)
+        if edit.what == "ops":
+            shorten_host(change, _ops(change, edit), 0.0)
+    else:
+        scale(change, chosen, kept_share(edit))
+
+
+def _kernels(change: Change, edit: Edit) -> Rows:
+    """Kernels whose name matches, as positions among the device slices."""
+    return work_of_kinds(change, edit, Kind.KERNEL, Kind.MEMSET)
+
+
+def _ops(change: Change, edit: Edit) -> Intervals:
+    """The time of the matching operations on the driving threads."""
+    trace, facts = change.facts.trace, change.facts
+    rows = rows_of(trace, (Kind.OP, Kind.FRAMEWORK), of_threads(trace, facts.threads.all))
+    if edit.pattern:
+        rows = rows[trace.matches(trace.slices.name[rows], matcher(edit.pattern))]
+    if not len(rows):
+        raise NothingToChangeError(f"The trace has no operation of the name {edit.pattern}")
+    return intervals_of(trace, rows)
+
+
+def _launched_by_ops(change: Change, edit: Edit) -> Rows:
+    """Device slices that the matching operations launched, as positions."""
+    nodes, within = change.graph.nodes, _ops(change, edit)
+    known = np.flatnonzero(nodes.calls != NULL)
+    start_ns = change.facts.trace.slices.start_ns[nodes.calls[known]]
+    inside = Measure(within).within(start_ns, start_ns + 1) > 0
+    return known[inside]
+
+
+def _shorten_all(change: Change, chosen: Rows, edit: Edit) -> None:
+    """Some of the chosen kernels save a part of the step: all become shorter by as much.
+
+    Of what fusing could save, at least half is saved.
+    """
+    nodes, facts = change.graph.nodes, change.facts
+    steady = chosen[facts.is_steady[nodes.rows[chosen]]]
+    total = facts.mean_ns(float(change.duration_ns[nodes.first + steady].sum()))
+    share = (edit.cost_ns or 0) * (1 - kept_share(edit)) / max(total, 1)
+    sure = 1.0 if change.best or edit.change != "fused" else 1 - _NOT_FUSED
+    scale(change, chosen, 1 - min(sure * share, 1.0))
+
+
+def _fuse(change: Change, chosen: Rows) -> None:
+    """Runs of chosen kernels that follow each other on a stream become one launch each."""
+    nodes = change.graph.nodes
+    is_chosen = np.zeros(len(nodes.rows), dtype=bool)
+    is_chosen[chosen] = True
+    order, first = by_code(nodes.stream)
+    breaks = ~is_chosen[order]
+    breaks[first] = True
+    run = np.cumsum(breaks | ~np.append(False, is_chosen[order][:-1]))[is_chosen[order]]
+    rows = order[is_chosen[order]]
+    duration_ns = change.duration_ns[nodes.first + rows]
+    _, number = group_rows(run)
+    longest = np.zeros(number.max(initial=-1) + 1, dtype=np.int64)
+    np.maximum.at(longest, number, duration_ns)
+    total = np.bincount(number, weights=duration_ns, minlength=len(longest)).astype(np.int64)
+    begins = np.append(True, number[1:] != number[:-1])
+    fused = longest if change.best else longest + np.rint(_NOT_FUSED * (total - longest))
+    remove_work(change, rows[~begins])
+    change.duration_ns[nodes.first + rows[begins]] = fused
+    change.note("A fused kernel takes as long as its longest part, and up to half of the others.")
+
+
+__all__ = ["change_work"]

@@ -1,0 +1,151 @@
+"""Predicts the step of a job of several ranks, from the durations of all of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepwhy.findings.predictions import Prediction, Refusal
+from stepwhy.whatif.operations import UnknownScheduleError, schedule_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepwhy.findings.edits import Edit
+    from stepwhy.passes.facts import Facts
+    from stepwhy.whatif.operations import Operation, Schedule
+
+    Times = NDArray[np.float64]
+
+# Operation tables have this signal: whole forward and backward passes were timed.
+_PASSES: Final = "passes"
+# Of the step: a replay is not exact to less than this, however well it fits the recorded step.
+_LEAST_ERROR: Final = 0.01
+# Replays that are further off have missed what the ranks wait for.
+_MOST_ERROR: Final = 0.1
+_EVEN: Final = ("even", "balanced")
+_MEASURE: Final = "Measure the changed program with 'stepwhy compare'."
+
+
+def price_ranks(ranks: Sequence[Facts], edits: Sequence[Edit]) -> Prediction | Refusal:
+    """Predict the step of a job after some edits, or say why that is not possible.
+
+    Args:
+        ranks: Facts of every rank of the job, on one clock.
+        edits: The edits, made together; at least one.
+    """
+    edits = tuple(edits)
+    if not all(_PASSES in facts.trace.meta.signals for facts in ranks):
+        return Refusal(
+            edits,
+            "What ranks wait for is known only where the operations of all ranks are in one table.",
+            "Predict from the trace of one rank.",
+        )
+    try:
+        schedule = schedule_of([facts.trace for facts in ranks])
+    except UnknownScheduleError as error:
+        return Refusal(edits, f"These steps cannot be replayed: {error}.", _MEASURE)
+    work_ns = schedule.work_ns.copy()
+    for edit in edits:
+        rows = list(_rows(schedule, edit))
+        if not rows:
+            return Refusal(edits, f"No operation is recorded that {edit} would change.")
+        _apply(edit, schedule, work_ns, rows)
+    step_ns = float(np.mean([facts.wall_ns for facts in ranks]))
+    return _prediction(schedule, edits, work_ns, step_ns)
+
+
+def _prediction(
+    schedule: Schedule, edits: tuple[Edit, ...], work_ns: Times, step_ns: float
+) -> Prediction | Refusal:
+    """The prediction that the replays of the recorded and of the changed step make."""
+    base_ns, changed_ns = (schedule.step_ns(each) for each in (schedule.work_ns, work_ns))
+    error = abs(base_ns / step_ns - 1)
+    if error > _MOST_ERROR:
+        reason = f"A replay of the recorded steps is {error:.0%} off."
+        return Refusal(edits, reason, _MEASURE)
+    # What is in no operation, such as delays of launches, may shrink with the step, or stay.
+    ends = [step_ns * changed_ns / base_ns, step_ns - (base_ns - changed_ns)]
+    low, high = (min(max(end, 0.0), step_ns) for end in sorted(ends))
+    margin = max(error, _LEAST_ERROR) * step_ns
+    return Prediction(
+        edits=edits,
+        step_ns=round(step_ns),
+        remaining_ns=round((low + high) / 2),
+        low_ns=round(max(low - margin, 0.0)),
+        high_ns=round(min(high + margin, step_ns)),
+        family="device",
+        method="ranks",
+        structural_low_ns=round(low),
+        structural_high_ns=round(high),
+        naive_ns=round(max(step_ns - _removed_ns(schedule, work_ns), 0.0)),
+        notes=_notes(edits),
+    )
+
+
+def _removed_ns(schedule: Schedule, work_ns: Times) -> float:
+    """The time that operations of a rank lose per step, of the rank that loses most."""
+    lost: defaultdict[int, float] = defaultdict(float)
+    for row, operation in enumerate(schedule.operations):
+        lost[operation.rank] += float((schedule.work_ns[row] - work_ns[row]).mean())
+    return max(0.0, *lost.values())
+
+
+def _apply(edit: Edit, schedule: Schedule, work_ns: Times, rows: list[int]) -> None:
+    """Change the times of some operations in place."""
+    if edit.change in _EVEN:
+        work_ns[rows] = schedule.usual_ns()[rows]
+    else:
+        work_ns[rows] *= 1 / edit.factor if edit.factor else 0.0
+
+
+def _rows(schedule: Schedule, edit: Edit) -> Iterator[int]:
+    """Operations that an edit is about."""
+    accepts = _ACCEPTS.get((edit.what, edit.change))
+    for row, operation in enumerate(schedule.operations):
+        if accepts is not None and accepts(operation, edit.pattern):
+            yield row
+
+
+def _notes(edits: Sequence[Edit]) -> tuple[str, ...]:
+    return tuple(
+        f"The work that {edit.what} {edit.pattern} loses is not added to the others; "
+        f"{edit.what}=even shares all work evenly."
+        for edit in edits
+        if edit.change == "even" and edit.pattern
+    )
+
+
+def _of_stage(operation: Operation, number: str) -> bool:
+    return number in {"", str(operation.stage)}
+
+
+def _of_rank(operation: Operation, number: str) -> bool:
+    return number in {"", str(operation.rank)}
+
+
+def _computes(operation: Operation, pattern: str) -> bool:
+    return not operation.is_exchange and fnmatchcase(operation.name, pattern or "*")
+
+
+def _exchanges(operation: Operation, pattern: str) -> bool:
+    return operation.is_exchange and fnmatchcase(operation.name, pattern or "*")
+
+
+_ACCEPTS: Final[dict[tuple[str, str], Callable[[Operation, str], bool]]] = {
+    ("stage", "even"): _of_stage,
+    ("rank", "even"): _of_rank,
+    ("communication", "balanced"): _computes,
+    ("communication", "faster"): _exchanges,
+    ("communication", "gone"): _exchanges,
+    ("ops", "faster"): _computes,
+    ("ops", "gone"): _computes,
+}
+
+
+__all__ = ["price_ranks"]

@@ -1,0 +1,58 @@
+"""Run small programs with a fix, in processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+from stepwhy.capture import TRIAL_VARIABLE
+from stepwhy.capture.launcher.run_directory import environment
+from stepwhy.capture.trials.reports import trial_reports
+from stepwhy.capture.trials.spec import Spec
+
+
+def run(folder, program, variables=(), **spec):
+    """Run a program with a fix; nothing is observed.
+
+    Returns:
+        Its output by lines, what the fix `changed`, `left` and `refused`, all `reports`.
+    """
+    script = folder / "train.py"
+    script.write_text(program)
+    run_dir = folder / "run"
+    run_dir.mkdir()
+    (run_dir / "attached").touch()
+    asked = Spec(timed=True, variables=dict(variables), **spec).as_variable()
+    ended = subprocess.run(
+        [sys.executable, script],
+        env={**environment(run_dir), TRIAL_VARIABLE: asked, **dict(variables)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+        cwd=folder,
+    )
+    assert ended.returncode == 0, ended.stderr
+    reports = trial_reports(run_dir)
+    return SimpleNamespace(
+        lines=ended.stdout.splitlines(),
+        changed=[about["changed"] for about in reports if "changed" in about],
+        left=[about["left"] for about in reports if "left" in about],
+        refused=[about["refused"] for about in reports if "refused" in about],
+        reports=reports,
+    )
+
+
+TRAIN = """
+import torch
+
+def train(steps=6, batches=None, optimizer=None, model=None):
+    model = model or torch.nn.Linear(4, 1)
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
+    data = batches or [torch.ones(2, 4)] * steps
+    for batch in data:
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        optimizer.step()
+"""

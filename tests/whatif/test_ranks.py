@@ -1,0 +1,209 @@
+"""Steps of a job of several ranks after a change, from the operations of all of them."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from stepwhy.cli import cli
+from stepwhy.findings import Refusal, parse_edit
+from stepwhy.importers.registry import read_trace
+from stepwhy.inputs.reading import read_source
+from stepwhy.inputs.source import Source
+from stepwhy.passes.facts import Facts
+from stepwhy.trace.notation import parse
+from stepwhy.trace.ranks import split_ranks
+from stepwhy.whatif import price
+from stepwhy.whatif.operations import UnknownScheduleError, schedule_of
+from stepwhy.whatif.ranks import price_ranks
+from tests.importers.operation_table_samples import rows, table
+from tests.whatif.test_replay import WAITING
+
+pytest.importorskip("pyarrow")
+
+S = 1_000_000_000
+# The second of two stages computes longer; each exchange transfers for 0.1 s.
+STAGES = (
+    [
+        ("params-all-gather", 0.0, 0.1),
+        ("forward-compute", 0.1, 0.2),
+        ("forward-send", 0.3, 0.1),
+        ("backward-recv", 0.3, 1.1),
+        ("backward-compute", 1.4, 0.4),
+        ("optimizer", 1.8, 0.1),
+    ],
+    [
+        ("params-all-gather", 0.0, 0.1),
+        ("forward-recv", 0.1, 0.3),
+        ("forward-compute", 0.4, 0.3),
+        ("backward-compute", 0.7, 0.6),
+        ("backward-send", 1.3, 0.1),
+        ("optimizer", 1.3, 0.2),
+    ],
+)
+STEPS = range(6)
+
+
+def ranks_of(stages=STAGES, steps=STEPS):
+    trace, _ = read_trace(Source(table(list(rows(steps, stages))), "job.parquet"))
+    return [Facts(rank) for rank in split_ranks(trace)]
+
+
+@pytest.fixture(scope="module")
+def ranks():
+    return ranks_of()
+
+
+def test_a_replay_of_the_recorded_steps_takes_as_long_as_they_did(ranks):
+    schedule = schedule_of([facts.trace for facts in ranks])
+    assert schedule.step_ns(schedule.work_ns) == pytest.approx(1.9 * S, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("edits", "seconds"),
+    [
+        # Passes of the second stage as long as on average: 0.05 s and 0.1 s less.
+        (["stage:1=even"], 1.75),
+        (["ops:backward-compute=2x"], 1.4),
+        (["ops:optimizer=gone"], 1.8),
+        (["communication=gone"], 1.6),
+        (["communication:forward-*=2x"], 1.85),
+        (["communication=gone", "ops:backward-compute=2x"], 1.1),
+    ],
+)
+def test_what_follows_a_changed_operation_starts_earlier(ranks, edits, seconds):
+    found = price_ranks(ranks, [parse_edit(text) for text in edits])
+    assert found.remaining_ns == pytest.approx(seconds * S, rel=1e-4)
+    assert found.low_ns <= found.remaining_ns <= found.high_ns
+    assert (found.step_ns, found.method) == (pytest.approx(1.9 * S, rel=1e-6), "ranks")
+
+
+def test_one_rank_of_a_slow_stage_gains_nothing_alone(ranks):
+    found = price_ranks(ranks, [parse_edit("rank:3=even")])
+    assert found.remaining_ns == pytest.approx(1.9 * S, rel=1e-4)
+    assert found.high_ns == found.step_ns
+
+
+def test_a_share_that_one_rank_loses_is_said_not_to_go_to_others(ranks):
+    (note,) = price_ranks(ranks, [parse_edit("rank:3=even")]).notes
+    assert "rank=even shares all work evenly" in note
+    assert price_ranks(ranks, [parse_edit("rank=even")]).notes == ()
+
+
+@pytest.mark.parametrize("text", ["stage:7=even", "rank:9=even", "python=gone", "ops:conv=2x"])
+def test_an_edit_of_what_is_not_recorded_is_refused(ranks, text):
+    found = price_ranks(ranks, [parse_edit(text)])
+    assert isinstance(found, Refusal)
+    assert text in found.reason
+
+
+def test_operations_that_do_not_match_are_no_schedule():
+    fewer = [[row for row in STAGES[0] if row[0] != "backward-recv"], *STAGES[1:]]
+    twice = [[*STAGES[0], ("params-all-gather", 1.9, 0.1)], STAGES[1]]
+    assert schedule_of([facts.trace for facts in ranks_of(fewer)]).operations
+    with pytest.raises(UnknownScheduleError, match="several parts of the model"):
+        schedule_of([facts.trace for facts in ranks_of(twice)])
+    more = [[*STAGES[0], ("forward-send", 0.5, 0.1)], STAGES[1]]
+    found = price_ranks(ranks_of(more), [parse_edit("rank=even")])
+    assert found.reason == (
+        "These steps cannot be replayed: passes and exchanges of a rank differ in number."
+    )
+
+
+def test_traces_of_kernels_do_not_say_what_ranks_wait_for():
+    facts = Facts(parse(WAITING))
+    found = price_ranks([facts, facts], [parse_edit("rank=even")])
+    assert isinstance(found, Refusal)
+    assert isinstance(price(facts, [parse_edit("stage:1=even")]), Refusal)
+
+
+def test_the_command_predicts_for_the_whole_job(tmp_path):
+    path = tmp_path / "job.parquet"
+    path.write_bytes(table(list(rows(STEPS, STAGES))))
+    result = CliRunner().invoke(cli, ["whatif", str(path), "--edit", "stage:1=even", "--json"])
+    (found,) = json.loads(result.stdout)["predictions"]
+    assert found["method"] == "ranks"
+    assert found["remaining_ns"] == pytest.approx(1.75 * S, rel=1e-4)
+    every = CliRunner().invoke(cli, ["whatif", str(path), "--json"])
+    assert len(json.loads(every.stdout)["predictions"]) == 3
+
+
+# --- the answers that were published for a production job -----------------------------------------
+
+JOB = Path(os.environ.get("STEPWHY_TRACES", "."), "../straggler/trace-ST.parquet")
+recorded = pytest.mark.skipif(not JOB.is_file(), reason="the recorded job is absent")
+P2P = {"forward-pp-comm": "forward", "backward-pp-comm": "backward"}
+
+
+@pytest.fixture(scope="module")
+def job():
+    trace, _ = read_trace(read_source(JOB))
+    return schedule_of(split_ranks(trace))
+
+
+@pytest.fixture(scope="module")
+def published():
+    return json.loads(JOB.with_name("FACTS.json").read_text())[JOB.name]
+
+
+def where(job, accepts):
+    return [row for row, operation in enumerate(job.operations) if accepts(operation)]
+
+
+def slowdown(job, accepts):
+    """Of the ideal step, if only some operations take as long as recorded."""
+    work_ns, chosen = job.usual_ns(), where(job, accepts)
+    work_ns[chosen] = job.work_ns[chosen]
+    return job.step_ns(work_ns) / job.step_ns(job.usual_ns())
+
+
+@pytest.mark.traces
+@recorded
+def test_published_steps(job, published):
+    replayed_s, ideal_s = job.step_ns(job.work_ns) / S, job.step_ns(job.usual_ns()) / S
+    assert replayed_s == pytest.approx(published["replayed_step_s"], rel=1e-5)
+    assert ideal_s == pytest.approx(published["ideal_step_s"], rel=1e-5)
+    assert replayed_s / ideal_s == pytest.approx(published["slowdown_S"], rel=1e-5)
+
+
+@pytest.mark.traces
+@recorded
+def test_published_slowdowns(job, published):
+    def is_of(operation, name):
+        stem, _, end = operation.name.rpartition("-")
+        return operation.name == name or (end in {"send", "recv"} and P2P.get(name) == stem)
+
+    for name, expected in published["slowdown_by_operation"].items():
+        found = slowdown(job, lambda o, name=name: is_of(o, name))
+        assert found == pytest.approx(expected, rel=1e-5)
+    for stage, expected in published["slowdown_by_stage"].items():
+        found = slowdown(job, lambda o, stage=stage: o.stage == int(stage))
+        assert found == pytest.approx(expected, rel=1e-5)
+    for place, expected in published["slowdown_by_data_parallel_rank"].items():
+        found = slowdown(job, lambda o, place=place: o.rank % 2 == int(place))
+        assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.traces
+@recorded
+@pytest.mark.parametrize(
+    ("share", "accepts"),
+    [("M_S_last_stage", lambda o: o.stage == 3), ("M_W_worker", lambda o: o.rank == 7)],
+)
+def test_published_shares_of_the_slowdown(job, published, share, accepts):
+    replayed_ns, ideal_ns = job.step_ns(job.work_ns), job.step_ns(job.usual_ns())
+    without_ns = job.step_ns(job.with_usual(where(job, accepts)))
+    found = (replayed_ns - without_ns) / (replayed_ns - ideal_ns)
+    assert found == pytest.approx(published[share], rel=1e-4)
+
+
+@pytest.mark.traces
+@recorded
+def test_the_published_step_lies_in_the_predicted_interval(published):
+    trace, _ = read_trace(read_source(JOB))
+    ranks = [Facts(rank) for rank in split_ranks(trace)]
+    found = price_ranks(ranks, [parse_edit("rank=even")])
+    assert found.low_ns <= np.ceil(published["ideal_step_s"] * S) <= found.high_ns
