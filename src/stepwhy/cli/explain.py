@@ -50,13 +50,22 @@ def explain(
 
     import_numpy_without_threads()
     from stepwhy.cli.progress import progress
-    from stepwhy.engine import explain as explain_run
     from stepwhy.engine.survey import survey
     from stepwhy.errors import SeveralRunsError
 
+    timeline = None
     with progress(paths) as report:
         try:
-            result = explain_run(paths, report, redact=redact, predict=predict)
+            if html is None:
+                from stepwhy.engine import explain as explain_run
+
+                result = explain_run(paths, report, redact=redact, predict=predict)
+            else:
+                from stepwhy.engine.timeline import explain_with_timeline
+
+                result, timeline = explain_with_timeline(
+                    paths, report, redact=redact, predict=predict
+                )
         except SeveralRunsError:
             if as_json or html is not None:
                 raise
@@ -71,7 +80,7 @@ def explain(
     if html is not None:
         from stepwhy.report.html import write
 
-        write(html, result)
+        write(html, result, timeline)
     if as_json:
         from stepwhy.report.json import render
 

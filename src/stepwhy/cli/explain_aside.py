@@ -131,8 +131,8 @@ def _print_report(path: Path, *, is_silent: bool) -> None:
     import_numpy_without_threads()
     from stepwhy.cli import note_on_kernels
     from stepwhy.cli.progress import progress
-    from stepwhy.engine import explain
     from stepwhy.engine.present import as_seen_from_here, show
+    from stepwhy.engine.timeline import explain_with_timeline
     from stepwhy.errors import NoTracesError, StepwhyError
     from stepwhy.inputs.memory import available_bytes
     from stepwhy.report.console import Console
@@ -141,8 +141,8 @@ def _print_report(path: Path, *, is_silent: bool) -> None:
     run_dir = as_seen_from_here(path)
     try:
         with progress([str(run_dir)]) as report:
-            result = explain([str(run_dir)], report)
-        show(result, run_dir, Console(stderr=True))
+            result, timeline = explain_with_timeline([str(run_dir)], report)
+        show(result, run_dir, Console(stderr=True), timeline)
     except StepwhyError as error:
         if not (isinstance(error, NoTracesError) and is_silent):
             output.line(f"stepwhy: {error} [{error.slug}]")

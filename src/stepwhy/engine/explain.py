@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +27,7 @@ from stepwhy.trace.redacting import redacted
 from stepwhy.wording.notes import left_out, other_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from stepwhy.engine.privacy import Redact
@@ -46,12 +47,17 @@ class Opened(msgspec.Struct, frozen=True):
     trace: Trace
 
 
+Seen = Callable[[Opened, Facts], None]
+"""Called with each trace and its facts, before they are freed."""
+
+
 def explain(
     names: Sequence[str],
     progress: Progress | None = None,
     *,
     redact: Redact = True,
     predict: bool = True,
+    seen: Seen | None = None,
 ) -> Result:
     """Explain files, folders, globs, addresses or run directories as one run.
 
@@ -62,12 +68,13 @@ def explain(
         redact: Whether to replace secrets and private facts in the result, the messages of errors
             and the texts for `progress`; or the redactor to use.
         predict: Whether to predict what fixes would gain.
+        seen: Called with each trace and its facts.
 
     Raises:
         InputError: No input can be explained, or several inputs are not ranks of one run.
     """
     opened, skipped = open_run(names, progress, redact=redact)
-    return explain_opened(opened, skipped, progress, predict=predict)
+    return explain_opened(opened, skipped, progress, predict=predict, seen=seen)
 
 
 def explain_opened(
@@ -76,6 +83,7 @@ def explain_opened(
     progress: Progress | None = None,
     *,
     predict: bool = True,
+    seen: Seen | None = None,
 ) -> Result:
     """Explain traces as one run.
 
@@ -84,15 +92,21 @@ def explain_opened(
         skipped: Notes on what was left out.
         progress: As in `explain`.
         predict: Likewise.
+        seen: Likewise.
 
     Raises:
         SeveralRunsError: They are no ranks of one run.
     """
-    return combine(analyse_all(opened, progress, predict=predict), skipped, predict=predict)
+    analysed = analyse_all(opened, progress, predict=predict, seen=seen)
+    return combine(analysed, skipped, predict=predict)
 
 
 def analyse_all(
-    opened: Sequence[Opened], progress: Progress | None = None, *, predict: bool = True
+    opened: Sequence[Opened],
+    progress: Progress | None = None,
+    *,
+    predict: bool = True,
+    seen: Seen | None = None,
 ) -> list[Analysed]:
     """The results of the ranks of one run.
 
@@ -100,6 +114,7 @@ def analyse_all(
         opened: The traces.
         progress: As in `explain`.
         predict: Likewise; for several ranks, `combine` predicts.
+        seen: As in `explain`.
 
     Raises:
         SeveralRunsError: They are no ranks of one run.
@@ -114,14 +129,16 @@ def analyse_all(
     for done, one in enumerate(opened):
         if progress:
             progress(f"analysing {one.path}", done, len(opened))
-        analysed.append(analyse(one, predict=predict and len(opened) == 1))
+        analysed.append(analyse(one, predict=predict and len(opened) == 1, seen=seen))
     return analysed
 
 
-def analyse(one: Opened, *, predict: bool = True) -> Analysed:
+def analyse(one: Opened, *, predict: bool = True, seen: Seen | None = None) -> Analysed:
     """The result of one trace, and what other ranks are compared with."""
     facts = Facts(one.trace)
     result = assemble(facts, one.path, one.format, predict=predict)
+    if seen is not None:
+        seen(one, facts)
     return Analysed(one.trace, result, facts.derived(decide), facts.derived(summarise_rank))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from stepwhy import output
-from stepwhy.engine.explain import explain
+from stepwhy.engine.timeline import explain_with_timeline
 from stepwhy.errors import StepwhyError
 from stepwhy.report import html, json, terminal
 from stepwhy.report.console import Console
@@ -17,6 +17,7 @@ from stepwhy.text import visible
 
 if TYPE_CHECKING:
     from stepwhy.findings import Result
+    from stepwhy.findings.timeline import Timeline
 
 _PAGE = "report.html"
 
@@ -27,20 +28,21 @@ def as_seen_from_here(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def show(result: Result, run_dir: Path, console: Console) -> None:
+def show(result: Result, run_dir: Path, console: Console, timeline: Timeline | None = None) -> None:
     """Write the report as a page into the run directory, and print it.
 
     Args:
         result: The result.
         run_dir: The run directory.
         console: Where to print.
+        timeline: The timeline for the page; None for a page without one.
 
     Raises:
         OutputError: The page cannot be written; the report was printed.
     """
     page = run_dir / _PAGE
     try:
-        html.write(page, _with_short_paths(result))
+        html.write(page, _with_short_paths(result), timeline)
     finally:
         # Also if the page cannot be written: a full disk may be the problem of the run.
         terminal.render(result, console=console)
@@ -69,8 +71,8 @@ def main(arguments: list[str]) -> int:
     output.guard()
     run_dir = as_seen_from_here(Path(arguments[0]))
     try:
-        result = explain([str(run_dir)])
-        show(result, run_dir, Console(stderr=True))
+        result, timeline = explain_with_timeline([str(run_dir)])
+        show(result, run_dir, Console(stderr=True), timeline)
     except StepwhyError as error:
         output.document(output.public(f"{error} [{error.slug}]"))
         return error.exit_code

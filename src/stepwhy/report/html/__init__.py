@@ -11,21 +11,27 @@ from stepwhy.whole_files import output_file
 
 if TYPE_CHECKING:
     from stepwhy.findings import Result
+    from stepwhy.findings.timeline import Timeline
 
 
-def render(result: Result) -> str:
+def render(result: Result, timeline: Timeline | None = None) -> str:
     """The page as text. All names from the trace are escaped."""
-    return page(result)
+    return page(result, timeline)
 
 
-def write(path: str | Path, result: Result) -> None:
+def write(path: str | Path, result: Result, timeline: Timeline | None = None) -> None:
     """Write the page to `path`, completely or not at all.
+
+    Args:
+        path: The file.
+        result: The result.
+        timeline: Its timeline; None for a page without one.
 
     Raises:
         OutputError: If the file or its folder cannot be written.
     """
     target = Path(path)
-    data = render(result).encode()
+    data = render(result, timeline).encode()
     try:
         with output_file(target) as file:
             file.write(data)

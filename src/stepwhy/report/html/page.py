@@ -17,17 +17,20 @@ from stepwhy.report import advice, picture, watched, words
 from stepwhy.report.html import chart, levels, placement
 from stepwhy.report.html.bidi import isolate
 from stepwhy.report.html.memory import memory_charts
+from stepwhy.report.html.timeline import timeline_view
 from stepwhy.text import plain
 
 if TYPE_CHECKING:
     from stepwhy.findings import Result
+    from stepwhy.findings.timeline import Timeline
 
 _TEMPLATES = resources.files("stepwhy.report") / "templates"
 
 
-def page(result: Result) -> str:
-    """The whole page for a result."""
-    script = _asset("sort.js") + _asset("placement.js")
+def page(result: Result, timeline: Timeline | None = None) -> str:
+    """The whole page for a result, with its timeline if there is one."""
+    view = timeline_view(timeline, result)
+    script = _asset("sort.js") + _asset("placement.js") + (_asset("timeline.js") if view else "")
     text = (
         _environment()
         .get_template("report.html.jinja")
@@ -39,6 +42,7 @@ def page(result: Result) -> str:
             others=_others(result),
             health=_health(result),
             advice=advice.next_steps(result) if result.verdict.bound_by == "unknown" else [],
+            timeline=view,
             chart=chart.step_chart(result.steps),
             levels=levels.level_charts(result),
             placement=placement.placement_view(result.placement),

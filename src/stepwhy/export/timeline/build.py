@@ -1,0 +1,311 @@
+"""Build the timeline of one trace, or of all ranks of a run."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from stepwhy.columns.groups import numbered
+from stepwhy.columns.intervals import windows_at
+from stepwhy.export.timeline.packing import packed, zigzag
+from stepwhy.export.timeline.rows import categories_of, track_rows
+from stepwhy.export.timeline.slices import Drawn, drawn, joined, thinned
+from stepwhy.findings import CATEGORIES
+from stepwhy.findings.timeline import DRAWN_CATEGORIES, Gap, Timeline, TimelineRow
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.breakdown import Partition
+    from stepwhy.passes.facts import Facts
+
+    Ints = NDArray[np.int64]
+    Label = tuple[str, str, str]
+
+MOST_SLICES = 1_200_000
+"""Most slices that a page draws one by one."""
+MOST_BYTES = 6_000_000
+"""Most bytes of compressed columns, so that a page stays below 10 MB."""
+# Breakdowns of single devices are left out beyond this number; that of the step is always there.
+_MOST_DEVICES = 16
+# Number of gaps that are listed as text.
+_GAPS = 20
+# Clocks of ranks agree if their traces share at least this part of the shortest one.
+_SHARED = 0.5
+# Longer names are cut; the start and the end of a kernel's name matter most.
+_LONGEST_LABEL = 400
+
+
+class Part(msgspec.Struct, frozen=True):
+    """The timeline of one trace before it is packed.
+
+    Args:
+        rows: The rows.
+        slices: The slices; strips are the lanes of the rows.
+        labels: What `Drawn.label` refers to.
+        count: Number of slices in the trace.
+        gaps: The longest gaps; starts are on the clock of the trace.
+        warm_up: Number of steps at the beginning that are not steady.
+        shortest_ns: Slices of at least this duration were not merged.
+        aligned: Whether the clocks of its ranks were shifted.
+    """
+
+    rows: tuple[TimelineRow, ...]
+    slices: Drawn
+    labels: tuple[Label, ...]
+    count: int
+    gaps: tuple[Gap, ...] = ()
+    warm_up: int = 0
+    shortest_ns: int = 0
+    aligned: bool = False
+
+
+def part_of(facts: Facts, most: int = MOST_SLICES) -> Part:
+    """The timeline of one trace.
+
+    Args:
+        facts: Its facts.
+        most: Number of slices to keep; neighbouring short ones are merged beyond it.
+    """
+    above = [_steps(facts), *_times(facts)]
+    rows, strip = track_rows(facts)
+    labels = tuple(label for _, _, some in above for label in some)
+    tracks, names = _slices(facts, strip + len(above), len(labels))
+    drawings = [replace(one, strip=one.strip + i) for i, (_, one, _) in enumerate(above)]
+    slices, shortest_ns = thinned(joined([*drawings, tracks]), most)
+    return Part(
+        (*(row for row, _, _ in above), *rows),
+        slices,
+        (*labels, *names),
+        len(facts.trace.slices),
+        tuple(_gaps_of(facts)),
+        facts.recorded_steps.warm_up,
+        shortest_ns,
+    )
+
+
+def _gaps_of(facts: Facts) -> list[Gap]:
+    """The longest times of steady steps in which the device does not compute."""
+    steps, found = facts.recorded_steps, []
+    for category in CATEGORIES[1:]:
+        times = facts.partition.sets[category]
+        step = windows_at(times.starts, steps.starts, steps.ends)
+        inside = np.flatnonzero((step != NULL) & (step >= steps.warm_up))
+        length = times.ends[inside] - times.starts[inside]
+        found += [
+            Gap(int(times.starts[inside[i]]), int(length[i]), category, int(step[inside[i]]) + 1)
+            for i in np.argsort(-length, kind="stable")[:_GAPS].tolist()
+        ]
+    return sorted(found, key=lambda gap: -gap.duration_ns)[:_GAPS]
+
+
+def _steps(facts: Facts) -> tuple[TimelineRow, Drawn, list[Label]]:
+    steps = facts.recorded_steps
+    count = len(steps.starts)
+    row = TimelineRow("Steps", "", "steps", (count,))
+    other = np.full(count, DRAWN_CATEGORIES.index("other"), dtype=np.int64)
+    slices = drawn(
+        np.zeros(count, dtype=np.int64), steps.starts, steps.ends, other, label=np.arange(count)
+    )
+    whole = steps.source == "whole-trace"
+    names = ["whole trace"] if whole else [f"step {number}" for number in range(1, count + 1)]
+    return row, slices, [(name, "", "") for name in names]
+
+
+def _times(facts: Facts) -> list[tuple[TimelineRow, Drawn, list[Label]]]:
+    """Breakdowns over time: of the step, and of each device if there are several."""
+    found = [_time("Where the time goes", "", facts.partition)]
+    if 1 < len(facts.activities) <= _MOST_DEVICES:
+        found += [
+            _time("busy, or idle because", activity.name, partition)
+            for activity, partition in zip(facts.activities, facts.device_partitions, strict=True)
+        ]
+    return found
+
+
+def _time(title: str, group: str, partition: Partition) -> tuple[TimelineRow, Drawn, list[Label]]:
+    starts = np.concatenate([partition.sets[category].starts for category in CATEGORIES])
+    ends = np.concatenate([partition.sets[category].ends for category in CATEGORIES])
+    sizes = [len(partition.sets[category].starts) for category in CATEGORIES]
+    category = np.repeat(np.arange(len(CATEGORIES)), sizes)
+    order = np.argsort(starts, kind="stable")
+    strip = np.zeros(len(order), dtype=np.int64)
+    slices = drawn(strip, starts[order], ends[order], category[order])
+    return TimelineRow(title, group, "time", (len(order),)), slices, []
+
+
+def _slices(facts: Facts, strip: Ints, first_label: int) -> tuple[Drawn, list[Label]]:
+    """All slices of the trace, in the order in which they are drawn, and their labels."""
+    slices = facts.trace.slices
+    label, labels = _labels(facts)
+    order = np.argsort(strip, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    launch = np.full(len(order), NULL, dtype=np.int64)
+    devices, calls = facts.launches.joined
+    launch[devices] = place[calls]
+    found = drawn(
+        strip[order],
+        slices.start_ns[order].astype(np.int64),
+        facts.trace.ends(order),
+        categories_of(facts)[order],
+        label=label[order] + first_label,
+        size=slices.bytes[order].astype(np.int64),
+        launch=launch[order],
+    )
+    return found, labels
+
+
+def _labels(facts: Facts) -> tuple[Ints, list[Label]]:
+    """The label of each slice, and the labels."""
+    trace, slices = facts.trace, facts.trace.slices
+    count = len(trace.strings) + 1
+    nodes, node = numbered((slices.name.astype(np.int64) + 1) * count + slices.scope + 1)
+    lines, line = numbered(node.astype(np.int64) * count + slices.source + 1)
+    labels = []
+    for one in lines.tolist():
+        name, scope = divmod(int(nodes[one // count]), count)
+        texts = (_cut(trace.string(index - 1)) for index in (name, scope, one % count))
+        labels.append((next(texts), next(texts), next(texts)))
+    return line.astype(np.int64), labels
+
+
+def _cut(text: str) -> str:
+    """A text with its middle left out if it is long."""
+    if len(text) <= _LONGEST_LABEL:
+        return text
+    half = _LONGEST_LABEL // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def timeline_of(parts: Sequence[tuple[str, Part]]) -> Timeline:
+    """Pack the parts of a timeline.
+
+    Args:
+        parts: A title for the groups of each part, '' for none; and the parts, one per rank.
+    """
+    most = MOST_SLICES
+    while True:
+        found = _packed(_together(parts, most))
+        if found.size <= MOST_BYTES or most < 1000:
+            return found
+        most //= 2
+
+
+def _together(parts: Sequence[tuple[str, Part]], most: int) -> Part:
+    """All parts as one, with at most some slices."""
+    rows: list[TimelineRow] = []
+    slices: list[Drawn] = []
+    labels: list[Label] = []
+    gaps: list[Gap] = []
+    strips, shortest = 0, 0
+    shifts = _shifts([part for _, part in parts])
+    for (title, part), shift in zip(parts, shifts, strict=True):
+        one, shortest_ns = thinned(part.slices, most // len(parts))
+        known = np.where(one.label == NULL, NULL, one.label + len(labels))
+        times = {"start_ns": one.start_ns - shift, "end_ns": one.end_ns - shift}
+        slices.append(replace(one, strip=one.strip + strips, label=known, **times))
+        gaps += [replace(gap, start_ns=gap.start_ns - shift) for gap in part.gaps]
+        labels += part.labels
+        rows += [replace(row, group=_group(title, row.group)) for row in part.rows]
+        strips += sum(len(row.lanes) for row in part.rows)
+        shortest = max(shortest, shortest_ns, part.shortest_ns)
+    together = joined(slices)
+    return Part(
+        _counted(rows, together),
+        together,
+        tuple(labels),
+        sum(part.count for _, part in parts),
+        tuple(sorted(gaps, key=lambda gap: -gap.duration_ns)[:_GAPS]),
+        parts[0][1].warm_up,
+        shortest,
+        any(shifts),
+    )
+
+
+def _group(*titles: str) -> str:
+    return " · ".join(filter(None, titles))
+
+
+def _shifts(parts: Sequence[Part]) -> list[int]:
+    """What to subtract from the times of each rank, ns; zeros if their clocks agree."""
+    spans = [_span(part.slices) for part in parts]
+    shared = min(end for _, end in spans) - max(start for start, _ in spans)
+    if len(parts) == 1 or shared >= _SHARED * min(end - start for start, end in spans):
+        return [0] * len(parts)
+    return [_first_step(part) for part in parts]
+
+
+def _span(slices: Drawn) -> tuple[int, int]:
+    if not len(slices):
+        return 0, 0
+    return int(slices.start_ns.min()), int(slices.end_ns.max())
+
+
+def _first_step(part: Part) -> int:
+    """Start of the first step, which is the first slice of the first row, ns."""
+    return int(part.slices.start_ns[0]) if len(part.slices) else 0
+
+
+def _counted(rows: Sequence[TimelineRow], slices: Drawn) -> tuple[TimelineRow, ...]:
+    """The rows with the number of slices that are left in each lane."""
+    counts = np.bincount(slices.strip, minlength=sum(len(row.lanes) for row in rows)).tolist()
+    found, first = [], 0
+    for row in rows:
+        end = first + len(row.lanes)
+        found.append(replace(row, lanes=tuple(counts[first:end])))
+        first = end
+    return tuple(found)
+
+
+def _packed(part: Part) -> Timeline:
+    slices = part.slices
+    used, label = numbered(slices.label)
+    labels = ["" if one == NULL else part.labels[one] for one in used.tolist()]
+    begin = int(slices.start_ns.min(initial=int(slices.end_ns.max(initial=0))))
+    columns = {
+        "gap": _gaps(slices, begin),
+        "duration": slices.end_ns - slices.start_ns,
+        "category": slices.category,
+        "label": label.astype(np.int64),
+        "merged": slices.merged,
+        "bytes": slices.size + 1,
+        "launch": _launches(slices.launch),
+    }
+    return Timeline(
+        span_ns=int(slices.end_ns.max(initial=begin)) - begin,
+        rows=part.rows,
+        columns={
+            **{name: packed(column) for name, column in columns.items()},
+            "labels": zlib.compress(msgspec.json.encode(labels), 6),
+        },
+        slices=part.count,
+        merged=int(slices.merged.sum()),
+        shortest_ns=part.shortest_ns,
+        gaps=tuple(replace(gap, start_ns=gap.start_ns - begin) for gap in part.gaps),
+        warm_up=part.warm_up,
+        aligned=part.aligned,
+    )
+
+
+def _gaps(slices: Drawn, begin: int) -> Ints:
+    """Time since the slice before it in its lane ended, or since the beginning; (slices,)."""
+    before = np.full(len(slices), begin, dtype=np.int64)
+    same = slices.strip[1:] == slices.strip[:-1]
+    before[1:][same] = slices.end_ns[:-1][same]
+    return slices.start_ns - before
+
+
+def _launches(launch: Ints) -> Ints:
+    """Launches as differences to the last known one, folded to positive numbers; (slices,)."""
+    known = np.flatnonzero(launch != NULL)
+    found = np.zeros(len(launch), dtype=np.int64)
+    found[known] = zigzag(np.diff(launch[known], prepend=0)) + 1
+    return found

@@ -1,0 +1,88 @@
+"""A timeline to draw: slices as compressed columns, and the rows that they are drawn on."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from stepwhy.findings.result import CATEGORIES
+
+RowRole = Literal["steps", "time", "thread", "stream"]
+
+DRAWN_CATEGORIES = (*CATEGORIES, "other")
+"""What a slice may be drawn as; the column 'category' holds indices into these."""
+
+
+class TimelineRow(msgspec.Struct, frozen=True):
+    """One row of a timeline.
+
+    Args:
+        title: Its title, e.g. 'stream 7'.
+        group: The process or device that it belongs to.
+        role: 'steps': the steps; 'time': the breakdown over time; 'thread': a thread, with calls
+            beneath their callers; 'stream': a stream of a device.
+        lanes: Number of slices in each lane, from top to bottom; slices of one lane do not
+            overlap.
+    """
+
+    title: str
+    group: str
+    role: RowRole
+    lanes: tuple[int, ...]
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """A time in which the device did not compute.
+
+    Args:
+        start_ns: Its start, on the clock of the timeline.
+        duration_ns: Its duration.
+        category: What explains it.
+        step: Number of the step that it is in, starting at 1.
+    """
+
+    start_ns: int
+    duration_ns: int
+    category: str
+    step: int
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """The slices of a trace, ready to be drawn.
+
+    Slices are ordered by row, then lane, then start. Times are relative to the first one.
+
+    Args:
+        span_ns: Duration that the timeline covers.
+        rows: The rows, from top to bottom.
+        columns: Columns by name, compressed by zlib. 'labels' is a JSON array of [name, node,
+            source line]. All others are integers of variable length (LEB128), one per slice:
+            'gap', ns since the slice before it in its lane ended; 'duration', ns; 'category';
+            'label'; 'merged', the number of short slices that it stands for, or 0; 'bytes', plus 1,
+            or 0 if unknown; and 'launch': 0 if unknown, else 1 plus the zigzag difference between
+            the index of the call that launched it and the last such index.
+        slices: Number of slices in the trace.
+        merged: Number of them that are only drawn together with others.
+        shortest_ns: Slices of at least this duration are drawn one by one.
+        gaps: The longest gaps of the steady steps, longest first.
+        aligned: Whether ranks begin at their first steps, because their clocks do not agree.
+        warm_up: Number of steps at the beginning that are not steady.
+        problem: Why there is no timeline; '' if there is one.
+    """
+
+    span_ns: int
+    rows: tuple[TimelineRow, ...]
+    columns: dict[str, bytes]
+    slices: int
+    merged: int = 0
+    shortest_ns: int = 0
+    gaps: tuple[Gap, ...] = ()
+    aligned: bool = False
+    warm_up: int = 0
+    problem: str = ""
+
+    @property
+    def size(self) -> int:
+        """Size of all columns, bytes."""
+        return sum(map(len, self.columns.values()))

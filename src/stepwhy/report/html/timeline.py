@@ -1,0 +1,168 @@
+"""The timeline of the page: its data as text, and what its script needs to know."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepwhy import units
+from stepwhy.findings.timeline import DRAWN_CATEGORIES, TimelineRow
+from stepwhy.report import words
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Finding, Result
+    from stepwhy.findings.timeline import Gap, Timeline
+
+# Slices that are evidence of nothing, such as named ranges.
+_OTHER_COLOUR = "#8f9aa5"
+# What an edit changes, where the category of the breakdown has another name.
+_CATEGORY_OF_EDIT = {
+    "input": "input_wait", "kernels": "compute", "ops": "compute", "copies": "transfer",
+    "syncs": "sync", "launches": "dispatch", "memory": "dispatch",
+}  # fmt: skip
+
+
+class Category(msgspec.Struct, frozen=True):
+    """Label and colour of what a slice is drawn as."""
+
+    label: str
+    colour: str
+
+
+class Predicted(msgspec.Struct, frozen=True):
+    """The step after the fix of a finding, as shares of the step now.
+
+    Args:
+        id: Id of the finding.
+        title: What to choose it by.
+        low, middle, high: The shortest, the most likely and the longest step.
+    """
+
+    id: str
+    title: str
+    low: float
+    middle: float
+    high: float
+
+
+class Jump(msgspec.Struct, frozen=True):
+    """What a finding is about.
+
+    Args:
+        id: Id of the finding.
+        names: Operations, nodes or lines, the first one that occurs is shown.
+        category: Category to show if none of them occurs; -1 for none.
+    """
+
+    id: str
+    names: tuple[str, ...]
+    category: int
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What the script reads; see `web/src/header.ts`."""
+
+    span_ns: int
+    rows: tuple[TimelineRow, ...]
+    categories: tuple[Category, ...]
+    predicted: tuple[Predicted, ...]
+    jumps: tuple[Jump, ...]
+    shortest_ns: int
+    warm_up: int
+
+
+class TimelineView(msgspec.Struct, frozen=True):
+    """What the template shows.
+
+    Args:
+        header: The header as JSON that may stand in a script element.
+        columns: Name and base64 text of each column.
+        predicted: The fixes to choose from.
+        legend: Categories that can occur.
+        notes: What is not drawn one by one, in sentences.
+        gaps: Longest times in which the device did not compute.
+        problem: Why there is no timeline, in words; '' if there is one.
+    """
+
+    header: str
+    columns: tuple[tuple[str, str], ...]
+    predicted: tuple[Predicted, ...]
+    legend: tuple[Category, ...]
+    notes: tuple[str, ...]
+    gaps: tuple[Gap, ...]
+    problem: str = ""
+
+
+def timeline_view(timeline: Timeline | None, result: Result) -> TimelineView | None:
+    """The timeline for the template; None without one."""
+    if timeline is None or not (timeline.rows or timeline.problem):
+        return None
+    if timeline.problem:
+        return TimelineView("", (), (), (), (), (), timeline.problem)
+    found = [finding for finding in result.findings if finding.verdict == "found"]
+    categories = (
+        *(Category(one.label, one.colour) for one in words.CATEGORY_WORDS.values()),
+        Category("other", _OTHER_COLOUR),
+    )
+    predicted = tuple(filter(None, (_predicted(one, result) for one in found)))
+    header = Header(
+        timeline.span_ns,
+        timeline.rows,
+        categories,
+        predicted,
+        tuple(_jump(one) for one in found),
+        timeline.shortest_ns,
+        timeline.warm_up,
+    )
+    return TimelineView(
+        header=_as_script(msgspec.json.encode(header).decode()),
+        columns=tuple(
+            (name, base64.b64encode(data).decode()) for name, data in timeline.columns.items()
+        ),
+        predicted=predicted,
+        legend=categories,
+        notes=tuple(_notes(timeline)),
+        gaps=timeline.gaps,
+    )
+
+
+def _as_script(json: str) -> str:
+    """JSON without the characters that could end a script element or begin a comment in it."""
+    return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _predicted(finding: Finding, result: Result) -> Predicted | None:
+    """The step after a fix; None if nothing says how long it would be."""
+    saving, wall_ns = finding.saving, result.breakdown.wall_ns
+    if saving is None or not wall_ns or saving.high_ns <= 0:
+        return None
+    low, high = (max(1 - ns / wall_ns, 0.0) for ns in (saving.high_ns, saving.low_ns))
+    middle = (low + high) / 2
+    if saving.remaining_ns is not None:
+        middle = min(max(saving.remaining_ns / wall_ns, low), high)
+    return Predicted(finding.id, finding.title, round(low, 4), round(middle, 4), round(high, 4))
+
+
+def _jump(finding: Finding) -> Jump:
+    names = [fact.where for fact in finding.evidence if fact.where]
+    names += [str(fact.value) for fact in finding.evidence if fact.unit == "" and fact.value]
+    what = finding.edit.what if finding.edit else ""
+    category = _CATEGORY_OF_EDIT.get(what, what)
+    place = DRAWN_CATEGORIES.index(category) if category in DRAWN_CATEGORIES else -1
+    return Jump(finding.id, tuple(dict.fromkeys(names)), place)
+
+
+def _notes(timeline: Timeline) -> list[str]:
+    notes = []
+    if timeline.merged:
+        merged = units.format_count(timeline.merged)
+        total = units.format_count(timeline.slices)
+        notes.append(
+            f"To keep the page small, {merged} of {total} slices, all shorter than "
+            f"{units.format_ns(timeline.shortest_ns)}, are drawn together with their neighbours."
+        )
+    if timeline.aligned:
+        notes.append("The clocks of the ranks do not agree; each rank begins at its first step.")
+    return notes

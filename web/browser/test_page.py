@@ -1,0 +1,194 @@
+"""The page as a person uses it."""
+
+import io
+
+import pytest
+from PIL import Image
+
+VIEW = "window.stepwhyTimeline.view"
+
+
+def length(page):
+    """Length of the visible part, ns."""
+    return page.evaluate(f"{VIEW}.to - {VIEW}.from")
+
+
+def painted(page):
+    """Picture of the rows."""
+    page.wait_for_timeout(200)
+    return Image.open(io.BytesIO(page.locator(".rows").screenshot())).convert("RGB")
+
+
+def colours(picture):
+    return {colour for _, colour in picture.getcolors(1 << 24)}
+
+
+def test_it_opens_from_a_file_without_a_network(page_of, show):
+    page = show(page_of())
+    assert page.locator("h1").inner_text()
+    assert page.locator(".problem").inner_text() == ""
+    titles = page.locator(".titles > *").all_inner_texts()
+    assert titles[:3] == ["Steps", "Predicted steps", "Where the time goes"]
+
+
+def test_slices_have_the_colours_of_their_categories(page_of, show):
+    seen = colours(painted(show(page_of())))
+    assert (0xD9, 0x8C, 0x1C) in seen  # input wait
+    assert (0x60, 0x7B, 0xE0) in seen  # compute
+
+
+def test_a_finding_leads_to_its_place(page_of, show):
+    page = show(page_of())
+    before = length(page)
+    page.locator("article button.show").first.click()
+    page.wait_for_timeout(200)
+    assert length(page) < before
+    facts = page.locator(".details").inner_text()
+    assert "input wait" in facts
+    assert "into step" in facts
+
+
+def test_a_name_is_found(page_of, show):
+    page = show(page_of())
+    page.locator(".search").fill("GEM")
+    assert page.locator(".status").inner_text() == "9 slices"
+    page.locator(".search").press("Enter")
+    assert page.locator(".status").inner_text() == "1 of 9"
+    assert page.locator(".details h3").inner_text() == "gem"
+    page.locator(".search").press("Enter")
+    assert page.locator(".status").inner_text() == "2 of 9"
+    page.locator(".search").fill("no such name")
+    assert page.locator(".status").inner_text() == "0 slices"
+
+
+def test_work_leads_to_its_launch_and_back(page_of, show):
+    page = show(page_of())
+    page.locator(".search").fill("gem")
+    page.locator(".search").press("Enter")
+    page.locator(".details button").click()
+    assert page.locator(".details h3").inner_text() == "cudaLaunchKernel"
+    page.locator(".details button").click()
+    assert page.locator(".details h3").inner_text() == "gem"
+
+
+def test_a_click_tells_what_a_slice_is(page_of, show):
+    page = show(page_of())
+    box = page.locator(".rows").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 24 + 20 + 7)
+    assert page.locator(".details h3").inner_text().startswith("step")
+
+
+def test_dragging_moves_and_the_wheel_zooms(page_of, show):
+    page = show(page_of())
+    page.locator('[data-do="in"]').click()
+    start, shown = page.evaluate(f"{VIEW}.from"), length(page)
+    box = page.locator(".rows").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + 100
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 100, y, steps=4)
+    page.mouse.up()
+    assert page.evaluate(f"{VIEW}.from") > start
+    assert length(page) == pytest.approx(shown)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    page.wait_for_timeout(200)
+    assert length(page) < shown
+
+
+def test_a_range_is_measured(page_of, show):
+    page = show(page_of())
+    box = page.locator(".rows").bounding_box()
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + 100, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 500, box["y"] + 100, steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    text = page.locator(".details").inner_text()
+    assert "selected" in text
+    assert "input wait" in text
+
+
+def test_it_is_used_with_the_keyboard_only(page_of, show):
+    page = show(page_of())
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.classList.contains('rows')"):
+            break
+    assert page.evaluate("document.activeElement.classList.contains('rows')")
+    before = length(page)
+    page.keyboard.press("w")
+    assert length(page) < before
+    page.keyboard.press(".")
+    first = page.locator(".details h3").inner_text()
+    page.keyboard.press(".")
+    assert page.locator(".details h3").inner_text() != first
+    page.keyboard.press("Escape")
+    assert page.locator(".details").inner_text() == ""
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.classList.contains('search')")
+
+
+def test_tables_are_sorted(page_of, show):
+    page = show(page_of())
+    head = page.locator("table[data-sortable] thead button", has_text="Calls")
+    head.click()
+    assert head.locator("..").get_attribute("aria-sort") == "descending"
+
+
+def test_it_is_dark_where_the_system_is(page_of, show):
+    page = show(page_of(), color_scheme="dark")
+    background = painted(page).getpixel((5, 5))
+    assert max(background) < 80
+    assert (0xD9, 0x8C, 0x1C) in colours(painted(page))
+
+
+@pytest.mark.parametrize("width", [360, 400])
+def test_a_phone_shows_all_of_it(page_of, show, width):
+    page = show(page_of(), viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".rows").bounding_box()["width"] <= width
+    assert (0xD9, 0x8C, 0x1C) in colours(painted(page))
+
+
+def test_paper_shows_what_can_be_read_on_it(page_of, show):
+    page = show(page_of())
+    page.emulate_media(media="print")
+    assert not page.locator(".viewer").is_visible()
+    assert page.locator("h1").is_visible()
+
+
+def test_without_scripts_the_gaps_are_a_table(page_of, show):
+    page = show(page_of(), ready=False, java_script_enabled=False)
+    assert page.get_by_text("The timeline needs JavaScript").is_visible()
+    page.locator(".gaps summary").click()
+    assert "input wait" in page.locator(".gaps table").inner_text()
+
+
+def test_it_is_painted_without_webgl_too(page_of, show):
+    flat = show(page_of(change=lambda text: text.replace(
+        '<section id="timeline"', '<section id="timeline" data-painter="2d"')))  # fmt: skip
+    picture = painted(flat)
+    assert {(0xD9, 0x8C, 0x1C), (0x60, 0x7B, 0xE0)} <= colours(picture)
+    assert picture.size == painted(show(page_of())).size
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<img src=x onerror=alert(1)>",
+        "</script><script>alert(1)</script>",
+        "<!--<script>",
+        "&lt;b&gt; \u202etxet \u2028",
+        "{{ 7 * 7 }}",
+    ],
+)
+def test_names_stay_text(page_of, show, name):
+    page = show(page_of(name=name))
+    page.locator(".search").fill(name[:10])
+    page.locator(".search").press("Enter")
+    assert page.locator(".status").inner_text() == "1 of 9"
+    assert page.locator(".details h3").inner_text()[:5] == name[:5]
+    assert page.locator("#timeline img").count() == 0

@@ -1,0 +1,41 @@
+// What the page says about its timeline, as `stepwhy.report.html.timeline` writes it.
+
+export interface Row {
+  title: string;
+  group: string;
+  role: "steps" | "time" | "thread" | "stream";
+  /** Number of slices in each lane, from top to bottom. */
+  lanes: number[];
+}
+
+export interface Category {
+  label: string;
+  colour: string;
+}
+
+/** The predicted step after the fix of a finding, as shares of the mean measured step. */
+export interface Predicted {
+  id: string;
+  title: string;
+  low: number;
+  middle: number;
+  high: number;
+}
+
+/** What a finding is about: names to look for, and otherwise a category of the breakdown. */
+export interface Jump {
+  id: string;
+  names: string[];
+  category: number;
+}
+
+export interface Header {
+  span_ns: number;
+  rows: Row[];
+  categories: Category[];
+  predicted: Predicted[];
+  jumps: Jump[];
+  shortest_ns: number;
+  /** Number of steps at the beginning that are not described. */
+  warm_up: number;
+}

@@ -1,0 +1,82 @@
+// Where rows are, from top to bottom: a title, and below it the lanes.
+
+import type { Model } from "./model.ts";
+
+export const TITLE = 20;
+export const LANE = 15;
+const GAP = 6;
+/** Lanes that a row shows until it is opened. */
+const CLOSED_LANES = 6;
+
+export interface Placed {
+  /** Index of the row; -1 for the predicted step. */
+  row: number;
+  top: number;
+  lanes: number;
+  hidden: number;
+  height: number;
+}
+
+export class Layout {
+  placed: Placed[] = [];
+  height = 0;
+  private readonly opened = new Set<number>();
+
+  constructor(private readonly model: Model, private hasPrediction: boolean) {
+    this.arrange();
+  }
+
+  setPrediction(shown: boolean): void {
+    this.hasPrediction = shown;
+    this.arrange();
+  }
+
+  isOpen(row: number): boolean {
+    return this.opened.has(row);
+  }
+
+  toggle(row: number): void {
+    if (!this.opened.delete(row)) this.opened.add(row);
+    this.arrange();
+  }
+
+  /** Open a row if one of its hidden lanes is needed. */
+  reveal(row: number, lane: number): boolean {
+    if (lane < CLOSED_LANES || this.opened.has(row)) return false;
+    this.toggle(row);
+    return true;
+  }
+
+  /** Top of a lane. */
+  laneTop(placed: Placed, lane: number): number {
+    return placed.top + TITLE + lane * LANE;
+  }
+
+  of(row: number): Placed | undefined {
+    return this.placed.find((placed) => placed.row === row);
+  }
+
+  /** Row and lane at a height. */
+  at(y: number): { placed: Placed; lane: number } | undefined {
+    const placed = this.placed.find(({ top, height }) => y >= top && y < top + height);
+    if (!placed) return undefined;
+    const lane = Math.floor((y - placed.top - TITLE) / LANE);
+    return lane >= 0 && lane < placed.lanes ? { placed, lane } : undefined;
+  }
+
+  private arrange(): void {
+    this.placed = [];
+    let top = 0;
+    const add = (row: number, all: number) => {
+      const lanes = this.opened.has(row) ? all : Math.min(all, CLOSED_LANES);
+      const height = TITLE + lanes * LANE + GAP;
+      this.placed.push({ row, top, lanes, hidden: all - lanes, height });
+      top += height;
+    };
+    this.model.rows.forEach((row, index) => {
+      add(index, row.lanes.length);
+      if (row.role === "steps" && this.hasPrediction) add(-1, 1);
+    });
+    this.height = top;
+  }
+}

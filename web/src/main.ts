@@ -1,0 +1,49 @@
+// Finds the timeline of the page, and connects the findings with it.
+
+import { fromBase64, inflate } from "./decode.ts";
+import type { Header } from "./header.ts";
+import { buildModel, type Columns } from "./model.ts";
+import { Timeline } from "./timeline.ts";
+
+async function start(root: HTMLElement): Promise<void> {
+  const data = root.querySelector<HTMLScriptElement>("script[data-header]");
+  if (!data) return;
+  const header = JSON.parse(data.textContent ?? "") as Header;
+  const columns: Columns = {};
+  for (const script of root.querySelectorAll<HTMLScriptElement>("script[data-column]")) {
+    columns[script.dataset["column"]!] = await inflate(fromBase64(script.textContent ?? ""));
+    script.remove();
+  }
+  root.querySelector(".viewer")?.removeAttribute("hidden");
+  const timeline = new Timeline(root, buildModel(header, columns), header);
+  addJumps(root, timeline, header);
+  Object.assign(window, { stepwhyTimeline: timeline });
+  root.querySelector(".unscripted")?.remove();
+  root.dataset["ready"] = "true";
+}
+
+/** A button at each finding that the timeline can show. */
+function addJumps(root: HTMLElement, timeline: Timeline, header: Header): void {
+  for (const jump of header.jumps) {
+    const card = document.querySelector(`article[data-finding="${CSS.escape(jump.id)}"] header`);
+    if (!card || timeline.target(jump) < 0) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "show";
+    button.textContent = "Show in the timeline";
+    button.addEventListener("click", () => {
+      root.scrollIntoView({ block: "start" });
+      timeline.jump(jump);
+      root.querySelector<HTMLElement>(".rows")?.focus({ preventScroll: true });
+    });
+    card.append(button);
+  }
+}
+
+const root = document.querySelector<HTMLElement>("#timeline");
+if (root) {
+  start(root).catch((error: unknown) => {
+    const note = root.querySelector(".problem");
+    if (note) note.textContent = `The timeline cannot be shown: ${String(error)}`;
+  });
+}
