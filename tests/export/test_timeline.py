@@ -78,8 +78,20 @@ def test_the_time_adds_up_to_the_breakdown():
     times = dict.fromkeys(CATEGORIES, 0)
     for one in found:
         times[CATEGORIES[one.category]] += one.end - one.start
-    sets = facts_of().partition.sets
-    assert times == {c: int((sets[c].ends - sets[c].starts).sum()) for c in CATEGORIES}
+    facts = facts_of()
+    assert times == dict(zip(CATEGORIES, facts.per_step.sum(axis=0).tolist(), strict=True))
+    assert sum(times.values()) == facts.recorded_steps.durations_ns.sum()
+
+
+def test_time_between_steps_is_left_out():
+    text = """
+    unit: 1 ms
+    framework: pytorch
+    main   step   |[----]      [----]|
+    main   op     | [a]         [a]  |
+    """
+    found = rows_of(unpacked(timeline(text)), "Where the time goes")
+    assert not any(6 * MS <= one.start < 12 * MS for one in found)
 
 
 def test_calls_are_beneath_their_callers():
@@ -234,6 +246,9 @@ def test_ranks_on_one_clock_stay_where_they_are():
         for rank in ("Rank 0", "Rank 1")
     )
     assert second.start - first.start == 2 * MS
+    assert [f"{row.group}/{row.title}" for row in found.rows[:3]] == [
+        "Rank 0/Steps", "Rank 0/Where the time goes", "Rank 1/Where the time goes",
+    ]  # fmt: skip
 
 
 def test_ranks_whose_clocks_do_not_agree_begin_together():

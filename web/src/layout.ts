@@ -75,7 +75,7 @@ export class Layout {
     };
     this.model.rows.forEach((row, index) => {
       add(index, row.lanes.length);
-      if (row.role === "steps" && this.hasPrediction) add(-1, 1);
+      if (row.role === "steps" && index === 0 && this.hasPrediction) add(-1, 1);
     });
     this.height = top;
   }

@@ -10,10 +10,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.columns.groups import numbered
-from stepwhy.columns.intervals import windows_at
+from stepwhy.columns.intervals import Intervals, windows_at
 from stepwhy.export.timeline.packing import packed, zigzag
 from stepwhy.export.timeline.rows import categories_of, track_rows
-from stepwhy.export.timeline.slices import Drawn, drawn, joined, thinned
+from stepwhy.export.timeline.slices import Drawn, drawn, joined, reordered, thinned
 from stepwhy.findings import CATEGORIES
 from stepwhy.findings.timeline import DRAWN_CATEGORIES, Gap, Timeline, TimelineRow
 from stepwhy.trace import NULL
@@ -35,6 +35,7 @@ MOST_BYTES = 6_000_000
 """Most bytes of compressed columns, so that a page stays below 10 MB."""
 # Breakdowns of single devices are left out beyond this number; that of the step is always there.
 _MOST_DEVICES = 16
+_TIME = "Where the time goes"
 # Number of gaps that are listed as text.
 _GAPS = 20
 # Clocks of ranks agree if their traces share at least this part of the shortest one.
@@ -121,20 +122,24 @@ def _steps(facts: Facts) -> tuple[TimelineRow, Drawn, list[Label]]:
 
 def _times(facts: Facts) -> list[tuple[TimelineRow, Drawn, list[Label]]]:
     """Breakdowns over time: of the step, and of each device if there are several."""
-    found = [_time("Where the time goes", "", facts.partition)]
+    steps = Intervals.of(facts.recorded_steps.starts, facts.recorded_steps.ends)
+    found = [_time(_TIME, "", facts.partition, steps)]
     if 1 < len(facts.activities) <= _MOST_DEVICES:
         found += [
-            _time("busy, or idle because", activity.name, partition)
+            _time("busy, or idle because", activity.name, partition, steps)
             for activity, partition in zip(facts.activities, facts.device_partitions, strict=True)
         ]
     return found
 
 
-def _time(title: str, group: str, partition: Partition) -> tuple[TimelineRow, Drawn, list[Label]]:
-    starts = np.concatenate([partition.sets[category].starts for category in CATEGORIES])
-    ends = np.concatenate([partition.sets[category].ends for category in CATEGORIES])
-    sizes = [len(partition.sets[category].starts) for category in CATEGORIES]
-    category = np.repeat(np.arange(len(CATEGORIES)), sizes)
+def _time(
+    title: str, group: str, partition: Partition, steps: Intervals
+) -> tuple[TimelineRow, Drawn, list[Label]]:
+    """A breakdown in the steps; what is between two of them is not explained."""
+    sets = [partition.sets[category] & steps for category in CATEGORIES]
+    starts = np.concatenate([times.starts for times in sets])
+    ends = np.concatenate([times.ends for times in sets])
+    category = np.repeat(np.arange(len(CATEGORIES)), [len(times.starts) for times in sets])
     order = np.argsort(starts, kind="stable")
     strip = np.zeros(len(order), dtype=np.int64)
     slices = drawn(strip, starts[order], ends[order], category[order])
@@ -217,7 +222,7 @@ def _together(parts: Sequence[tuple[str, Part]], most: int) -> Part:
         rows += [replace(row, group=_group(title, row.group)) for row in part.rows]
         strips += sum(len(row.lanes) for row in part.rows)
         shortest = max(shortest, shortest_ns, part.shortest_ns)
-    together = joined(slices)
+    rows, together = _comparable(rows, joined(slices))
     return Part(
         _counted(rows, together),
         together,
@@ -228,6 +233,19 @@ def _together(parts: Sequence[tuple[str, Part]], most: int) -> Part:
         shortest,
         any(shifts),
     )
+
+
+def _comparable(rows: list[TimelineRow], slices: Drawn) -> tuple[list[TimelineRow], Drawn]:
+    """Put the breakdowns of all ranks beneath each other, after the steps of the first rank."""
+    first = next((i for i, row in enumerate(rows) if row.role == "steps"), None)
+    times = {i for i, row in enumerate(rows) if row.title == _TIME}
+    order = sorted(range(len(rows)), key=lambda i: (i != first, i not in times, i))
+    lanes = [len(row.lanes) for row in rows]
+    begin = np.cumsum([0, *lanes[:-1]])
+    strips = np.concatenate([begin[i] + np.arange(lanes[i]) for i in order])
+    number = np.empty_like(strips)
+    number[strips] = np.arange(len(strips))
+    return [rows[i] for i in order], reordered(slices, number[slices.strip])
 
 
 def _group(*titles: str) -> str:

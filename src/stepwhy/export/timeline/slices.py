@@ -68,6 +68,23 @@ def joined(parts: list[Drawn]) -> Drawn:
     return Drawn(**{name: np.concatenate(column) for name, column in columns.items()})
 
 
+def reordered(slices: Drawn, strip: Ints) -> Drawn:
+    """The slices with other numbers of strips, ordered by these; launches stay the same.
+
+    Args:
+        slices: The slices.
+        strip: New strip of each slice; (slices,).
+    """
+    order = np.argsort(strip, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    columns = {name: getattr(slices, name)[order] for name in Drawn.__struct_fields__}
+    launch = columns["launch"]
+    columns["launch"] = np.where(launch == NULL, NULL, place[launch])
+    columns["strip"] = strip[order]
+    return Drawn(**columns)
+
+
 def thinned(slices: Drawn, most: int) -> tuple[Drawn, int]:
     """Merge neighbouring short slices, until at most a number of slices is left.
 
