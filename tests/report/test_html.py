@@ -1,3 +1,4 @@
+import json
 import re
 from html.parser import HTMLParser
 
@@ -6,8 +7,10 @@ from msgspec import structs
 
 from stepwhy.errors import OutputError
 from stepwhy.findings import CATEGORIES
+from stepwhy.findings.timeline import Timeline, TimelineRow
 from stepwhy.report import html
 from stepwhy.report.html import chart
+from stepwhy.report.html.timeline import timeline_view
 
 VOID = {"meta", "link", "br", "input", "img", "hr"}
 
@@ -237,3 +240,53 @@ def test_ending_comes_before_the_verdict(sample):
         html.render(structs.replace(result, run=structs.replace(result.run, ending=ending)))
     )
     assert text.text.index(ending) < text.text.rindex(result.verdict.sentence)
+
+
+# --- The timeline ---
+
+
+def test_a_page_without_a_timeline_has_no_script_for_it(sample):
+    text = html.render(sample("input_bound"))
+    assert 'id="timeline"' not in text
+    assert "stepwhyTimeline" not in text
+
+
+def test_a_timeline_that_could_not_be_made_says_why(sample):
+    broken = Timeline(span_ns=0, rows=(), columns={}, slices=0, problem="MemoryError: <too large>")
+    text = html.render(sample("input_bound"), broken)
+    assert "The timeline could not be made (MemoryError: &lt;too large&gt;)" in text
+    assert sample("input_bound").verdict.sentence in text
+
+
+def test_what_is_drawn_together_is_said(sample):
+    timeline = Timeline(
+        span_ns=10**9,
+        rows=(TimelineRow("stream 7", "GPU:0", "stream", (1,)),),
+        columns={"gap": b""},
+        slices=3_000_000,
+        merged=2_500_000,
+        shortest_ns=4000,
+        unplaced="storage",
+        aligned=True,
+    )
+    text = " ".join(html.render(sample("input_bound"), timeline).split())
+    assert "2,500,000 of 3,000,000 slices, all shorter than 4.00 µs, are drawn together" in text
+    assert "contains more storage than the timeline" in text
+    assert "each rank begins at its first step" in text
+
+
+def test_a_finding_names_what_it_is_about(sample):
+    timeline = Timeline(0, (TimelineRow("Steps", "", "steps", (0,)),), {}, 0)
+    header = json.loads(timeline_view(timeline, sample("input_bound")).header)
+    jumps = {jump["id"]: jump["names"] for jump in header["jumps"]}
+    assert jumps["input-bound"][:2] == ["DataLoader", "cuda:0"]
+    assert [one["id"] for one in header["predicted"]] == ["input-bound", "launch-bound"]
+    step = header["predicted"][0]
+    assert step["low"] <= step["middle"] <= step["high"] < 1
+
+
+def test_names_cannot_end_the_script_of_the_header(sample):
+    rows = (TimelineRow("</script><b>", "<!--", "stream", (0,)),)
+    header = timeline_view(Timeline(0, rows, {}, 0), sample("input_bound")).header
+    assert "<" not in header
+    assert json.loads(header)["rows"][0]["title"] == "</script><b>"

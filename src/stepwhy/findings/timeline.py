@@ -68,6 +68,8 @@ class Timeline(msgspec.Struct, frozen=True):
         gaps: The longest gaps of the steady steps, longest first.
         aligned: Whether ranks begin at their first steps, because their clocks do not agree.
         warm_up: Number of steps at the beginning that are not steady.
+        unplaced: Category of which the breakdown contains much more than the traced steps show,
+            because stack samples of untraced steps show it; '' for none.
         problem: Why there is no timeline; '' if there is one.
     """
 
@@ -80,6 +82,7 @@ class Timeline(msgspec.Struct, frozen=True):
     gaps: tuple[Gap, ...] = ()
     aligned: bool = False
     warm_up: int = 0
+    unplaced: str = ""
     problem: str = ""
 
     @property

@@ -36,6 +36,8 @@ MOST_BYTES = 6_000_000
 # Breakdowns of single devices are left out beyond this number; that of the step is always there.
 _MOST_DEVICES = 16
 _TIME = "Where the time goes"
+# Of the step: a smaller difference between the breakdown and the timeline is not worth a note.
+_MUCH = 0.1
 # Number of gaps that are listed as text.
 _GAPS = 20
 # Clocks of ranks agree if their traces share at least this part of the shortest one.
@@ -54,6 +56,7 @@ class Part(msgspec.Struct, frozen=True):
         count: Number of slices in the trace.
         gaps: The longest gaps; starts are on the clock of the trace.
         warm_up: Number of steps at the beginning that are not steady.
+        unplaced: As in `Timeline`.
         shortest_ns: Slices of at least this duration were not merged.
         aligned: Whether the clocks of its ranks were shifted.
     """
@@ -64,6 +67,7 @@ class Part(msgspec.Struct, frozen=True):
     count: int
     gaps: tuple[Gap, ...] = ()
     warm_up: int = 0
+    unplaced: str = ""
     shortest_ns: int = 0
     aligned: bool = False
 
@@ -88,8 +92,19 @@ def part_of(facts: Facts, most: int = MOST_SLICES) -> Part:
         len(facts.trace.slices),
         tuple(_gaps_of(facts)),
         facts.recorded_steps.warm_up,
+        _unplaced(facts),
         shortest_ns,
     )
+
+
+def _unplaced(facts: Facts) -> str:
+    """Category of which the described step has a much larger share than the recorded steps."""
+    wall_ns, recorded_ns = facts.wall_ns, sum(facts.recorded.values())
+    if not wall_ns or not recorded_ns:
+        return ""
+    more = {c: facts.breakdown[c] / wall_ns - facts.recorded[c] / recorded_ns for c in CATEGORIES}
+    category = max(more, key=more.__getitem__)
+    return category if more[category] > _MUCH else ""
 
 
 def _gaps_of(facts: Facts) -> list[Gap]:
@@ -230,6 +245,7 @@ def _together(parts: Sequence[tuple[str, Part]], most: int) -> Part:
         sum(part.count for _, part in parts),
         tuple(sorted(gaps, key=lambda gap: -gap.duration_ns)[:_GAPS]),
         parts[0][1].warm_up,
+        parts[0][1].unplaced,
         shortest,
         any(shifts),
     )
@@ -309,6 +325,7 @@ def _packed(part: Part) -> Timeline:
         shortest_ns=part.shortest_ns,
         gaps=tuple(replace(gap, start_ns=gap.start_ns - begin) for gap in part.gaps),
         warm_up=part.warm_up,
+        unplaced=part.unplaced,
         aligned=part.aligned,
     )
 

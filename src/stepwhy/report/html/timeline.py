@@ -163,6 +163,12 @@ def _notes(timeline: Timeline) -> list[str]:
             f"To keep the page small, {merged} of {total} slices, all shorter than "
             f"{units.format_ns(timeline.shortest_ns)}, are drawn together with their neighbours."
         )
+    if timeline.unplaced:
+        label = words.CATEGORY_WORDS[timeline.unplaced].label
+        notes.append(
+            f"The breakdown above contains more {label} than the timeline: stack samples of "
+            "untraced steps show how much there is, but not when."
+        )
     if timeline.aligned:
         notes.append("The clocks of the ranks do not agree; each rank begins at its first step.")
     return notes
