@@ -10,6 +10,7 @@ from stepwhy.errors import (
     MeasurementError,
     NotFoundError,
     OutputError,
+    QueryError,
     StepwhyError,
 )
 
@@ -43,6 +44,7 @@ def test_exit_codes_say_what_kind_of_thing_went_wrong(leaf):
         CaptureError: 5,
         MeasurementError: 6,
         EditError: 8,
+        QueryError: 9,
     }
     (code,) = [code for kind, code in expected.items() if issubclass(leaf, kind)]
     assert leaf.exit_code == code

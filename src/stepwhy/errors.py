@@ -21,7 +21,8 @@ The tree::
     ├── OutputError                 exit code 4: a result cannot be written
     ├── CaptureError                exit code 5: a command cannot be started under observation
     ├── MeasurementError            exit code 6: a program cannot be measured
-    └── EditError                   exit code 8: an edit cannot be predicted or tried
+    ├── EditError                   exit code 8: an edit cannot be predicted or tried
+    └── QueryError                  exit code 9: a query cannot be answered
 
 Each leaf has a slug, which is the anchor of its paragraph in ``docs/reference/errors.md``. A
 message says what was wrong, where, and ends with what to do next.
@@ -172,3 +173,10 @@ class EditError(StepwhyError):
 
     slug = "cannot-edit"
     exit_code = 8
+
+
+class QueryError(StepwhyError):
+    """An SQL query that is wrong, or asks for more than the tables of a run."""
+
+    slug = "cannot-query"
+    exit_code = 9

@@ -55,6 +55,7 @@ REASONS = {
     "cli/lab_pairs.py file.read_text": PACKAGE,
     "cli/lab_pairs.py root.glob": PACKAGE,
     "cli/measuring.py folder.iterdir": SEARCH,
+    "engine/sql/database.py duckdb.connect": "in memory, and reads no file (engine/test_sql.py)",
     "importers/formats/run_directory/notes.py Path(f'/proc/{pid}/stat').read_bytes": KERNEL,
     "importers/formats/xplane/layout.py walk": NO_PATH,
     "importers/formats/xplane/run.py path.parent.glob": SEARCH,

@@ -59,6 +59,12 @@ def _store(path: Path) -> str:
     return "\n".join([str(header_of(trace)), *trace.strings])
 
 
+def _queried(query: str, path: Path, _folder: Path, *options: str) -> str:
+    done = CliRunner().invoke(cli, ["sql", str(path), query, "--format", "json", *options])
+    assert not done.exception or isinstance(done.exception, SystemExit), done.output
+    return done.output
+
+
 OUTPUTS: dict[str, Callable[..., str]] = {
     "terminal": partial(_printed, "explain PATH"),
     "terminal-all": partial(_printed, "explain PATH --all"),
@@ -69,6 +75,8 @@ OUTPUTS: dict[str, Callable[..., str]] = {
     "ops-scope": partial(_printed, "ops PATH --view scope --json"),
     "ops-graph": partial(_printed, "ops PATH --view graph --json"),
     "ops-code": partial(_printed, "ops PATH --view code --json"),
+    "sql": partial(_queried, "from slices full join ops using (name)"),
+    "sql-findings": partial(_queried, "from findings"),
     "placement": partial(_printed, "placement PATH"),
     "placement-json": partial(_printed, "placement PATH --json"),
     "placement-two": partial(_printed, "placement PATH PATH"),

@@ -2,9 +2,10 @@
 
 Exit codes: 0 explained (even if the verdict is 'unknown'); 2 wrong usage; 3 an input that cannot be
 explained; 4 a result that cannot be written; 5 a command that cannot be started; 6 a program that
-cannot be measured; 8 a change that can neither be predicted nor tried. `stepwhy run` exits with the
-exit code of the training, `stepwhy check` with 1 if no training could be observed, and `stepwhy
-compare --fail-if-slower` with 1 if B is slower, or with 7 if that is unknown.
+cannot be measured; 8 a change that can neither be predicted nor tried; 9 a query that cannot be
+answered. `stepwhy run` exits with the exit code of the training, `stepwhy check` with 1 if no
+training could be observed, and `stepwhy compare --fail-if-slower` with 1 if B is slower, or with 7
+if that is unknown.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _COMMANDS = (
-    "bench", "check", "compare", "explain", "export", "lab", "ops", "placement", "run", "try",
-    "whatif",
+    "bench", "check", "compare", "explain", "export", "lab", "ops", "placement", "run", "sql",
+    "try", "whatif",
 )  # fmt: skip
 """Names of the commands. Each is a function in the module of the same name in this package."""
 _MODULES = {"try": "trial"}  # `try` is a keyword
@@ -102,7 +103,8 @@ def cli() -> None:
     stepwhy try train.py       apply the fix of a finding at run time, and measure its gain
     stepwhy placement PATH     list the requested and actual device of each operation
     stepwhy ops PATH           list time and memory by scope, graph, op or line
-    stepwhy export PATH        export a timeline for Perfetto, or tables for queries
+    stepwhy export PATH        export a timeline for Perfetto, or tables for other programs
+    stepwhy sql PATH QUERY     query steps, breakdown, operations and findings
     """  # noqa: D301 - \b keeps click from re-wrapping
 
 

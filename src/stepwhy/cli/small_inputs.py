@@ -15,7 +15,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from stepwhy.errors import TooLargeError
 from stepwhy.inputs.memory import ANY_SIZE
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     P = ParamSpec("P")
+    R = TypeVar("R")
 
 # Inputs of this many bytes or more are not limited.
 _SMALL_BYTES = 10_000_000
@@ -49,7 +50,7 @@ class _LimitExceededError(BaseException):
         self.what = what
 
 
-def bounded(command: Callable[P, None]) -> Callable[P, None]:
+def bounded(command: Callable[P, R]) -> Callable[P, R]:
     """Stop a command if a small input takes more time or memory than any known trace.
 
     The command's argument `path` or `paths` names the input. `STEPWHY_ANY_SIZE=1` removes the
@@ -57,7 +58,7 @@ def bounded(command: Callable[P, None]) -> Callable[P, None]:
     """
 
     @functools.wraps(command)
-    def run(*args: P.args, **options: P.kwargs) -> None:
+    def run(*args: P.args, **options: P.kwargs) -> R:
         named = options.get("paths", options.get("path"))
         paths = (named,) if isinstance(named, str) else named
         if not isinstance(paths, tuple) or not _are_small(paths):

@@ -119,18 +119,31 @@ def analyse_all(
     Raises:
         SeveralRunsError: They are no ranks of one run.
     """
-    opened = [replace(one, trace=rank) for one in opened for rank in split_ranks(one.trace)]
-    if len(opened) > 1 and not same_run([o.trace.meta for o in opened]):
-        raise SeveralRunsError(
-            f"these are {len(opened)} different runs, not ranks of one run",
-            f"Explain them one at a time, starting with {opened[0].path}",
-        )
+    opened = ranks_of(opened)
     analysed = []
     for done, one in enumerate(opened):
         if progress:
             progress(f"analysing {one.path}", done, len(opened))
         analysed.append(analyse(one, predict=predict and len(opened) == 1, seen=seen))
     return analysed
+
+
+def ranks_of(opened: Sequence[Opened]) -> list[Opened]:
+    """One trace per rank of a run.
+
+    Args:
+        opened: The traces of its files.
+
+    Raises:
+        SeveralRunsError: They are no ranks of one run.
+    """
+    ranks = [replace(one, trace=rank) for one in opened for rank in split_ranks(one.trace)]
+    if len(ranks) > 1 and not same_run([o.trace.meta for o in ranks]):
+        raise SeveralRunsError(
+            f"these are {len(ranks)} different runs, not ranks of one run",
+            f"Explain them one at a time, starting with {ranks[0].path}",
+        )
+    return ranks
 
 
 def analyse(one: Opened, *, predict: bool = True, seen: Seen | None = None) -> Analysed:

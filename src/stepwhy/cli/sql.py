@@ -1,0 +1,116 @@
+"""`stepwhy sql`."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stepwhy import output
+from stepwhy.cli.privacy import redact_option
+from stepwhy.cli.small_inputs import bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from stepwhy.redaction import Redactor
+
+    Row = Sequence[Any]
+
+_STDIN = "-"
+# Longest query on standard input, in characters; larger files are no queries.
+_LONGEST = 1 << 20
+
+
+@click.command()
+@click.argument("path", metavar="PATH")
+@click.argument("query", required=False, default=_STDIN, metavar="[QUERY]")
+@click.option("--tables", "only_list", is_flag=True, help="List all tables and columns instead.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="Output: the first 100 rows for people, or all rows for programs.",
+)
+@redact_option
+def sql(path: str, query: str, form: str, *, only_list: bool, redact: bool) -> None:
+    """Query the tables of a run with SQL.
+
+    PATH is anything that 'stepwhy explain' accepts; ranks of one run are queried together. QUERY is
+    SQL of DuckDB; if it is '-' or missing, it is read from standard input. Views: steps, breakdown,
+    ops, findings. Tables: slices, tracks, devices, counters, marks and others. Times are integers,
+    in nanoseconds. Queries see neither files nor the network.
+
+    Needs: pip install "stepwhy[sql]".
+    """
+    from stepwhy.engine.privacy import redactor_of
+
+    redactor = redactor_of(redact)
+    if only_list:
+        _print_tables(path=path, form=form, redactor=redactor)
+        return
+    from stepwhy.engine.sql import answer
+
+    atexit.unregister(gc.freeze)  # DuckDB's library complains of what is not collected at exit
+    text = _from_stdin() if query == _STDIN else query
+    if not text.strip():
+        raise click.UsageError("the query is empty; try 'select * from steps'")
+    found = answer(_open(path=path, query=text, redactor=redactor), text)
+    _print(form, found.columns, found.batches)
+
+
+def _from_stdin() -> str:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise click.UsageError("add a query such as 'select * from steps', or pipe one in")
+    return sys.stdin.read(_LONGEST)
+
+
+@bounded
+def _open(*, path: str, query: str, redactor: Redactor) -> Any:
+    """A database with the tables of the query, within the limits of small inputs."""
+    from stepwhy.cli.progress import progress
+    from stepwhy.engine.sql import open_database
+
+    with progress((path,)) as report:
+        return open_database(path, query, report, redact=redactor)
+
+
+@bounded
+def _print_tables(*, path: str, form: str, redactor: Redactor) -> None:
+    from msgspec.structs import astuple
+
+    from stepwhy.cli.progress import progress
+    from stepwhy.engine.sql import Described, open_tables
+
+    with progress((path,)) as report:
+        columns = list(open_tables(path, report, redact=redactor).describe())
+    if form == "table":
+        from stepwhy.report.terminal.rows import render_tables
+
+        render_tables(columns)
+        return
+    _print(form, Described.__struct_fields__, iter([list(map(astuple, columns))]))
+
+
+def _print(form: str, columns: Sequence[str], batches: Iterator[Sequence[Row]]) -> None:
+    """Print rows.
+
+    Args:
+        form: 'table', 'csv' or 'json'.
+        columns: Names of the columns.
+        batches: Batches of rows.
+    """
+    if form == "table":
+        from stepwhy.report.terminal.rows import render_rows
+
+        render_rows(columns, batches)
+        return
+    from stepwhy.report.rows import csv_lines, json_lines
+
+    for text in (csv_lines if form == "csv" else json_lines)(columns, batches):
+        output.document(text)

@@ -1,0 +1,152 @@
+"""DuckDB in memory, over the tables of a run alone.
+
+Source: "Securing DuckDB" (https://duckdb.org/docs/stable/operations_manual/securing_duckdb).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stepwhy.engine.sql.tables import NAMES, open_tables
+from stepwhy.errors import QueryError
+from stepwhy.optional import needs_extra
+from stepwhy.patterns import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepwhy.engine.explain import Progress
+    from stepwhy.engine.privacy import Redact
+    from stepwhy.engine.sql.tables import RunTables
+
+# A query reads the registered tables and nothing else: no file, address or extension, and no
+# variable of this process. `lock_configuration` follows when the tables are there.
+_SETTINGS = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "python_enable_replacements": "false",
+    "temp_directory": "",
+}
+_INTERRUPTED = "Query interrupted"
+_ROWS_PER_BATCH = 1 << 12
+_WORD = regex(r"\w+")
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The rows that a query returns.
+
+    Args:
+        columns: Names of the columns, each of which occurs once.
+        batches: Batches of rows, in order, which raise `QueryError` as well.
+    """
+
+    columns: tuple[str, ...]
+    batches: Iterator[list[tuple[Any, ...]]]
+
+
+def open_database(
+    name: str, query: str, progress: Progress | None = None, *, redact: Redact = True
+) -> Any:
+    """Read a run, and open a database with the tables that a query names.
+
+    Args:
+        name: The input, as the user named it.
+        query: The query.
+        progress: As in `explain`.
+        redact: As in `explain`.
+
+    Returns:
+        A connection of DuckDB.
+
+    Raises:
+        InputError: The input cannot be read, contains several runs, or DuckDB is not installed.
+    """
+    with needs_extra("sql", "SQL queries"):
+        import duckdb  # noqa: F401, PLC0415 - optional: fail before a long trace is read
+        import pyarrow.dataset  # noqa: F401, PLC0415 - DuckDB needs it
+    return database_of(open_tables(name, progress, redact=redact), query)
+
+
+def database_of(tables: RunTables, query: str) -> Any:
+    """A connection of DuckDB with the tables that a query names.
+
+    Args:
+        tables: The tables of a run.
+        query: The query; if it names no table, all are registered.
+    """
+    import duckdb  # noqa: PLC0415 - see `open_database`
+
+    connection = duckdb.connect(":memory:", config=_SETTINGS)
+    words = set(_WORD.findall(query.casefold()))
+    for name in [name for name in NAMES if name in words] or NAMES:
+        connection.register(name, tables.arrow(name))
+    connection.execute("set lock_configuration = true")
+    return connection
+
+
+def answer(connection: Any, query: str) -> Answer:
+    """The answer to a query.
+
+    Args:
+        connection: A database with the tables that it names.
+        query: One or several statements; the answer is that of the last one.
+
+    Raises:
+        QueryError: DuckDB refuses the query, or it fails.
+    """
+    with _typed_errors():
+        connection.execute(query)
+    columns = [column for column, *_ in connection.description or ()]
+    return Answer(tuple(_unique(columns)), _batches(connection))
+
+
+def _batches(connection: Any) -> Iterator[list[tuple[Any, ...]]]:
+    with _typed_errors():
+        while rows := connection.fetchmany(_ROWS_PER_BATCH):
+            yield rows
+
+
+@contextmanager
+def _typed_errors() -> Iterator[None]:
+    """Turn errors of DuckDB into typed ones, and its error for Ctrl-C into that of Python."""
+    import duckdb  # noqa: PLC0415 - see `open_database`
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise _refused(error) from None
+    except RuntimeError as error:
+        if str(error) != _INTERRUPTED:
+            raise
+        raise KeyboardInterrupt from None
+
+
+def _refused(error: Exception) -> QueryError:
+    """The message of DuckDB without the lines that repeat the query, and what exists."""
+    message, *_ = str(error).partition("\n\nLINE ")
+    what = " ".join(message.split()).rstrip(".")
+    return QueryError(
+        f"the query fails: {what}",
+        f"The tables are {', '.join(NAMES)}; 'stepwhy sql PATH --tables' lists their columns",
+    )
+
+
+def _unique(names: list[str]) -> Iterator[str]:
+    """The names, of which repeated ones get a number: 'name', 'name_1'."""
+    seen: set[str] = set()
+    for name in names:
+        number, new = 0, name
+        while new in seen:
+            number += 1
+            new = f"{name}_{number}"
+        seen.add(new)
+        yield new
+
+
+__all__ = ["Answer", "answer", "database_of", "open_database"]

@@ -1,0 +1,181 @@
+"""Views: the steps, the breakdown, the operations and the findings as Arrow tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepwhy.columns.sums import LARGEST
+from stepwhy.engine.explain import explain_opened
+from stepwhy.export.arrow import text_array
+from stepwhy.findings import CATEGORIES
+from stepwhy.trace import NULL, Kind, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepwhy.engine.explain import Opened
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+VIEWS: dict[str, dict[str, tuple[str, str, str]]] = {
+    "steps": {
+        "number": ("BIGINT", "", "Number of the step in the trace of its rank, from 1."),
+        "start_ns": ("BIGINT", "ns", "Start of the step."),
+        "end_ns": ("BIGINT", "ns", "Its end, exclusive; of its device work if that decides."),
+        "dur_ns": ("BIGINT", "ns", "Its wall time."),
+        "steady": ("BOOLEAN", "", "Whether reports describe it: not warm-up."),
+    },
+    "breakdown": {
+        "step": ("BIGINT", "", "Number of the step."),
+        "category": ("VARCHAR", "", "Category: compute, input_wait, sync ..."),
+        "ns": ("BIGINT", "ns", "Time of the recorded step in it; a step's rows sum to dur_ns."),
+        "steady": ("BOOLEAN", "", "As in steps."),
+    },
+    "ops": {
+        "name": ("VARCHAR", "", "Operation or kernel."),
+        "device": ("VARCHAR", "", "Device that ran it; 'host' for calls of the host."),
+        "phase": ("VARCHAR", "", "forward, backward, optimizer ...; null if unknown."),
+        "kind": ("VARCHAR", "", "As in slices."),
+        "count": ("DOUBLE", "", "Runs in the mean steady step."),
+        "total_ns": ("BIGINT", "ns", "Time in the mean steady step."),
+        "self_ns": ("BIGINT", "ns", "The part of it that is not in operations inside of it."),
+        "bytes": ("BIGINT", "bytes", "Bytes moved or produced in the mean steady step."),
+    },
+    "findings": {
+        "id": ("VARCHAR", "", "Name of the diagnosis."),
+        "verdict": ("VARCHAR", "", "found, clear, not_applicable, no_data, incomplete or error."),
+        "title": ("VARCHAR", "", "What to change if found, else what was looked for."),
+        "cost_ns": ("BIGINT", "ns", "Cost in the mean steady step."),
+        "saving_low_ns": ("BIGINT", "ns", "Least that the fix should save per step."),
+        "saving_high_ns": ("BIGINT", "ns", "Most that it should save."),
+        "method": ("VARCHAR", "", "How that was predicted: bound, cpu, replay or ranks."),
+        "edit": ("VARCHAR", "", "The change, as 'stepwhy whatif --edit' takes it."),
+        "explained_by": ("VARCHAR", "", "The finding that has to be fixed before this one."),
+        "reason": ("VARCHAR", "", "Why nothing could be found out."),
+    },
+}
+"""SQL type, unit and meaning of each column, by view."""
+
+
+def view_of(name: str, facts: Facts) -> Any:
+    """A view of one rank as a `pyarrow.Table`.
+
+    Args:
+        name: 'steps', 'breakdown' or 'ops'.
+        facts: Facts of the rank.
+    """
+    return _OF_RANK[name](facts)
+
+
+def findings_view(opened: Sequence[Opened]) -> Any:
+    """The findings of a run as a `pyarrow.Table`, with predicted savings.
+
+    Args:
+        opened: The traces of its ranks.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - optional, and the import takes 0.1 s
+
+    types = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
+    kinds = ((column, types[kind]) for column, (kind, *_) in VIEWS["findings"].items())
+    findings = explain_opened(opened, []).findings
+    return pa.Table.from_pylist(list(map(_finding, findings)), schema=pa.schema(kinds))
+
+
+def _finding(one: Finding) -> dict[str, str | int | None]:
+    saving = one.saving
+    return {
+        "id": one.id,
+        "verdict": one.verdict,
+        "title": one.title,
+        "cost_ns": one.cost_ns_per_step,
+        "saving_low_ns": None if saving is None else saving.low_ns,
+        "saving_high_ns": None if saving is None else saving.high_ns,
+        "method": None if saving is None else saving.method,
+        "edit": None if one.edit is None else str(one.edit),
+        "explained_by": one.explained_by or None,
+        "reason": one.reason or None,
+    }
+
+
+def _steps(facts: Facts) -> Any:
+    steps = facts.recorded_steps
+    return _table(
+        number=np.arange(1, len(steps.starts) + 1),
+        start_ns=steps.starts,
+        end_ns=steps.ends,
+        dur_ns=steps.durations_ns,
+        steady=_is_steady(facts),
+    )
+
+
+def _breakdown(facts: Facts) -> Any:
+    times = facts.partition.per_step(facts.recorded_steps)
+    count, categories = times.shape
+    return _table(
+        step=np.repeat(np.arange(1, count + 1), categories),
+        category=_texts(np.tile(np.arange(categories), count), CATEGORIES),
+        ns=times.ravel(),
+        steady=np.repeat(_is_steady(facts), categories),
+    )
+
+
+def _is_steady(facts: Facts) -> NDArray[np.bool_]:
+    """Mask of the recorded steps that means are computed over; (steps,)."""
+    return np.isin(facts.recorded_steps.starts, facts.steps.starts[facts.steps.steady])
+
+
+def _ops(facts: Facts) -> Any:
+    ops, trace = facts.ops, facts.trace
+    names = [*map(trace.string, trace.devices.name.tolist()), "host"]
+    device = np.where(ops.device == NULL, len(names) - 1, ops.device)
+    order = np.argsort(-ops.self_ns, kind="stable")
+    columns = {
+        "name": _texts(ops.name[order], trace.strings),
+        "device": _texts(device[order], names),
+        "phase": _texts(ops.phase[order], _lower(Phase), null=Phase.UNKNOWN),
+        "kind": _texts(ops.kind[order], _lower(Kind)),
+        "count": np.round(ops.count[order] / max(facts.steady_count, 1), 2),
+    }
+    times = {name: _means(facts, getattr(ops, name)[order]) for name in ("total_ns", "self_ns")}
+    return _table(**columns, **times, bytes=_sizes(facts, ops.bytes[order]))
+
+
+def _lower(enum: type[Phase | Kind]) -> list[str]:
+    """Names of the members at the positions of their values."""
+    names = {int(member): member.name.lower() for member in enum}
+    return [names.get(value, "") for value in range(max(names) + 1)]
+
+
+def _means(facts: Facts, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sums over the steady steps as means per step; (rows,)."""
+    means = np.minimum(np.rint(sums / max(facts.steady_count, 1)), LARGEST)
+    return means.astype(np.int64)
+
+
+def _sizes(facts: Facts, sums: NDArray[np.int64]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - see `findings_view`
+
+    return pa.array(_means(facts, sums), mask=sums == NULL)
+
+
+def _texts(values: NDArray[Any], texts: Sequence[str], *, null: int = NULL) -> Any:
+    return text_array(values, np.asarray(values == null), texts)
+
+
+def _table(**columns: Any) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - see `findings_view`
+
+    return pa.table(columns)
+
+
+_OF_RANK: dict[str, Callable[[Facts], Any]] = {
+    "steps": _steps,
+    "breakdown": _breakdown,
+    "ops": _ops,
+}
+
+__all__ = ["VIEWS", "findings_view", "view_of"]
