@@ -64,10 +64,11 @@ def text_array(values: NDArray[Any], is_null: NDArray[np.bool_], texts: Sequence
     is_used = np.zeros(len(texts), dtype=bool)
     is_used[index[~is_null]] = True
     used = np.flatnonzero(is_used)
-    place = np.cumsum(is_used, dtype=np.int32) - 1
+    place = np.maximum(np.cumsum(is_used, dtype=np.int32) - 1, 0)
     indices = pa.array(place[index] if len(used) else index.astype(np.int32), mask=is_null)
-    # Arrow allows no surrogates, which names from JSON files may contain.
-    dictionary = pa.array(list(map(utf8, texts_at(texts, used))), type=pa.binary())
+    # Arrow allows no surrogates, which names from JSON files may contain. DuckDB before 1.5 crashes
+    # if a dictionary is empty.
+    dictionary = pa.array(list(map(utf8, texts_at(texts, used))) or [b""], type=pa.binary())
     return pa.DictionaryArray.from_arrays(indices, dictionary.cast(pa.string()))
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # A query reads the registered tables and nothing else: no file, address or extension, and no
 # variable of this process. `lock_configuration` follows when the tables are there.
-_SETTINGS = {
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
