@@ -25,6 +25,7 @@ import generate_lab
 
 from stepwhy import errors
 from stepwhy.cli import cli
+from stepwhy.findings import abstentions
 from stepwhy.inputs.foreign import known as refusals
 from stepwhy.report import schema as result_schema
 from stepwhy.trace import kinds, schema
@@ -152,6 +153,39 @@ def _values(kind: type[IntEnum]) -> str:
     return f"## `{kind.__name__}`\n\n{summary}\n\n" + table(("value", "name", "meaning"), rows)
 
 
+# --- Abstentions ---
+
+
+_ABSTENTIONS = """\
+Where stepwhy does not answer, the JSON result says so in a field `abstention`: of a finding, and
+of the verdict if it is `unknown`. It is `null` wherever there is an answer. Names may be added;
+they keep their meaning.
+
+```json
+{"code": "missing-signal", "missing": ["device-activity"]}
+```
+
+[When stepwhy does not answer](../explanation/abstention.md) explains why.
+"""
+
+
+def abstention_names() -> str:
+    """The codes of abstentions, and the names of what can be missing."""
+    codes = ((f"`{code}`", abstentions.MEANINGS[code]) for code in abstentions.CODES)
+    names = ((f"`{name}`", text) for name, text in sorted(abstentions.SIGNALS.items()))
+    return "\n".join(
+        [
+            _HEAD,
+            "# Abstentions\n",
+            _ABSTENTIONS,
+            "## `code`\n",
+            table(("code", "meaning"), codes),
+            "## `missing`\n",
+            table(("name", "what the record lacks"), names),
+        ]
+    )
+
+
 # --- Files that are no traces ---
 
 
@@ -200,6 +234,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/accuracy.md": accuracy,
     "reference/harm-results.md": harm_results,
     "reference/refused-files.md": refused_files,
+    "reference/abstentions.md": abstention_names,
     **{
         f"reference/{name}-schema.json": functools.partial(result_schema.render, name)
         for name in result_schema.CONTRACTS

@@ -92,6 +92,50 @@ def test_kineto_trace_is_explained_without_unneeded_imports(trace):
     assert not {f"stepwhy.{name}" for name in rare} & ours
 
 
+@pytest.mark.parametrize("option", [["--markdown"], ["--format", "markdown"]])
+def test_markdown(trace, option):
+    outcome = invoke("explain", trace, *option)
+    assert outcome.exit_code == 0
+    assert outcome.stdout.startswith("**The step is mostly compute")
+    assert outcome.stdout.count("\n") <= 120
+
+
+def test_all_in_markdown_lists_every_abstention(trace):
+    brief = invoke("explain", trace, "--markdown").stdout
+    full = invoke("explain", trace, "--markdown", "--all").stdout
+    assert "more, which `--all` shows" in brief
+    assert "more, which `--all` shows" not in full
+
+
+def test_formats_are_the_short_options(trace):
+    assert (
+        invoke("explain", trace, "--format", "json").stdout
+        == invoke("explain", trace, "--json").stdout
+    )
+    report = invoke("explain", trace).stdout
+    assert invoke("explain", trace, "--format", "text").stdout == report
+
+
+def test_no_line_of_the_program_is_no_problem(trace):
+    nothing = invoke("explain", trace, "--format", "problems")
+    assert nothing.exit_code == 0
+    assert nothing.stdout == ""
+    assert nothing.stderr == "No finding names a line of the program.\n"
+
+
+@pytest.mark.parametrize(
+    "options", [["--json", "--markdown"], ["--format", "text", "--json"], ["--format", "pdf"]]
+)
+def test_contradicting_formats_are_wrong_usage(trace, options):
+    assert invoke("explain", trace, *options).exit_code == 2
+
+
+@pytest.mark.usefixtures("trace")
+def test_different_runs_are_no_markdown(tmp_path):
+    (tmp_path / "other.json").write_text(kineto())
+    assert "several-runs" in invoke("explain", tmp_path, "--markdown").output
+
+
 def test_html_is_one_file(trace, tmp_path):
     page = tmp_path / "report.html"
     assert invoke("explain", trace, "--html", page).exit_code == 0

@@ -39,7 +39,7 @@ def found(id_, cost):
 
 def test_costliest_finding_comes_first():
     cheap, costly, free = found("cheap", 1), found("costly", 2), found("free", None)
-    clear, no_data = RULE.nothing(), RULE.no_data("")
+    clear, no_data = RULE.nothing(), RULE.no_data("steps", "")
     expected = (costly, cheap, free, clear, no_data)
     assert rank([no_data, clear, free, cheap, costly]) == expected
 

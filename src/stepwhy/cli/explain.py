@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,12 +11,24 @@ from stepwhy import output
 from stepwhy.cli.privacy import redact_option
 from stepwhy.cli.small_inputs import bounded
 
+if TYPE_CHECKING:
+    from stepwhy.findings import Result
+
+
+FORMATS = ("text", "json", "markdown", "problems")
+
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object instead of the report."
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="Print a report for the terminal (the default), one JSON object, Markdown for issues and "
+    "chats, or a line 'file:line: message' per finding for editors.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Short for --format markdown.")
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -34,7 +47,9 @@ from stepwhy.cli.small_inputs import bounded
 def explain(
     paths: tuple[str, ...],
     *,
+    form: str | None,
     as_json: bool,
+    as_markdown: bool,
     html: Path | None,
     show_all: bool,
     predict: bool,
@@ -46,6 +61,7 @@ def explain(
     or the address of one of these (https://, s3://, gs://). Several files are explained together
     if they are the ranks of one run; otherwise each gets a line of a table.
     """
+    form = _chosen(form, as_json=as_json, as_markdown=as_markdown)
     from stepwhy.cli.numpy_import import import_numpy_without_threads
 
     import_numpy_without_threads()
@@ -67,7 +83,7 @@ def explain(
                     paths, report, redact=redact, predict=predict
                 )
         except SeveralRunsError:
-            if as_json or html is not None:
+            if form != "text" or html is not None:
                 raise
             runs = survey(paths, report, redact=redact)
         else:
@@ -81,13 +97,41 @@ def explain(
         from stepwhy.report.html import write
 
         write(html, result, timeline)
-    if as_json:
-        from stepwhy.report.json import render
-
-        output.document(render(result))
+    if form != "text":
+        output.document(_document(result, form, show_all=show_all))
         return
     from stepwhy.report.terminal import render as render_terminal
 
     render_terminal(result, show_all=show_all)
     if html is not None:
         output.line(f"Report: {html}")
+
+
+def _chosen(form: str | None, *, as_json: bool, as_markdown: bool) -> str:
+    """The format that the options name.
+
+    Raises:
+        click.UsageError: They name several.
+    """
+    named = {form, "json" if as_json else None, "markdown" if as_markdown else None} - {None}
+    if len(named) > 1:
+        raise click.UsageError("choose one of --format, --json and --markdown")
+    return next(iter(named), None) or "text"
+
+
+def _document(result: Result, form: str, *, show_all: bool) -> str:
+    """What is printed in a format other than that of the terminal."""
+    if form == "json":
+        from stepwhy.report import json
+
+        return json.render(result)
+    if form == "markdown":
+        from stepwhy.report import markdown
+
+        return markdown.render(result, show_all=show_all)
+    from stepwhy.report import problems
+
+    lines = problems.render(result)
+    if not lines:
+        output.line("No finding names a line of the program.")
+    return lines

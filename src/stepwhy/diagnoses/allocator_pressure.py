@@ -42,7 +42,7 @@ from stepwhy.diagnoses.shared.measure import (
     times,
 )
 from stepwhy.diagnoses.shared.program import is_pytorch, on_gpu
-from stepwhy.diagnoses.shared.rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import strings_of
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.patterns import regex
@@ -76,9 +76,11 @@ _CALL = regex(r"^(cuda|hip|cuMem)(Malloc|Free|Alloc)(?!Host)(Async|Managed|Pitch
 def diagnose(facts: Facts) -> Finding:
     """Judge the calls to the device's allocator inside the steady steps."""
     if "runtime-calls" not in facts.trace.meta.signals:
-        return RULE.no_data(missing("runtime-calls"))
+        return RULE.lacks("runtime-calls")
     if not has_known_steps(facts):
-        return RULE.incomplete("Without steps, first allocations and repeated ones look the same.")
+        return RULE.incomplete(
+            "enough-steps", "Without steps, first allocations and repeated ones look the same."
+        )
     calls = _calls(facts)
     cost = on_scale(facts, mean_within(facts, time_of(facts, calls) & idle(facts)))
     evidence = _evidence(facts, calls)

@@ -85,7 +85,7 @@ def diagnose(facts: Facts) -> Finding:
     if cost >= SHARE * facts.wall_ns and len(rows):
         return _from_trace(facts, rows, cost)
     if not is_logged and not len(rows) and not shows_calls(facts):
-        return RULE.no_data(CALLS_UNSEEN)
+        return RULE.no_data("stacks", CALLS_UNSEEN)
     return RULE.nothing(summary(inside, "save", "saving") if len(inside.rows) else ())
 
 

@@ -67,7 +67,9 @@ def diagnose(facts: Facts) -> Finding:
     span_ns = facts.observed.steady_span_ns if facts.observed else None
     runnable = runnable_threads(facts.trace, span_ns)
     if threads is None or cores is None or runnable is None:
-        return RULE.no_data("The number of threads or cores, or the wait for cores, is unknown.")
+        return RULE.no_data(
+            "cores", "The number of threads or cores, or the wait for cores, is unknown."
+        )
     world = max(facts.trace.meta.world_size or 1, 1)
     processes = min(sibling_processes(facts.trace, span_ns), world)
     wanted = runnable * processes

@@ -68,7 +68,9 @@ def diagnose(facts: Facts) -> Finding:
         )
     nodes, answers = len(_backward(facts, _NODE)), len(_backward(facts, _ANSWER))
     if not nodes:
-        return RULE.no_data("The trace does not name the operations of a backward pass.")
+        return RULE.no_data(
+            "backward-ops", "The trace does not name the operations of a backward pass."
+        )
     checks = Evidence("checks of gradients per step", answers / max(facts.steady_count, 1), "count")
     if answers < OFTEN * nodes:
         return RULE.nothing((checks,))

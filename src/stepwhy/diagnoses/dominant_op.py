@@ -102,9 +102,13 @@ def diagnose(facts: Facts) -> Finding:
     """Judge how much of the computation is of one kind."""
     rows = steady_work(facts, Kind.KERNEL, Kind.MEMSET, Kind.OP)
     if not len(rows):
-        return RULE.no_data("No computation is recorded in the steps (signal 'device-activity').")
+        return RULE.no_data(
+            "device-activity", "No computation is recorded in the steps (signal 'device-activity')."
+        )
     if len(rows) < FEWEST_SLICES:
-        return RULE.incomplete("Too few operations are recorded to say which one dominates.")
+        return RULE.incomplete(
+            "enough-operations", "Too few operations are recorded to say which one dominates."
+        )
     names = facts.trace.slices.name[_named_by(facts, rows)]
     ops = by_string(facts, names, _own_ns(facts, rows))
     families = merged((family_of(op.name), op) for op in ops)

@@ -76,7 +76,9 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence[:1])
     if not facts.breakdown["compute"]:
         return RULE.incomplete(
-            "Collectives are recorded, but no computation that could overlap with them.", evidence
+            "kernels",
+            "Collectives are recorded, but no computation that could overlap with them.",
+            evidence,
         )
     gain = saving("remove communication", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _fix(facts), gain, Edit("communication", "overlapped"))

@@ -71,7 +71,9 @@ def diagnose(facts: Facts) -> Finding:
     rows = steady_work(facts, Kind.KERNEL)
     full = _of_precision(facts, rows, "full")
     if not len(full) and not len(_of_precision(facts, rows, "lower")):
-        return RULE.no_data("No kernel name shows the precision of a matrix product.")
+        return RULE.no_data(
+            "kernel-names", "No kernel name shows the precision of a matrix product."
+        )
     faster = faster_type(facts)
     if faster == "none":
         return RULE.not_applicable("The device multiplies no other type faster than FP32.")

@@ -62,7 +62,7 @@ LEAST_SAVED = 0.8  # of the cost; collections that remain still take time
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which garbage is collected."""
     if "step-log" not in facts.trace.meta.signals:
-        return RULE.no_data("Only 'stepwhy run' logs when garbage is collected.")
+        return RULE.no_data("garbage", "Only 'stepwhy run' logs when garbage is collected.")
     if single_elements(facts)[0]:
         return RULE.not_applicable("The loop reads single elements: see python-overhead.")
     inside = steady_events(facts, rows_of_kinds(facts.trace, "gc"))

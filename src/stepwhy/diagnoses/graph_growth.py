@@ -38,7 +38,7 @@ import numpy as np
 
 from stepwhy.diagnoses.shared.measure import mean_within, time_of
 from stepwhy.diagnoses.shared.program import uses_sessions
-from stepwhy.diagnoses.shared.rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind
 
@@ -91,7 +91,7 @@ def diagnose(facts: Facts) -> Finding:
     if facts.trace.meta.framework not in {"tensorflow", ""}:
         return RULE.not_applicable("The run does not use TensorFlow.")
     if "step-log" not in facts.trace.meta.signals:
-        return RULE.no_data(missing("step-log"))
+        return RULE.lacks("step-log")
     if not uses_sessions(facts):
         return RULE.not_applicable("The steps of the run are not runs of a session.")
     growth = _growth(facts)

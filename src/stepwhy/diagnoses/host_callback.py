@@ -66,7 +66,7 @@ def diagnose(facts: Facts) -> Finding:
     rows = facts.in_steady(callback_rows(facts.trace))
     unseen = "" if len(rows) else _why_unseen(facts)
     if unseen:
-        return RULE.no_data(unseen)
+        return RULE.no_data("callbacks", unseen)
     share = Evidence("share of the step", facts.callback_ns / max(facts.wall_ns, 1), "fraction")
     if facts.callback_ns < SHARE * facts.wall_ns:
         return RULE.nothing((share,) if len(rows) else ())

@@ -78,6 +78,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence[:2])
     if not has_known_steps(facts):
         return RULE.incomplete(
+            "steps",
             "The host waits for the device, but without steps it is unclear whether it does "
             "so in every step, or once for work that was launched before the trace began.",
             evidence,

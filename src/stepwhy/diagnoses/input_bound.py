@@ -81,7 +81,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the share of the step in which the device waits for input."""
     fetches = _outermost(facts, facts.slices(Kind.INPUT, steady=True))
     if not len(fetches) and not facts.breakdown["input_wait"]:
-        return RULE.no_data("No fetch of a batch is recorded (signal 'input').")
+        return RULE.no_data("input", "No fetch of a batch is recorded (signal 'input').")
     cost = facts.breakdown["input_wait"]
     working = _works_itself(facts, fetches)
     ready = None if working else batches_ready(facts)

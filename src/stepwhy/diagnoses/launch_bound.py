@@ -75,7 +75,9 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the gaps between device slices in which the host is busy launching."""
     gaps, rows = _host_gaps(facts), steady_work(facts)
     if len(rows) < FEWEST_LAUNCHES:
-        return RULE.incomplete("Too little device work is recorded to measure a launch rate.")
+        return RULE.incomplete(
+            "enough-operations", "Too little device work is recorded to measure a launch rate."
+        )
     # A longer gap counts only as much as one launch.
     launching = facts.mean_ns(float(np.minimum(gaps, ONE_LAUNCH_NS).sum()))
     cost = on_scale(facts, launching, "dispatch", "python")

@@ -67,7 +67,7 @@ def diagnose(facts: Facts) -> Finding:
     rows = _summaries(facts)
     lines, _ = logging_lines(facts.sampled)
     if not len(rows) and not shows_calls(facts):
-        return RULE.no_data(CALLS_UNSEEN)
+        return RULE.no_data("stacks", CALLS_UNSEEN)
     summarising = mean_within(facts, time_of(facts, rows) & facts.partition.sets["storage"])
     cost = facts.logging_ns + on_scale(facts, summarising)
     share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction")

@@ -83,11 +83,11 @@ def diagnose(facts: Facts) -> Finding:
     """Judge whether memory grows from step to step."""
     memories = [m for m in _memories(facts) if len(m[1].values)]
     if not memories:
-        return RULE.no_data("No memory was sampled. 'stepwhy run' samples it on Linux.")
+        return RULE.no_data("memory", "No memory was sampled. 'stepwhy run' samples it on Linux.")
     halves = [(where, _second_half(levels), capacity) for where, levels, capacity in memories]
     if all(len(levels.values) < FEWEST_SAMPLES for _, levels, _ in halves):
         return RULE.incomplete(
-            "The run is too short to tell growth from start-up. Train for longer."
+            "enough-steps", "The run is too short to tell growth from start-up. Train for longer."
         )
     growing = [
         _Growth(where, _per_step(facts, levels), levels.values[-1].item(), capacity)

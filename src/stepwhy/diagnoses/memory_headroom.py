@@ -70,7 +70,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge small kernels beside free memory."""
     use = _use(facts)
     if use is None:
-        return RULE.no_data("The trace does not record both used and total memory.")
+        return RULE.no_data("memory", "The trace does not record both used and total memory.")
     free = 1 - _held(use) / (use.capacity_bytes or 1)
     durations = _durations(facts)
     share = _small_share(facts, durations)

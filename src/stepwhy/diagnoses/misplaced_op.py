@@ -35,7 +35,7 @@ import numpy as np
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS, by_op, listed
-from stepwhy.diagnoses.shared.rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import scopes_among, strings_of
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.placement import conflicts, copies_around, is_heavy, misplaced, placed_nodes
@@ -72,7 +72,7 @@ def diagnose(facts: Facts) -> Finding:
     if len({node.actual for node in nodes if node.actual}) == 1:
         return RULE.not_applicable("All operations run on the only device.")
     if not any(node.line or node.source or node.requested for node in nodes):
-        return RULE.incomplete("The requested devices are not recorded.")
+        return RULE.incomplete("requested-devices", "The requested devices are not recorded.")
     ran = sum(bool(node.actual) for node in nodes)
     return RULE.nothing((Evidence("placed operations", ran, "count"),))
 
@@ -174,7 +174,7 @@ def _fix(wrong: list[Node]) -> Fix:
 
 def _by_timeline(facts: Facts) -> Finding:
     """Without a placement record: heavy operations on the CPU beside an accelerator."""
-    unknown = RULE.no_data(missing("placement"))
+    unknown = RULE.lacks("placement")
     if not facts.has_accelerator:
         return unknown
     rows = _heavy_on_cpu(facts)

@@ -71,7 +71,9 @@ def diagnose(facts: Facts) -> Finding:
     if work is None:
         if facts.breakdown["input_wait"] or len(facts.slices(Kind.INPUT, steady=True)):
             return RULE.nothing()
-        return RULE.no_data("Neither fetches of batches nor stack samples of the work on them.")
+        return RULE.no_data(
+            "input", "Neither fetches of batches nor stack samples of the work on them."
+        )
     if cores_of(facts) == 1:
         return RULE.not_applicable("The machine has only one core.")
     evidence = overlap_evidence(facts, work)

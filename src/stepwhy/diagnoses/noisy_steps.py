@@ -128,7 +128,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("The host waits for the device only in some steps.")
     steps = _recorded(facts) if facts.observed is None else _observed(facts)
     if len(steps.numbers) < FEWEST_STEPS:
-        return RULE.incomplete(f"There are fewer than {FEWEST_STEPS} steady steps.")
+        return RULE.incomplete("enough-steps", f"There are fewer than {FEWEST_STEPS} steady steps.")
     if steps.slow.sum() < FEWEST_SLOW or steps.share < SHARE:
         return RULE.nothing((_share(steps),))
     waiting = run_delay_share(facts.sampled) or 0.0

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.diagnoses.shared.rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.counters import series
 
@@ -92,10 +92,12 @@ def diagnose(facts: Facts) -> Finding:
     if facts.trace.meta.framework == "jax":
         return RULE.not_applicable("The settings of the C library do not change JAX's page faults.")
     if facts.trace.meta.device_expected:
-        return RULE.no_data(missing("device-activity"))
+        return RULE.lacks("device-activity")
     faults = find_page_faults(facts)
     if faults is None:
-        return RULE.no_data("The trace does not record page faults; `stepwhy run` does.")
+        return RULE.no_data(
+            "page-faults", "The trace does not record page faults; `stepwhy run` does."
+        )
     working = facts.wall_ns - sum(facts.breakdown[c] for c in _WAITING)
     cost = min(faults.per_step_ns, working)
     evidence = _evidence(faults)

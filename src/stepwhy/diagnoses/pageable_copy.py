@@ -65,7 +65,9 @@ def diagnose(facts: Facts) -> Finding:
     if not len(rows):
         return RULE.not_applicable("No copies from the host to the device are recorded.")
     if (slices.pageable[rows] == NULL).all():
-        return RULE.no_data("The trace does not record the kind of host memory of copies.")
+        return RULE.no_data(
+            "copy-memory", "The trace does not record the kind of host memory of copies."
+        )
     rows = rows[slices.pageable[rows] == 1]
     exposed = mean_within(facts, facts.partition.sets["transfer"] & time_of(facts, rows))
     cost = on_scale(facts, exposed, "transfer")

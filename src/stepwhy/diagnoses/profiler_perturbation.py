@@ -74,13 +74,17 @@ def diagnose(facts: Facts) -> Finding:
     """Judge what profiling adds to the steps."""
     observed = facts.observed
     if observed is None:
-        return RULE.no_data("Only 'stepwhy run' observes steps with and without a profiler.")
+        return RULE.no_data(
+            "profiled-steps", "Only 'stepwhy run' observes steps with and without a profiler."
+        )
     own = rows_of_kinds(facts.trace, "profiler")
     if len(own):
         return _from_own(facts, own)
     cost, interval = observed.profiler_cost, observed.profiler_cost_interval
     if cost is None or interval is None:
-        return RULE.incomplete("Too few steps were traced to compare them with the others.")
+        return RULE.incomplete(
+            "profiled-steps", "Too few steps were traced to compare them with the others."
+        )
     added = Evidence("relative cost of profiling a step", cost, "fraction")
     if cost < UNTYPICAL or interval[0] < LEAST_SURE:
         return RULE.nothing((added,))
@@ -94,7 +98,8 @@ def _from_own(facts: Facts, own: Rows) -> Finding:
     inside, outside = durations[recorded], durations[~recorded]
     if min(len(inside), len(outside)) < FEWEST_STEPS:
         return RULE.incomplete(
-            f"Fewer than {FEWEST_STEPS} steps ran with, or without, the training's own profiler."
+            "profiled-steps",
+            f"Fewer than {FEWEST_STEPS} steps ran with, or without, the training's own profiler.",
         )
     ratio, (low, _) = ratio_of_medians(inside, outside)
     # The mean includes the steps in which a record is written.

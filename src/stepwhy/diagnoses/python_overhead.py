@@ -138,7 +138,7 @@ def _from_trace(facts: Facts) -> Finding:
     slices, rows = facts.trace.slices, facts.slices(Kind.PYTHON, steady=True)
     rows = rows[slices.source[rows] != NULL]
     if not len(rows):
-        return RULE.no_data(_NO_STACKS)
+        return RULE.no_data("stacks", _NO_STACKS)
     groups = by_string(facts, slices.source[rows], facts.nesting.self_ns(rows))[:_SHOWN]
     evidence = times(facts, "time of the function itself", groups)
     if facts.mean_ns(groups[0].total_ns) < SHARE * facts.wall_ns:

@@ -84,11 +84,11 @@ _GIL = "waiting for the GIL, or a core"
 def diagnose(facts: Facts) -> Finding:
     """Judge the Python that prepares batches against the time that the step waits for it."""
     if not len(facts.sampled.samples):
-        return RULE.no_data("No stack of the training was sampled.")
+        return RULE.no_data("stacks", "No stack of the training was sampled.")
     fed = _feeds(facts)
     work = find_preparation(facts.sampled, fed=fed)
     if work is None:
-        return RULE.no_data("No sampled line prepares batches.")
+        return RULE.no_data("stacks", "No sampled line prepares batches.")
     if work.role is SampleRole.DRIVER and work.entry:
         return RULE.not_applicable(_SERIAL)
     ready = batches_ready(facts) if work.role is SampleRole.WORKER else None

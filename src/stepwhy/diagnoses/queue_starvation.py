@@ -71,12 +71,13 @@ def diagnose(facts: Facts) -> Finding:
     steady_ns = facts.observed.steady_span_ns if facts.observed else None
     queues = [p for p in find_pipelines(facts.trace, steady_ns) if p.kind == "tf1-queue"]
     if not queues:
-        return RULE.no_data("No fill level of a queue was sampled.")
+        return RULE.no_data("queue-levels", "No fill level of a queue was sampled.")
     start = _slow_start(facts, queues)
     emptiest = max(queues, key=lambda q: q.empty_share or 0.0)
     if emptiest.samples < FEWEST_SAMPLES:
         return start or RULE.no_data(
-            f"The queues were sampled only {emptiest.samples} times, too rarely for a share."
+            "queue-levels",
+            f"The queues were sampled only {emptiest.samples} times, too rarely for a share.",
         )
     if (emptiest.empty_share or 0.0) < STARVED:
         return start or RULE.nothing(_evidence(facts, emptiest)[:1])
@@ -92,7 +93,7 @@ def diagnose(facts: Facts) -> Finding:
 def _doubtful(facts: Facts, queue: Pipeline) -> Finding:
     """The queue was empty, but the traced steps did not wait for it."""
     reason = "The queue ran empty, but not during the traced steps."
-    return RULE.incomplete(reason, _evidence(facts, queue))
+    return RULE.incomplete("traced-steps", reason, _evidence(facts, queue))
 
 
 def _evidence(facts: Facts, queue: Pipeline) -> tuple[Evidence, ...]:

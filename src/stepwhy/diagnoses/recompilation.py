@@ -41,7 +41,7 @@ import numpy as np
 from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.measure import outermost
 from stepwhy.diagnoses.shared.program import uses_sessions
-from stepwhy.diagnoses.shared.rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import (
     SHOWN,
     cost_per_step,
@@ -163,12 +163,13 @@ def _first_reason(changes: tuple[Evidence, ...]) -> str:
 def _from_trace(facts: Facts) -> Finding:
     """Judge the trace of another profiler by its steps that compile."""
     if "host-ops" not in facts.trace.meta.signals:
-        return RULE.no_data(missing("host-ops"))
+        return RULE.lacks("host-ops")
     starts = facts.steps.starts[facts.steps.steady]
     if len(starts) < FEWEST_STEPS or facts.steps.source == "whole-trace":
         return RULE.incomplete(
+            "enough-steps",
             f"Fewer than {FEWEST_STEPS} steps were recorded: what they compile may belong to the "
-            "start of the run."
+            "start of the run.",
         )
     slices, rows = facts.trace.slices, facts.slices(Kind.COMPILE, steady=True)
     if not len(rows) or facts.share("compile") < SHARE:

@@ -68,7 +68,7 @@ def diagnose(facts: Facts) -> Finding:
     if not is_pytorch(facts):
         return RULE.not_applicable("Conversions are recognised only among PyTorch's operations.")
     if not attributes_calls(facts):
-        return RULE.incomplete(NOT_ATTRIBUTED)
+        return RULE.incomplete("kernel-launches", NOT_ATTRIBUTED)
     rows, causes = _casts(facts)
     cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
     evidence = _evidence(facts, rows, causes, cost)

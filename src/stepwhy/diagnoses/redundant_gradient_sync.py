@@ -68,7 +68,7 @@ def diagnose(facts: Facts) -> Finding:
     exchanges = _exchanges(facts)
     if exchanges is None:
         return RULE.no_data(
-            "The trace does not show when DistributedDataParallel copies gradients."
+            "backward-ops", "The trace does not show when DistributedDataParallel copies gradients."
         )
     evidence = (
         Evidence("exchanges of all gradients per optimizer step", exchanges, "count"),

@@ -119,7 +119,9 @@ def diagnose(facts: Facts) -> Finding:
     if len(runs) <= facts.steady_count:
         return RULE.nothing((count,))
     if any(mark == NULL for run in runs for mark in run.fed.values()):
-        return RULE.no_data("The values that the runs were fed with were not compared.")
+        return RULE.no_data(
+            "fed-values", "The values that the runs were fed with were not compared."
+        )
     repeats = [r for _, step in groupby(runs, key=lambda r: r.step) for r in _repeats(facts, step)]
     cost = on_scale(facts, facts.mean_ns(sum(r.saved_ns for r in repeats)))
     if cost < SHARE * facts.wall_ns:

@@ -77,7 +77,9 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the wait for a pipeline that has read its data more than once."""
     repeated = _loader(facts) or _tf_data(facts.trace)
     if repeated is None:
-        return RULE.no_data("The trace does not show whether the data was read more than once.")
+        return RULE.no_data(
+            "input-reads", "The trace does not show whether the data was read more than once."
+        )
     work = find_batch_work(facts)
     if work is not None and work.source == "DataLoader":
         return RULE.not_applicable(_SERIAL)

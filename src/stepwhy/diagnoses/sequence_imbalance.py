@@ -66,10 +66,14 @@ def diagnose(facts: Facts) -> Finding:
     if own is None or len(ranks) < 2:
         return RULE.not_applicable("No two ranks do the same work: each is a pipeline stage.")
     if not is_pytorch(facts) or not all(rank.on_cpu for rank in ranks):
-        return RULE.no_data("The work of each step is only known of PyTorch on the CPU.")
+        return RULE.no_data(
+            "step-work", "The work of each step is only known of PyTorch on the CPU."
+        )
     work = find_varying([rank.log for rank in ranks])
     if work is None:
-        return RULE.incomplete("Too few steps are known of all ranks, or they do not match.")
+        return RULE.incomplete(
+            "enough-steps", "Too few steps are known of all ranks, or they do not match."
+        )
     cost = round(work.imbalance * own.wall_ns)
     evidence = _evidence(work, [rank.number for rank in ranks])
     if cost < SHARE * own.wall_ns or work.spread < SPREAD:

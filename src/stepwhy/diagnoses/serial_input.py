@@ -109,7 +109,7 @@ def _random(facts: Facts) -> Finding:
     if not reads:
         if len(facts.slices(Kind.INPUT, steady=True)):
             return RULE.nothing()
-        return RULE.no_data(_UNKNOWN)
+        return RULE.no_data("input", _UNKNOWN)
     rows, others = rows_of_random_input(facts, reads)
     alone = time_of(facts, rows) - time_of(facts, others)
     cost = on_scale(facts, mean_within(facts, alone), "compute")

@@ -68,7 +68,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("The graph has no towers (scopes such as 'tower_0').")
     ran = {name: own for name, own in towers.items() if any(n.actual for n in own)}
     if not ran:
-        return RULE.no_data("None of the towers ran in this trace.")
+        return RULE.no_data("towers", "None of the towers ran in this trace.")
     if len(ran) < FEWEST_TOWERS:
         return RULE.not_applicable("Only one of the towers runs.")
     devices = {n.actual for own in ran.values() for n in _heaviest(own) if n.actual}

@@ -111,8 +111,9 @@ def diagnose(facts: Facts) -> Finding:
     busy = background_cores(facts.trace) or 0.0
     if worst.link.direction in (Copy.PEER, Copy.H2H) and busy > BUSY:
         return RULE.incomplete(
+            "quiet-machine",
             f"Other programs kept {busy:.1f} cores busy, and copies between processes wait for a "
-            "core: record on a quiet machine."
+            "core: record on a quiet machine.",
         )
     gain = saving("copy at the link's speed", LEAST_SAVED * cost, cost)
     way = {Copy.H2D: "h2d", Copy.D2H: "d2h"}.get(Copy(worst.link.direction), "peer")
@@ -143,7 +144,8 @@ def _cost(facts: Facts, slow: list[_Speed]) -> int:
 def _not_found(facts: Facts, speeds: list[_Speed]) -> Finding:
     if not speeds and facts.share("transfer") >= SHARE:
         return RULE.incomplete(
-            "The bandwidth of the links is unknown: there are fewer than three copies of 1 MiB."
+            "bandwidth",
+            "The bandwidth of the links is unknown: there are fewer than three copies of 1 MiB.",
         )
     best = max(speeds, key=lambda s: s.achieved, default=None)
     return RULE.nothing(_speed_evidence(facts, best) if best else ())

@@ -66,7 +66,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time until the first steady step."""
     start = find_startup(facts)
     if start is None:
-        return RULE.no_data("Only 'stepwhy run' logs when the program starts and ends.")
+        return RULE.no_data("start-up", "Only 'stepwhy run' logs when the program starts and ends.")
     places = [place for place in start.places or () if _is_avoidable(place)]
     avoidable_ns = max(sum(place.time_ns for place in places), start.compile_ns)
     places = [place for place in places if place.time_ns >= LEAST_SHOWN * avoidable_ns]
@@ -75,11 +75,11 @@ def diagnose(facts: Facts) -> Finding:
     if start.total_ns * running < LONG_NS or start.share < SHARE:
         return RULE.nothing(evidence[:1])
     if facts.trace.meta.ending:
-        return RULE.incomplete(_STOPPED.format(format_ns(start.total_ns)), evidence)
+        return RULE.incomplete("whole-run", _STOPPED.format(format_ns(start.total_ns)), evidence)
     if avoidable_ns * running >= LONG_NS:
         return RULE.finding(None, evidence, _fix(facts, start, places, avoidable_ns))
     if start.places is None:
-        return RULE.incomplete(_NOT_SAMPLED.format(format_ns(start.total_ns)), evidence)
+        return RULE.incomplete("stacks", _NOT_SAMPLED.format(format_ns(start.total_ns)), evidence)
     return RULE.nothing(evidence)
 
 

@@ -69,9 +69,11 @@ def diagnose(facts: Facts) -> Finding:
     if not len(facts.slices(Kind.COLLECTIVE, steady=True)):
         return RULE.not_applicable("The run has no collectives.")
     if not len(rows):
-        return RULE.no_data("None of the recorded collectives is named as an all-reduce.")
+        return RULE.no_data(
+            "collective-names", "None of the recorded collectives is named as an all-reduce."
+        )
     if not len(gradients):
-        return RULE.no_data("The trace does not show when gradients are complete.")
+        return RULE.no_data("backward-ops", "The trace does not show when gradients are complete.")
     steps = max(facts.steady_count, 1)
     count, median_ns = len(rows) / steps, float(np.median(facts.trace.slices.dur_ns[rows]))
     cost = all_reduce_ns(facts) + (0 if facts.has_accelerator else _between_ns(facts, rows))

@@ -58,7 +58,7 @@ def diagnose(facts: Facts) -> Finding:
     nodes = [n for n in placed_nodes(facts) if n.actual]
     asked = [n for n in nodes if type_of(n.requested) not in {"", "CPU"}]
     if not any(n.requested for n in nodes):
-        return RULE.incomplete("The requested devices are not recorded.")
+        return RULE.incomplete("requested-devices", "The requested devices are not recorded.")
     if not asked:
         return RULE.not_applicable("The program requested no accelerator.")
     fallen = [n for n in asked if type_of(n.actual) == "CPU" and n.is_compute]

@@ -77,7 +77,7 @@ def diagnose(facts: Facts) -> Finding:
         )
     if others_may_be_late(facts, late, SHARE):
         return RULE.incomplete(
-            "All recorded ranks wait, perhaps for one that was not recorded.", evidence
+            "all-ranks", "All recorded ranks wait, perhaps for one that was not recorded.", evidence
         )
     return RULE.nothing(evidence)
 

@@ -95,7 +95,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time in which the main thread waits for a disk."""
     waits = _waits(facts)
     if waits is None:
-        return RULE.no_data("The state of the main thread was not recorded.")
+        return RULE.no_data("thread-states", "The state of the main thread was not recorded.")
     working_ns = facts.breakdown["compute"] + facts.breakdown["communication"]
     cost = min(round(waits.share * facts.wall_ns), max(facts.wall_ns - working_ns, 0))
     evidence = _evidence(facts, waits)

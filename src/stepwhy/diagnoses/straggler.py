@@ -74,10 +74,12 @@ def diagnose(facts: Facts) -> Finding:
             cost, evidence, _FIXES[_group(late)], gain, Edit("communication", "balanced")
         )
     if is_long and late.rank.contended:
-        return RULE.incomplete("The ranks wait for cores that other threads use.", evidence)
+        return RULE.incomplete(
+            "quiet-machine", "The ranks wait for cores that other threads use.", evidence
+        )
     if others_may_be_late(facts, late, SHARE):
         return RULE.incomplete(
-            "All recorded ranks wait, perhaps for one that was not recorded.", evidence
+            "all-ranks", "All recorded ranks wait, perhaps for one that was not recorded.", evidence
         )
     return RULE.nothing(evidence)
 

@@ -85,7 +85,9 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time lost in reading swapped pages back."""
     swap = _swap(facts)
     if swap is None:
-        return RULE.no_data("The trace does not record swapping, as `stepwhy run` does.")
+        return RULE.no_data(
+            "swapping", "The trace does not record swapping, as `stepwhy run` does."
+        )
     evidence = _evidence(facts, swap)
     share = swap.faults * FAULT_NS / 1e9 if swap.wait is None else swap.wait
     if not swap.is_cause or share < SHARE:

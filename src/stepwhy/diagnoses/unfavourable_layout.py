@@ -102,7 +102,7 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(facts, rows, cost)
     if cost and cost >= SHARE * facts.wall_ns:
         if not len(by_program) and not _shows_layout(facts, rows):
-            return RULE.incomplete(_UNKNOWN_LAYOUT, evidence)
+            return RULE.incomplete("layouts", _UNKNOWN_LAYOUT, evidence)
         edit = "remove conversions of layouts (bound: all of their time)"
         gain = saving(edit, LEAST_SAVED * cost, cost)
         return RULE.finding(
@@ -112,8 +112,9 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing((Evidence("convolutions", 0, "count"),))
     if not len(rows) and not facts.has_accelerator:
         return RULE.incomplete(
+            "layouts",
             "On a CPU, the library converts layouts inside its convolutions, which traces do "
-            "not show."
+            "not show.",
         )
     return RULE.nothing(evidence[:2])
 

@@ -77,7 +77,9 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time of matrix kernels that load single values."""
     kernels = steady_work(facts, Kind.KERNEL)
     if not len(_matching(facts, kernels, _ALIGNED)):
-        return RULE.no_data("No kernel name shows how a matrix product loads its values.")
+        return RULE.no_data(
+            "kernel-names", "No kernel name shows how a matrix product loads its values."
+        )
     rows = _matching(facts, kernels, _SINGLE)
     time = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
     evidence = _evidence(facts, rows, time)

@@ -57,7 +57,7 @@ def diagnose(facts: Facts) -> Finding:
     if not towers:
         return RULE.not_applicable("The graph has no towers (scopes such as 'tower_0').")
     if not any(node.actual for node in nodes if node.tower):
-        return RULE.no_data("None of the towers ran in this trace.")
+        return RULE.no_data("towers", "None of the towers ran in this trace.")
     idle = _idle_towers(nodes)
     if not idle:
         return RULE.nothing((Evidence("towers that run", len(towers), "count"),))

@@ -72,7 +72,7 @@ def diagnose(facts: Facts) -> Finding:
     if not is_pytorch(facts):
         return RULE.not_applicable("Attention is recognised only among PyTorch's operations.")
     if not attributes_calls(facts):
-        return RULE.incomplete(NOT_ATTRIBUTED)
+        return RULE.incomplete("kernel-launches", NOT_ATTRIBUTED)
     calls = calls_in_order(facts)
     between, count = _between(facts, calls)
     cost = on_scale(facts, mean_within(facts, time_of(facts, calls.rows[between])), "compute")

@@ -51,7 +51,7 @@ from stepwhy.diagnoses.shared.batch_norm import (
 )
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.placement import listed
-from stepwhy.diagnoses.shared.rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
 
 if TYPE_CHECKING:
@@ -83,10 +83,11 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("The compiler fuses operations.")
     has_nodes = facts.names_nodes
     if framework == "tensorflow" and not has_nodes:
-        return RULE.no_data(missing("graph-ops"))
+        return RULE.lacks("graph-ops")
     if not has_nodes and attributed(facts) < FEWEST_KNOWN:
         return RULE.incomplete(
-            "For most kernels, the trace does not record which operation launched them."
+            "kernel-launches",
+            "For most kernels, the trace does not record which operation launched them.",
         )
     if not count_of(facts, CONVOLUTION):
         return RULE.nothing((Evidence("convolutions", 0, "count"),))
@@ -106,8 +107,9 @@ def diagnose(facts: Facts) -> Finding:
 def _none(facts: Facts, found: UnfusedNorms) -> Finding:
     if found.doubtful:
         return RULE.incomplete(
+            "running-statistics",
             "There are unfused normalisations, but they update no running statistics in "
-            "these steps, so they may not be batch normalisations."
+            "these steps, so they may not be batch normalisations.",
         )
     fused = count_of(facts, FUSED) / max(facts.steady_count, 1)
     return RULE.nothing((Evidence("fused batch normalisations", fused, "count"),))

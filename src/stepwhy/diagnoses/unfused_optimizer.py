@@ -79,7 +79,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("The run uses an accelerator: see launch-bound.")
     steps = _named(facts, _STEP)
     if not len(steps):
-        return RULE.no_data("No step of an optimizer is recorded.")
+        return RULE.no_data("optimizer-steps", "No step of an optimizer is recorded.")
     calls = _calls(facts, steps)
     per_step = len(calls) / max(facts.steady_count, 1)
     if per_step < FEWEST or _updates_at_once(facts, calls):

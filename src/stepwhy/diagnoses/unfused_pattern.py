@@ -90,7 +90,7 @@ def diagnose(facts: Facts) -> Finding:
     if not is_pytorch(facts):
         return RULE.not_applicable("Chains are recognised only among PyTorch's operations.")
     if not attributes_calls(facts):
-        return RULE.incomplete(NOT_ATTRIBUTED)
+        return RULE.incomplete("kernel-launches", NOT_ATTRIBUTED)
     if is_compiled(facts) or replays_graphs(facts):
         return RULE.not_applicable("A compiler made some of the kernels, or a graph is replayed.")
     calls = calls_in_order(facts)

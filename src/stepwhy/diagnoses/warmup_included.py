@@ -66,7 +66,7 @@ def diagnose(facts: Facts) -> Finding:
     steps = facts.steps
     if len(steps.starts) < FEWEST_STEPS:
         return RULE.incomplete(
-            "There are fewer than three steps, too few to recognise a steady one."
+            "enough-steps", "There are fewer than three steps, too few to recognise a steady one."
         )
     # Steps may also be left out for other reasons, although they are as long as the rest.
     if not count_warm_up(steps.durations_ns):

@@ -58,7 +58,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time in which epochs start with new workers."""
     started = rows_of_kinds(facts.trace, "workers")
     if not len(started):
-        return RULE.no_data("No DataLoader with workers was seen.")
+        return RULE.no_data("workers", "No DataLoader with workers was seen.")
     inside = steady_events(facts, restarts(facts.trace))
     evidence = summary(inside, "start workers", "wait for the first batch")
     if not inside.recur:

@@ -22,8 +22,8 @@ from stepwhy.answers.verdict import decide, first_to_fix
 from stepwhy.columns.memory import give_back
 from stepwhy.diagnoses import run_all
 from stepwhy.engine.pricing import priced
-from stepwhy.findings import Result, Verdict
-from stepwhy.findings.reasons import LongSteps
+from stepwhy.findings import Abstention, Result, Verdict
+from stepwhy.findings.reasons import Bound, LongSteps, MostlyStartUp, lack_of
 from stepwhy.passes.devices import MOST_DEVICES
 from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.wording.machine import machine_sentence, unreliable
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from stepwhy.answers.verdict import Decision
     from stepwhy.findings import Finding, HostLoad, Op
-    from stepwhy.findings.reasons import StepNote
+    from stepwhy.findings.reasons import Reason, StepNote
     from stepwhy.passes.facts import Facts
     from stepwhy.trace import Trace
 
@@ -121,7 +121,15 @@ def verdict_of(decision: Decision, findings: Sequence[Finding], caveat: str = ""
     """
     first = first_to_fix(decision.bound_by, findings)
     sentence = verdict_sentence(decision.reason, first.title if first else "")
-    return Verdict(decision.bound_by, decision.confidence, sentence, caveat)
+    return Verdict(
+        decision.bound_by, decision.confidence, sentence, caveat, _abstention(decision.reason)
+    )
+
+
+def _abstention(reason: Reason) -> Abstention | None:
+    if isinstance(reason, (Bound, MostlyStartUp)):
+        return None
+    return Abstention("incomplete-record", (lack_of(reason),))
 
 
 def _caveat(notes: Sequence[StepNote], load: HostLoad | None) -> str:

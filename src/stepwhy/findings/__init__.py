@@ -1,5 +1,6 @@
 """Results as data: of explanations, measurements and audits."""
 
+from stepwhy.findings.abstentions import SIGNALS, Abstention, AbstentionCode
 from stepwhy.findings.accuracy import ACCURACY_SCHEMA, Accuracy, PairAccuracy, PricingInputs
 from stepwhy.findings.edits import Edit, parse_edit
 from stepwhy.findings.machine import GpuLoad, HostLine
@@ -72,8 +73,11 @@ __all__ = [
     "OPS_SCHEMA",
     "PLACEMENT_SCHEMA",
     "SCHEMA",
+    "SIGNALS",
     "TRIAL_SCHEMA",
     "WHATIF_SCHEMA",
+    "Abstention",
+    "AbstentionCode",
     "Accuracy",
     "BatchRoom",
     "BenchResult",

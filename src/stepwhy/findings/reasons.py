@@ -87,6 +87,28 @@ class NoEvidence(msgspec.Struct, frozen=True):
 Unknown: TypeAlias = Gap | NotTraced | Limited | NoEvidence
 """Why nothing can tell what bounds the step."""
 
+
+def lack_of(reason: Unknown) -> str:
+    """What the record lacks, as a name of `abstentions.SIGNALS`."""
+    match reason:
+        case Gap(lack):
+            return _NAMES.get(lack, lack.name.lower().replace("_", "-"))
+        case NotTraced():
+            return "traced-steps"
+        case Limited():
+            return "format"
+        case NoEvidence():
+            return "cause-of-idle-time"
+
+
+_NAMES = {
+    Lack.CONTENT_BESIDE_QUEUES: "step-content",
+    Lack.CONTENT_BESIDE_MEMORY: "step-content",
+    Lack.KERNELS_OF_A_DEVICE: "kernels",
+    Lack.OPERATIONS: "enough-operations",
+}
+"""Names of what is not called like its member of `Lack`."""
+
 # --- a verdict -----------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from stepwhy.findings.abstentions import Abstention  # noqa: TC001 - the schema reads it
 from stepwhy.findings.edits import Edit  # noqa: TC001 - the schema reads it
 from stepwhy.findings.machine import GpuLoad, HostLine  # noqa: TC001 - the schema reads them
 from stepwhy.findings.memory import MemoryUse  # noqa: TC001 - the schema reads it
@@ -319,6 +320,7 @@ class Finding(msgspec.Struct, frozen=True):
             this one can matter; '' for none.
         edit: What the fix changes, from which the step after it can be predicted; None if that
             cannot be predicted.
+        abstention: Why there is no answer, for programs; None if it is found or clear.
     """
 
     id: str
@@ -331,6 +333,7 @@ class Finding(msgspec.Struct, frozen=True):
     reason: str = ""
     explained_by: str = ""
     edit: Edit | None = None
+    abstention: Abstention | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -341,12 +344,14 @@ class Verdict(msgspec.Struct, frozen=True):
         confidence: 0..1.
         sentence: The verdict in words.
         caveat: Why the measured times are not reliable; '' if nothing is known against them.
+        abstention: Why nothing shows it, for programs; None unless it is 'unknown'.
     """
 
     bound_by: BoundBy
     confidence: float
     sentence: str
     caveat: str = ""
+    abstention: Abstention | None = None
 
 
 class Result(msgspec.Struct, frozen=True):

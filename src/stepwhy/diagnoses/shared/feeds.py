@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.diagnoses.shared.rule import missing
 from stepwhy.passes.session_parts import find_session_parts
 from stepwhy.trace import NULL
 
@@ -60,7 +59,7 @@ def parts_or_reason(rule: Rule, facts: Facts) -> SessionParts | Finding:
     marks = facts.trace.marks
     if len(marks) and (marks.graph_ns == NULL).all():
         return rule.not_applicable("The steps of the run are not runs of a session.")
-    return rule.no_data(missing("session-runs"))
+    return rule.lacks("session-runs")
 
 
 def session_values(facts: Facts, *, fed: bool) -> list[SessionValue]:

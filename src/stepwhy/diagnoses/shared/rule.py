@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from stepwhy.findings import Evidence, Finding, Fix, Saving
+from stepwhy.findings import SIGNALS, Abstention, Evidence, Finding, Fix, Saving
+from stepwhy.findings.reasons import lack_of
 from stepwhy.passes.usable import unusable
 from stepwhy.trace import Kind
 from stepwhy.units import quantise
@@ -19,21 +20,6 @@ from stepwhy.wording.verdict import why_unknown
 if TYPE_CHECKING:
     from stepwhy.findings import Edit
     from stepwhy.passes.facts import Facts
-
-SIGNALS = {
-    "device-time": "device activity of the steps",
-    "device-activity": "activity of the accelerator",
-    "kernels": "individual kernels or operations on the device",
-    "host-ops": "framework operations on the host",
-    "runtime-calls": "calls to the device API",
-    "sync-calls": "waits for the device",
-    "placement": "the device of every node of the graph",
-    "graph-ops": "operations with their name in the graph",
-    "steps": "steps with a duration",
-    "session-runs": "the runs of a session from start to end",
-    "step-log": "the steps of the whole run, as `stepwhy run` does",
-}
-"""Descriptions of the signals that diagnoses need, from `Meta.signals` or shown by the facts."""
 
 SHARE_OF_RUN = "share of the run"
 """Evidence of what costs time once per run, as a fraction: such findings have no cost per step."""
@@ -109,21 +95,43 @@ class Rule(msgspec.Struct, frozen=True):
         """The pattern was not found."""
         return Finding(self.id, "clear", self.clear, evidence=evidence)
 
-    def no_data(self, reason: str) -> Finding:
-        """A required signal is missing."""
-        return Finding(self.id, "no_data", self.name, reason=reason)
+    def no_data(self, signal: str, reason: str) -> Finding:
+        """A required signal is missing.
 
-    def incomplete(self, reason: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
-        """The trace is not complete enough to judge."""
-        return Finding(self.id, "incomplete", self.name, evidence=evidence, reason=reason)
+        Args:
+            signal: Its name in `SIGNALS`.
+            reason: The same in words.
+        """
+        marker = Abstention("missing-signal", (signal,))
+        return Finding(self.id, "no_data", self.name, reason=reason, abstention=marker)
+
+    def lacks(self, *signals: str) -> Finding:
+        """The trace does not record these signals; the reason names the first."""
+        reason = f"The trace does not record {SIGNALS[signals[0]]} (signal '{signals[0]}')."
+        found = self.no_data(signals[0], reason)
+        return replace(found, abstention=Abstention("missing-signal", signals))
+
+    def incomplete(self, signal: str, reason: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
+        """The trace is not complete enough to judge.
+
+        Args:
+            signal: Name in `SIGNALS` of what is incomplete.
+            reason: The same in words.
+            evidence: What is known.
+        """
+        marker = Abstention("incomplete-record", (signal,))
+        return Finding(
+            self.id, "incomplete", self.name, evidence=evidence, reason=reason, abstention=marker
+        )
 
     def not_applicable(self, reason: str) -> Finding:
         """The pattern cannot occur in such a run."""
-        return Finding(self.id, "not_applicable", self.name, reason=reason)
+        marker = Abstention("not-applicable")
+        return Finding(self.id, "not_applicable", self.name, reason=reason, abstention=marker)
 
     def error(self, reason: str) -> Finding:
         """The diagnosis itself failed."""
-        return Finding(self.id, "error", self.name, reason=reason)
+        return Finding(self.id, "error", self.name, reason=reason, abstention=Abstention("failed"))
 
 
 # Signals that only a TensorFlow graph has: no other record of such a run could show them.
@@ -152,16 +160,16 @@ def _abstain(rule: Rule, facts: Facts) -> Finding | None:
         # A trace without slices does not show which devices exist.
         if not facts.trace.meta.device_expected and len(facts.trace.slices):
             return rule.not_applicable("The run uses no accelerator.")
-        return rule.no_data(missing("device-activity"))
+        return rule.lacks("device-activity")
     seen = facts.trace.meta.signals | _seen(facts)
     absent = [names[0] for names in rule.needs if not seen.intersection(names)]
     if absent:
         if absent[0] in _OF_GRAPHS and facts.trace.meta.framework not in {"", "tensorflow"}:
             return rule.not_applicable("The run does not use TensorFlow.")
-        return rule.no_data(missing(absent[0]))
+        return rule.lacks(*absent)
     # Placement is valid in any trace; times are not.
     reason = None if rule.family == "placement" else unusable(facts)
-    return None if reason is None else rule.incomplete(why_unknown(reason))
+    return None if reason is None else rule.incomplete(lack_of(reason), why_unknown(reason))
 
 
 def is_stage(facts: Facts) -> bool:
@@ -173,14 +181,10 @@ def _one_rank(rule: Rule, facts: Facts) -> Finding:
     trace = facts.trace
     if trace.meta.world_size > 1 or trace.is_kind(Kind.COLLECTIVE).any() or not len(trace.slices):
         return rule.no_data(
-            "Only one rank of the run is recorded here. Explain the traces of all ranks together."
+            "all-ranks",
+            "Only one rank of the run is recorded here. Explain the traces of all ranks together.",
         )
     return rule.not_applicable("The run has one rank.")
-
-
-def missing(signal: str) -> str:
-    """Reason to abstain because a signal of `SIGNALS` is missing."""
-    return f"The trace does not record {SIGNALS[signal]} (signal '{signal}')."
 
 
 def _seen(facts: Facts) -> frozenset[str]:

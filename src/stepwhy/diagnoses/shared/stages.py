@@ -19,4 +19,4 @@ def no_stages(rule: Rule, facts: Facts) -> Finding:
     """Why the stages of a pipeline cannot be compared."""
     if all(rank.stage in {NULL, 0} for rank in facts.ranks):
         return rule.not_applicable("No pipeline stages are recorded.")
-    return rule.incomplete("The passes of some pipeline stages are not recorded.")
+    return rule.incomplete("stages", "The passes of some pipeline stages are not recorded.")

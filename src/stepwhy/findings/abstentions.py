@@ -1,0 +1,99 @@
+"""Why there is no answer, for programs: one marker on each abstention.
+
+`docs/reference/abstentions.md` is generated from `CODES` and `SIGNALS`. The names are stable: a
+program may compare them. Sentences for people are in `Finding.reason` and `Verdict.sentence`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+AbstentionCode = Literal["missing-signal", "incomplete-record", "not-applicable", "failed"]
+
+MEANINGS: dict[AbstentionCode, str] = {
+    "missing-signal": "The record lacks a signal; `missing` names it.",
+    "incomplete-record": "The record has too little of a signal, or cannot be relied on; `missing` "
+    "names what it lacks.",
+    "not-applicable": "The pattern cannot occur in such a run; nothing is missing.",
+    "failed": "The diagnosis itself failed, which is a bug of stepwhy.",
+}
+CODES: tuple[AbstentionCode, ...] = get_args(AbstentionCode)
+
+SIGNALS = {
+    # What profilers record, and `Meta.signals` names.
+    "device-time": "device activity of the steps",
+    "device-activity": "activity of the accelerator",
+    "kernels": "individual kernels or operations on the device",
+    "host-ops": "framework operations on the host",
+    "runtime-calls": "calls to the device API",
+    "sync-calls": "waits for the device",
+    "placement": "the device of every node of the graph",
+    "graph-ops": "operations with their name in the graph",
+    "steps": "steps with a duration",
+    "session-runs": "the runs of a session from start to end",
+    "step-log": "the steps of the whole run, as `stepwhy run` does",
+    "input": "fetches of batches",
+    # What single diagnoses need beyond that.
+    "all-ranks": "all ranks of the run",
+    "enough-steps": "enough steps",
+    "enough-operations": "enough operations, kernels or copies",
+    "kernel-launches": "which operation launched a kernel",
+    "kernel-names": "names of kernels that show what they compute, and with which type",
+    "layouts": "the layout of convolutions",
+    "requested-devices": "the devices that the program requested",
+    "backward-ops": "the operations of a backward pass, and when gradients are complete",
+    "optimizer-steps": "the steps of an optimizer",
+    "collective-names": "which kind each collective is",
+    "stages": "the passes of all pipeline stages",
+    "stacks": "samples of the program's stack, or Python frames",
+    "thread-states": "what threads waited for",
+    "cores": "threads, cores, and the wait for cores",
+    "quiet-machine": "the run on a machine without other work",
+    "memory": "used and total memory over time",
+    "swapping": "memory that is swapped out",
+    "page-faults": "page faults",
+    "copy-memory": "the kind of host memory of copies",
+    "bandwidth": "large copies, from which the bandwidth of the link follows",
+    "fed-values": "the values that a session is fed with, and fetches",
+    "input-reads": "whether data is read more than once",
+    "queue-levels": "fill levels of queues",
+    "workers": "worker processes of a loader",
+    "garbage": "when garbage is collected",
+    "whole-run": "a run that was not stopped",
+    "running-statistics": "updates of running statistics by normalisations",
+    "start-up": "the start and the end of the program",
+    "callbacks": "calls from compiled code into Python",
+    "profiled-steps": "steps with and without a profiler",
+    "step-work": "how much work each step does",
+    "towers": "a run of the towers",
+    # What a verdict needs.
+    "events": "any event that takes time",
+    "step-content": "what the steps do",
+    "framework": "a framework that can be traced",
+    "traced-steps": "a traced step",
+    "device-owners": "which process used which device",
+    "common-clock": "one clock for host and device",
+    "whole-step": "a whole step",
+    "awaited-work": "the device work that the host waits for",
+    "traced-waits": "a step that waits for the device",
+    "cause-of-idle-time": "why the device idles",
+    "format": "what this format can hold",
+}
+"""Names and descriptions of what a record can lack."""
+
+
+class Abstention(msgspec.Struct, frozen=True):
+    """Why there is no answer, as stable names; the words are beside it.
+
+    Args:
+        code: 'missing-signal', 'incomplete-record', 'not-applicable' or 'failed'.
+        missing: What the record lacks, from the table in docs/reference/abstentions.md.
+    """
+
+    code: AbstentionCode
+    missing: tuple[str, ...] = ()
+
+
+__all__ = ["CODES", "MEANINGS", "SIGNALS", "Abstention", "AbstentionCode"]

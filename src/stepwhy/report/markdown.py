@@ -1,0 +1,221 @@
+"""The report as GitHub-flavoured Markdown, for issues, pull requests and chats."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from stepwhy import units
+from stepwhy.kernel_names.short import short_name
+from stepwhy.report import advice, picture, words
+from stepwhy.report.markdown_text import code, code_block, line, prose, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.findings import Evidence, Finding, Fix, Result
+
+MOST_LINES = 120
+"""Most lines of a report that does not show everything."""
+
+_FACTS_OF_FIRST, _FACTS_OF_OTHERS = 6, 3
+_TITLES, _REASONS, _NOTES, _IDS = 8, 5, 4, 4
+_LONGEST_CODE = 30  # lines
+
+
+def render(result: Result, *, show_all: bool = False) -> str:
+    """Verdict, breakdown, findings, and what could not be checked.
+
+    Args:
+        result: What to report.
+        show_all: Show every finding in full, and all reasons; otherwise as many as fit into
+            `MOST_LINES`.
+    """
+    before = [*_verdict(result), *_breakdown(result)]
+    after = [*_not_checked(result, show_all=show_all), *_footer(result, show_all=show_all)]
+    room = None if show_all else MOST_LINES - len(before) - len(after)
+    return "\n".join([*before, *_findings(result, room), *after]) + "\n"
+
+
+def _verdict(result: Result) -> list[str]:
+    verdict = result.verdict
+    unsure = " (likely, not certain)" if words.is_unsure(verdict) else ""
+    important = filter(None, (result.run.ending, verdict.caveat))
+    lines = [f"**{prose(verdict.sentence)}**{unsure}", *map(line, important)]
+    lines += [_run(result)]
+    lines += [words.PARTIAL] if words.is_partial(result) else []
+    shown = [text for paragraph in lines if paragraph for text in (paragraph, "")]
+    if verdict.bound_by != "unknown":
+        return shown
+    return [*shown, *(f"- {line(sentence)}" for sentence in advice.next_steps(result)), ""]
+
+
+def _run(result: Result) -> str:
+    """The line about the run, with its command as code."""
+    known = line(words.run_line(replace(result, run=replace(result.run, command=""))))
+    return " · ".join(filter(None, (known, code(result.run.command))))
+
+
+def _breakdown(result: Result) -> list[str]:
+    breakdown = result.breakdown
+    wall = breakdown.wall_ns
+    if not any(breakdown.categories.values()):
+        return []
+    rows = [
+        (
+            style.label,
+            _small(words.format_like(ns, wall)),
+            _small(words.share(ns, wall)),
+            style.meaning,
+        )
+        for category, ns in picture.present(breakdown.categories)
+        for style in (words.CATEGORY_WORDS[category],)
+    ]
+    head = ("category", "time", "share", "meaning")
+    remark = " ".join(filter(None, (words.phase_sentence(breakdown), _hottest(result))))
+    return [
+        f"### Where the {words.whole(result)} goes",
+        "",
+        *table(head, rows, frozenset({1, 2})),
+        "",
+        *([line(remark), ""] if remark else []),
+    ]
+
+
+def _small(amount: str) -> str:
+    """An amount such as '<0.1 ms', which HTML would begin a tag with."""
+    return amount.replace("<", r"\<")
+
+
+def _hottest(result: Result) -> str:
+    place = result.breakdown.hottest_line
+    return f"While the device is idle, your code is most often at {place}." if place else ""
+
+
+def _findings(result: Result, room: int | None) -> list[str]:
+    """The findings by cost: in full while there is room, then by title.
+
+    Args:
+        result: What to report.
+        room: Number of lines; None for any.
+    """
+    found = words.found(result)
+    if not found:
+        is_known = result.verdict.bound_by != "unknown"
+        return [prose(words.nothing_found(result)), ""] if is_known else []
+    lines = ["### What to change", ""]
+    # Titles, and the sentence on what others explain.
+    left = None if room is None else room - len(lines) - min(len(found), _TITLES + 1) - 3
+    number = 0
+    for number, finding in enumerate(found, start=1):
+        full = _finding(result, finding, number, is_whole=room is None)
+        if left is not None and len(full) > left and number > 1:
+            break
+        lines += full
+        left = None if left is None else left - len(full)
+    else:
+        number += 1
+    return [*lines, *_titles(result, found, number), *_explained(result)]
+
+
+def _titles(result: Result, found: Sequence[Finding], first: int) -> list[str]:
+    """The findings from a number on, one line each."""
+    rest = found[first - 1 :]
+    shown = [
+        f"{number}. **{prose(finding.title)}** ({code(finding.id)}){_after(_cost(result, finding))}"
+        for number, finding in enumerate(rest[:_TITLES], start=first)
+    ]
+    if len(rest) > _TITLES:
+        shown.append(f"{first + _TITLES}. {len(rest) - _TITLES} more")
+    return [*shown, ""] if shown else []
+
+
+def _after(text: str) -> str:
+    return f": {text}" if text else ""
+
+
+def _explained(result: Result) -> list[str]:
+    sentence = words.explained_sentence(result)
+    return [prose(sentence), ""] if sentence else []
+
+
+def _finding(result: Result, finding: Finding, number: int, *, is_whole: bool) -> list[str]:
+    cost = _cost(result, finding)
+    lines = [f"#### {number}. {prose(finding.title)} ({code(finding.id)})", ""]
+    lines += [f"{cost[0].upper()}{cost[1:]}.", ""] if cost else []
+    if finding.saving and finding.saving.note:
+        lines += [line(finding.saving.note), ""]
+    most = _FACTS_OF_FIRST if number == 1 else _FACTS_OF_OTHERS
+    facts = finding.evidence if is_whole else finding.evidence[:most]
+    lines += [*map(_fact, facts), ""] if facts else []
+    return lines + (_fix(finding.fix, is_whole=is_whole) if finding.fix else [])
+
+
+def _cost(result: Result, finding: Finding) -> str:
+    parts = []
+    if finding.cost_ns_per_step is not None:
+        ns, wall = finding.cost_ns_per_step, result.breakdown.wall_ns
+        part = f", {words.share(ns, wall)} of it" if wall > 0 else ""
+        parts.append(f"costs **{units.format_ns(ns)} {words.per_whole(result)}**{part}")
+    if finding.saving:
+        interval = words.format_saving(finding.saving.low_ns, finding.saving.high_ns)
+        parts.append(f"fixing it should save **{interval}**")
+    return "; ".join(parts)
+
+
+def _fact(fact: Evidence) -> str:
+    where = f" · {code(short_name(fact.where))}" if fact.where else ""
+    return f"- {line(fact.what)}: {prose(words.format_value(fact))}{where}"
+
+
+def _fix(fix: Fix, *, is_whole: bool) -> list[str]:
+    lines = [line(fix.text), ""]
+    if fix.code:
+        shown = fix.code.rstrip().split("\n")
+        if not is_whole and len(shown) > _LONGEST_CODE:
+            shown = [*shown[:_LONGEST_CODE], f"# {len(shown) - _LONGEST_CODE} more lines"]
+        lines += [*code_block("\n".join(shown), "python"), ""]
+    if words.RISK_WORDS[fix.risk]:
+        lines += [f"Risk: {words.RISK_WORDS[fix.risk]}.", ""]
+    return lines
+
+
+def _not_checked(result: Result, *, show_all: bool) -> list[str]:
+    """Diagnoses that abstained, one line per reason, those that stop most of them first."""
+    abstained = [f for f in result.findings if f.verdict in words.ABSTAINED]
+    if not abstained:
+        return []
+    abstained.sort(key=lambda f: f.reason)
+    groups = [(why, list(own)) for why, own in groupby(abstained, key=lambda f: f.reason)]
+    groups.sort(key=lambda group: -len(group[1]))
+    shown = groups if show_all else groups[:_REASONS]
+    rest = len(abstained) - sum(len(own) for _, own in shown)
+    lines = [f"- {_names(own, show_all=show_all)}: {prose(why)}" for why, own in shown]
+    lines += [f"- {rest} more, which `--all` shows"] if rest else []
+    return ["### Not checked", "", *lines, ""]
+
+
+def _names(findings: Sequence[Finding], *, show_all: bool) -> str:
+    names = [code(finding.id) for finding in findings]
+    most = len(names) if show_all else _IDS
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def _footer(result: Result, *, show_all: bool) -> list[str]:
+    steps = words.steps_sentence(result.steps, result.breakdown.wall_ns)
+    lines = [f"Steps: {prose(steps)}"]
+    lines += [line(result.steps.note)] if result.steps.note else []
+    read = [f"{code(file.path)} ({prose(file.format)})" for file in result.inputs]
+    most = len(read) if show_all else 3
+    more = f" and {len(read) - most} more" if len(read) > most else ""
+    lines += [f"Read: {', '.join(read[:most])}{more}"] if read else []
+    notes = words.notes(result)
+    lines += [line(note) for note in (notes if show_all else notes[:_NOTES])]
+    version = f" {prose(result.stepwhy)}" if result.stepwhy else ""
+    return ["---", "", *(f"- {text}" for text in lines), "", f"Made by stepwhy{version}."]
+
+
+__all__ = ["MOST_LINES", "render"]
