@@ -9,10 +9,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stepwhy.api import watch, whatif
     from stepwhy.capture.explicit_steps import step
+    from stepwhy.explanation import explain
+    from stepwhy.trace_ready import on_trace_ready
 
-__all__ = ["__version__", "step", "watch", "whatif"]
+__all__ = ["__version__", "explain", "on_trace_ready", "step", "watch", "whatif"]
 
-_HOMES = {"step": "stepwhy.capture.explicit_steps", "watch": "stepwhy.api"}
+_HOMES = {
+    "explain": "stepwhy.explanation",
+    "on_trace_ready": "stepwhy.trace_ready",
+    "step": "stepwhy.capture.explicit_steps",
+    "watch": "stepwhy.api",
+}
 
 
 def __getattr__(name: str) -> object:

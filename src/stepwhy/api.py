@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 from stepwhy import children, output
 from stepwhy.capture.launcher.watch import WatchedBlock
 from stepwhy.regular_files import read_regular
+from stepwhy.report.frame import framed
 from stepwhy.text import visible
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 PAGE = "report.html"
 _MOST_PAGE = 64 << 20  # bytes; a page has a few megabytes at most
 _BY_KEYBOARD = 130  # exit code of a program that Ctrl-C ended, in a shell
-_FRAME = '<iframe srcdoc="{}" style="width:100%;height:40em;border:0"></iframe>'
 
 
 class Watch:
@@ -122,7 +122,7 @@ class Watch:
         try:
             page = (self.run_dir or Path()) / PAGE
             text = read_regular(page, _MOST_PAGE).decode()
-            return _FRAME.format(html.escape(text))
+            return framed(text)
         except OSError:
             state = "not explained" if self._block.is_over else "being watched"
             lines = [f"stepwhy: {state}", *self.messages]

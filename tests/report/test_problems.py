@@ -1,6 +1,8 @@
 """Findings as problem lines of an editor."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -8,8 +10,10 @@ from msgspec import structs
 from stepwhy.findings import Evidence
 from stepwhy.report import problems
 
-# The pattern of docs/how-to/share-a-report.md.
-MATCHER = re.compile(r"^(.+?):(\d+): ([a-z-]+): (.+)$")
+GUIDE = Path(__file__).parents[2] / "docs/how-to/share-a-report.md"
+TASKS = json.loads(re.search(r"```json\n(.*?)```", GUIDE.read_text(), re.DOTALL)[1])
+# What the guide gives to an editor.
+MATCHER = re.compile(TASKS["tasks"][0]["problemMatcher"]["pattern"]["regexp"])
 
 
 def with_evidence(result, *facts):

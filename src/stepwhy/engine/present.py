@@ -28,7 +28,14 @@ def as_seen_from_here(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def show(result: Result, run_dir: Path, console: Console, timeline: Timeline | None = None) -> None:
+def show(
+    result: Result,
+    run_dir: Path,
+    console: Console,
+    timeline: Timeline | None = None,
+    *,
+    again: Path | None = None,
+) -> None:
     """Write the report as a page into the run directory, and print it.
 
     Args:
@@ -36,6 +43,7 @@ def show(result: Result, run_dir: Path, console: Console, timeline: Timeline | N
         run_dir: The run directory.
         console: Where to print.
         timeline: The timeline for the page; None for a page without one.
+        again: What to explain for the same report; None for the run directory.
 
     Raises:
         OutputError: The page cannot be written; the report was printed.
@@ -46,7 +54,7 @@ def show(result: Result, run_dir: Path, console: Console, timeline: Timeline | N
     finally:
         # Also if the page cannot be written: a full disk may be the problem of the run.
         terminal.render(result, console=console)
-    for line in (f"Report as a page: {page}", f"Again: stepwhy explain {run_dir}"):
+    for line in (f"Report as a page: {page}", f"Again: stepwhy explain {again or run_dir}"):
         console.print(visible(output.public(line)), soft_wrap=True)
 
 

@@ -38,11 +38,24 @@ def write_trace(profiler: Any, folder: Path) -> None:
     try:
         profiler.export_chrome_trace(str(plain))
         check_file(plain)
-        mask_file(plain)
-        with plain.open("rb") as source, gzip.open(folder / TRACE_FILE, "wb", _COMPRESSION) as out:
-            _copy(source, out, plain.stat().st_size)
+        compress(plain, folder / TRACE_FILE)
     finally:
         plain.unlink(missing_ok=True)
+
+
+def compress(plain: Path, target: Path) -> None:
+    """Write a compressed trace without secrets, host name and path.
+
+    Args:
+        plain: The exported trace, which is masked in place.
+        target: The file to write.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    mask_file(plain)
+    with plain.open("rb") as source, gzip.open(target, "wb", _COMPRESSION) as out:
+        _copy(source, out, plain.stat().st_size)
 
 
 def _copy(source: IO[bytes], out: SupportsWrite[bytes], size: int) -> None:

@@ -1,0 +1,97 @@
+"""`stepwhy.explain(path)`: the result of `stepwhy explain` in a program or notebook."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING
+
+from stepwhy.report.frame import framed
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Result
+
+
+class Explanation:
+    """A result, with its reports. A notebook shows the page; `print` shows the text.
+
+    Args:
+        result: The result.
+    """
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+
+    @property
+    def markdown(self) -> str:
+        """The report as Markdown, for issues and chats."""
+        from stepwhy.report import markdown  # noqa: PLC0415 - each format is loaded when it is used
+
+        return markdown.render(self.result)
+
+    @property
+    def problems(self) -> str:
+        """A line 'file:line: message' per finding that names a line of the program."""
+        from stepwhy.report import problems  # noqa: PLC0415 - as above
+
+        return problems.render(self.result)
+
+    @property
+    def html(self) -> str:
+        """The report as one self-contained page."""
+        from stepwhy.report import html  # noqa: PLC0415 - as above
+
+        return html.render(self.result)
+
+    @property
+    def json(self) -> str:
+        """The result as one JSON object."""
+        from stepwhy.report import json  # noqa: PLC0415 - as above
+
+        return json.render(self.result)
+
+    def __str__(self) -> str:
+        from stepwhy.report import terminal  # noqa: PLC0415 - as above
+        from stepwhy.report.console import Console  # noqa: PLC0415
+
+        printed = io.StringIO()
+        terminal.render(self.result, console=Console(file=printed, width=100))
+        return printed.getvalue()
+
+    def __repr__(self) -> str:
+        verdict = self.result.verdict
+        return f"<stepwhy.Explanation: {verdict.sentence}>"
+
+    def _repr_html_(self) -> str:
+        """The page for a notebook."""
+        return framed(self.html)
+
+    def _repr_markdown_(self) -> str:
+        """The report for a notebook that shows no HTML."""
+        return self.markdown
+
+
+def explain(
+    *paths: str | os.PathLike[str], redact: bool = True, predict: bool = True
+) -> Explanation:
+    """Explain a recorded training run.
+
+    Args:
+        paths: What `stepwhy explain` accepts: a run directory, a trace file of another profiler, a
+            folder, a glob or an address; several are the ranks of one run.
+        redact: Whether to replace secrets and private facts in the result.
+        predict: Whether to predict what fixes would gain.
+
+    Returns:
+        The result and its reports.
+
+    Raises:
+        InputError: Nothing can be explained, or the inputs are several runs.
+    """
+    from stepwhy.engine import explain as explain_run  # noqa: PLC0415 - a training does not need it
+
+    names = [os.fspath(path) for path in paths]
+    return Explanation(explain_run(names, redact=redact, predict=predict))
+
+
+__all__ = ["Explanation", "explain"]
