@@ -24,7 +24,7 @@ _ACTIVE = regex(
     r"[\\`*_\[\]{}<>&~|$#@^]|://|mailto:|xmpp:|www\.|\w\.[^\W\d]|:[\w+-]+:|\bGH-\d|\b[0-9a-f]{7,}\b"
 )
 # Ends of a word that belong to the sentence, if only one of the two is in the word.
-_PAIRS = ("()", "''", '""')
+_PAIRS = (("(", ")"), ("'", "'"), ('"', '"'))
 _END = regex(r"[.,;:!?]+$")
 # Markup only at the start of a line: headings, lists, quotes, rules and underlines of headings.
 _START = regex(r"[-+=>#]|\d{1,9}[.)](?=\s|$)")
