@@ -76,6 +76,8 @@ REASONS = {
     "columns/trusted.py os.open": READS,
     "regular_files.py os.open": "as its callers say, which are listed here",
     "trace/store.py pq.write_table": OPENED,
+    "trace_ready.py profiler.export_chrome_trace": PRIVATE,
+    "trace_ready.py tempfile.mkdtemp": PRIVATE,
     "whatif/ledger.py open_regular": LEDGER,
     "whatif/ledger.py os.fdopen": OPENED,
     "trace/store.py zipfile.ZipFile": STREAM,

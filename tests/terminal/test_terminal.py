@@ -62,7 +62,7 @@ CASES = {
         (0, [NOT_UTF8, "--format", "markdown", "--all"], {}),
         (0, [TRACE, "--format", "problems"], {}),
         (2, [TRACE, "--format", NAME], {}),
-        (2, [TRACE, "--json", "--markdown"], {}),
+        (2, [TRACE, "--format", "text", "--markdown"], {}),
         (0, [TRACE, "--html", f"page{NAME}.html"], {}),
         (4, [TRACE, "--html", f"{MISSING}/page.html"], {}),
         (0, [NOT_UTF8, "--all", "--html", f"{BYTES}.html"], {}),
