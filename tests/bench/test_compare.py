@@ -217,13 +217,43 @@ def test_the_same_program_has_no_certain_difference():
 
 def test_unlike_machines_get_a_warning():
     a, b = on_gpu("V100", []), on_gpu("H100", [], cores=8)
-    note = compare(("a", "b"), a, b, margin=0.03).notes[0]
-    assert note == (
-        "Unlike machines, so the step times do not compare: cores 2 in A, 8 in B; device V100 in "
-        "A, H100 in B."
+    stored = compare(("a", "b"), a, b, margin=0.03, alternated=False)
+    assert stored.notes[0] == (
+        "Unlike environments, so the step times do not compare: cores 2 in A, 8 in B; device V100 "
+        "in A, H100 in B."
     )
-    unknown = on_gpu("", [], cores=None)
-    assert compare(("a", "b"), a, unknown, margin=0.03).notes == ()
+    assert not stored.comparable
+    unknown = compare(("a", "b"), a, on_gpu("", [], cores=None), margin=0.03, alternated=False)
+    assert (unknown.notes, unknown.comparable) == ((), True)
+
+
+def in_environment(**changes):
+    return [replace(s, machine=replace(s.machine, **changes)) for s in side([10, 10, 10])]
+
+
+def test_unlike_software_is_a_difference_of_programs_that_alternated():
+    a, b = in_environment(framework="torch 2.8"), in_environment(framework="torch 2.9")
+    found = compare(("a", "b"), a, b, margin=0.03)
+    assert found.comparable
+    assert found.notes[0] == (
+        "Unlike environments, which are part of the difference: framework torch 2.8 in A, torch "
+        "2.9 in B."
+    )
+
+
+def test_processor_and_python_are_compared_without_patch_versions():
+    a, b = in_environment(cpu="EPYC", python="3.12.1"), in_environment(cpu="EPYC", python="3.12.9")
+    assert compare(("a", "b"), a, b, margin=0.03, alternated=False).comparable
+    c = in_environment(cpu="Xeon", python="3.13.0")
+    note = compare(("a", "b"), a, c, margin=0.03, alternated=False).notes[0]
+    assert "processor EPYC in A, Xeon in B; Python 3.12 in A, 3.13 in B" in note
+
+
+def test_environments_of_all_runs_are_listed_once():
+    (a,) = in_environment(cpu="EPYC")[:1]
+    (b,) = in_environment(cpu="Xeon")[:1]
+    found = compare(("a", "b"), [a, a, b], [a], margin=0.03)
+    assert [m.cpu for m in found.a.machines] == ["EPYC", "Xeon"]
 
 
 def test_busy_pairs_count_if_no_others_were_made_but_are_not_quiet():

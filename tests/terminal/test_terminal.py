@@ -153,6 +153,12 @@ CASES = {
         (0, [SCRIPT, f"{FOLDER}/{BYTES}.py", "--out", f"compare{NAME}"], {"trial": ""}),
         (0, [TRACE, NOT_UTF8], {"compare": ""}),
         (0, [TRACE, NOT_UTF8, "--json"], {"compare": ""}),
+        *(
+            (0, [TRACE, NOT_UTF8, "--format", form, "--name", NAME], {"compare": ""})
+            for form in ("text", "github", "junit", "bmf")
+        ),
+        (2, [TRACE, TRACE, "--format", NAME], {}),
+        (3, [MISSING + " x", f'"{NAME}', "--format", "github", "--name", NAME], {}),
         (5, [MISSING, TRACE], {}),
         (2, [TRACE, TRACE, "--margin", NAME], {}),
         (3, [TRACE, f'"{NAME}'], {}),

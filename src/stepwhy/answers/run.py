@@ -39,4 +39,6 @@ def run_of(trace: Trace) -> Run:
         exception=meta.exception,
         ending=meta.ending,
         untraced_advice=meta.untraced_advice,
+        python=meta.python,
+        cpu=meta.cpu,
     )

@@ -7,6 +7,7 @@ commands, stored runs and traces of other profilers are measured in the same way
 from stepwhy.bench.accuracy import accuracy_of, failed
 from stepwhy.bench.compare import compare
 from stepwhy.bench.forecast import forecast
+from stepwhy.bench.gate import gate
 from stepwhy.bench.grade import grade_pair, graded
 from stepwhy.bench.lab import judge_pair
 from stepwhy.bench.measure import Program, measure, measure_pairs, order
@@ -23,6 +24,7 @@ __all__ = [
     "compare",
     "failed",
     "forecast",
+    "gate",
     "grade_pair",
     "graded",
     "judge_pair",

@@ -64,6 +64,7 @@ def compare(
     found = ratio or single
     change = found.change if found else sides[1].step_ns / sides[0].step_ns - 1
     runs = len(valid_or_all(a)), len(valid_or_all(b))
+    unlike = machine_differences(a, b)
     verdict = judge(ratio, margin) if ratio else _single_verdict(single, margin)
     quiet = _quiet(a, b, enough=len(counted) == len(pairs) >= requested)
     return Comparison(
@@ -86,8 +87,9 @@ def compare(
         categories=category_differences(*good, level=_DETAIL_LEVEL, drift=drift),
         ops=op_differences(*good, level=_DETAIL_LEVEL, drift=drift),
         certain=structural_differences(*good),
+        comparable=alternated or not unlike,
         notes=(
-            *machine_differences(a, b),
+            *_environment_notes(unlike, alternated=alternated),
             *_notes(a, b, counted, quiet=quiet, alternated=alternated),
         ),
         stepwhy=__version__,
@@ -120,6 +122,18 @@ def _single_verdict(ratio: SingleRatio | None, margin: float) -> Outcome:
     if ratio is None or abs(ratio.change) <= margin or ratio.low <= 0 <= ratio.high:
         return "cannot tell"
     return "slower" if ratio.low > 0 else "faster"
+
+
+def _environment_notes(unlike: Sequence[str], *, alternated: bool) -> tuple[str, ...]:
+    """A warning on unlike environments; in runs that alternated, they are part of the programs."""
+    if not unlike:
+        return ()
+    what = (
+        "Unlike environments, which are part of the difference"
+        if alternated
+        else "Unlike environments, so the step times do not compare"
+    )
+    return (f"{what}: {'; '.join(unlike)}.",)
 
 
 def _quiet(a: Sequence[Sample], b: Sequence[Sample], *, enough: bool) -> bool | None:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.errors import MeasurementError
-from stepwhy.findings import RunSummary
+from stepwhy.findings import Machine, RunSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,20 +25,6 @@ MOST_BACKGROUND_CORES = 0.25
 
 # Largest number of rows that an op table has per device.
 _TABLE_ROWS = 100
-
-
-class Machine(msgspec.Struct, frozen=True):
-    """Where a run was made.
-
-    Args:
-        cores: Cores of the machine; None if unknown.
-        devices: Models of its accelerators; () if unknown.
-        framework: Framework and version, such as 'tensorflow 2.21.0'; '' if unknown.
-    """
-
-    cores: int | None = None
-    devices: tuple[str, ...] = ()
-    framework: str = ""
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -157,6 +143,9 @@ def _kernels(result: Result) -> float | None:
 
 
 def _machine(result: Result, framework: str) -> Machine:
-    cores = result.host.cores if result.host is not None else None
-    models = tuple(sorted({device.model for device in result.devices if device.model}))
-    return Machine(cores, models, framework)
+    host = result.host
+    cores, gpus = (host.cores, host.gpus) if host is not None else (None, ())
+    # A run without a traced step has no devices, but the driver names the GPUs that it had open.
+    models = {device.model for device in result.devices} or {gpu.model for gpu in gpus}
+    devices = tuple(sorted(models - {""}))
+    return Machine(cores, devices, framework, result.run.python, result.run.cpu)

@@ -11,7 +11,8 @@ from stepwhy.units import format_count
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepwhy.bench.sample import Machine, Sample
+    from stepwhy.bench.sample import Sample
+    from stepwhy.findings import Machine
 
 # Operations that run less often than once in each step may be missing from the traced steps.
 _LEAST_CALLS = 1.0
@@ -65,7 +66,7 @@ def _kernels(a: Sequence[Sample], b: Sequence[Sample]) -> str:
 
 
 def machine_differences(a: Sequence[Sample], b: Sequence[Sample]) -> tuple[str, ...]:
-    """Warnings on runs that were made on unlike machines or with unlike software.
+    """How the environments of two programs differ, such as 'cores 2 in A, 8 in B'.
 
     What was not recorded is not compared.
 
@@ -75,15 +76,18 @@ def machine_differences(a: Sequence[Sample], b: Sequence[Sample]) -> tuple[str, 
     """
     sides = [[_facts(s.machine) for s in side] for side in (a, b)]
     different = []
-    for number, name in enumerate(("cores", "device", "framework")):
+    for number, name in enumerate(_FACTS):
         known = [list(dict.fromkeys(f[number] for f in side if f[number])) for side in sides]
         if all(known) and set(known[0]) != set(known[1]):
             different.append(f"{name} {' and '.join(known[0])} in A, {' and '.join(known[1])} in B")
-    if not different:
-        return ()
-    return (f"Unlike machines, so the step times do not compare: {'; '.join(different)}.",)
+    return tuple(different)
 
 
-def _facts(machine: Machine) -> tuple[str, str, str]:
+_FACTS = ("processor", "cores", "device", "framework", "Python")
+
+
+def _facts(machine: Machine) -> tuple[str, ...]:
+    """What is compared, in the order of `_FACTS`; of Python, only '3.12', not '3.12.1'."""
     cores = "" if machine.cores is None else str(machine.cores)
-    return cores, ", ".join(machine.devices), machine.framework
+    python = ".".join(machine.python.split(".")[:2])
+    return machine.cpu, cores, ", ".join(machine.devices), machine.framework, python

@@ -58,6 +58,7 @@ def measurement(
         mean_ns=round(float(np.concatenate([s.durations_ns for s in good]).mean())),
         batch_size=batch_size,
         breakdown=mean_breakdown(good),
+        machines=tuple(dict.fromkeys(s.machine for s in samples)),
     )
 
 

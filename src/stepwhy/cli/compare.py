@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepwhy import output
 from stepwhy.cli.bench import (
     batch_option,
     budget_option,
@@ -15,17 +14,19 @@ from stepwhy.cli.bench import (
     out_option,
     repeats_option,
 )
+from stepwhy.cli.compare_formats import format_options, show, show_failure, targets
 from stepwhy.cli.privacy import redact_option
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from stepwhy.bench import Trial
+    from stepwhy.cli.comparing import Plan
     from stepwhy.cli.programs import Source
     from stepwhy.findings import Comparison
+    from stepwhy.findings.gate import Gate
 
-EXIT_SLOWER = 1
-EXIT_UNDECIDED = 7
+_EXIT_CODES = {"passed": 0, "slower": 1, "unknown": 7}
 
 
 class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.3 on
@@ -69,6 +70,7 @@ class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
 @batch_option
 @busy_option
 @json_option
+@format_options
 @redact_option
 @click.pass_context
 def compare(  # noqa: PLR0917 - click passes them by name
@@ -81,6 +83,9 @@ def compare(  # noqa: PLR0917 - click passes them by name
     fail_if_slower: float | None,
     out: Path | None,
     batch_size: int | None,
+    formats: tuple[str, ...],
+    outputs: tuple[Path, ...],
+    name: str,
     *,
     allow_busy: bool,
     as_json: bool,
@@ -97,22 +102,43 @@ def compare(  # noqa: PLR0917 - click passes them by name
     Exit codes with --fail-if-slower:
       0  B is not slower than the limit
       1  B is slower than the limit
+      6  a program failed, or runs no step that can be measured
       7  cannot tell; try more runs or a quieter machine
     """  # noqa: D301 - \b keeps click from re-wrapping
-    from stepwhy.cli.comparing import Plan, runs
-    from stepwhy.cli.programs import source
+    from stepwhy.cli.comparing import Plan
+    from stepwhy.errors import StepwhyError
+
+    wanted = targets(formats, outputs, as_json=as_json)
+    plan = Plan(repeats, budget, margin, allow_busy)
+    try:
+        result, folder = _measured(a, b, plan, out, batch_size, redact=redact)
+    except StepwhyError as error:
+        show_failure(wanted, error, name)
+        raise
+    limit = margin if fail_if_slower is None else fail_if_slower
+    show(wanted, result, _gate(result, limit), name, folder)
+    if fail_if_slower is not None:
+        ctx.exit(exit_code(result, fail_if_slower))
+
+
+def _measured(
+    a: str, b: str, plan: Plan, out: Path | None, batch_size: int | None, *, redact: bool
+) -> tuple[Comparison, Path | None]:
+    """Make or read the runs, compare them, and store the result of new runs in their folder."""
+    from stepwhy.cli.comparing import runs
+    from stepwhy.cli.measuring import save_result
+    from stepwhy.cli.programs import COMPARE_FILE, source
     from stepwhy.engine.privacy import redactor_of
 
     # A single redactor numbers a secret that is in both in the same way.
     redactor = redactor_of(redact)
     sources = (source(a, redactor), source(b, redactor))
-    plan = Plan(repeats, budget, margin, allow_busy)
     trial, folder = runs(sources, plan, out, redactor)
-    requested = (repeats or 2) if folder else 1
-    result = _compare(sources, trial, margin, requested, batch_size)
-    _show(result, folder, as_json=as_json)
-    if fail_if_slower is not None:
-        ctx.exit(exit_code(result, fail_if_slower))
+    requested = (plan.repeats or 2) if folder else 1
+    result = _compare(sources, trial, plan.margin, requested, batch_size)
+    if folder:
+        save_result(folder / COMPARE_FILE, result)
+    return result, folder
 
 
 def _compare(
@@ -137,20 +163,10 @@ def _compare(
     )
 
 
-def _show(result: Comparison, folder: Path | None, *, as_json: bool) -> None:
-    from stepwhy.cli.measuring import save_result
-    from stepwhy.cli.programs import COMPARE_FILE
-    from stepwhy.report.json import render
+def _gate(result: Comparison, limit: float) -> Gate:
+    from stepwhy.bench import gate
 
-    text = save_result(folder / COMPARE_FILE, result) if folder else render(result)
-    if as_json:
-        output.document(text)
-        return
-    from stepwhy.report.terminal.measurement import render_comparison
-
-    render_comparison(result)
-    if folder:
-        output.line(f"Runs: {folder}")
+    return gate(result, limit)
 
 
 def exit_code(result: Comparison, allowed: float) -> int:
@@ -160,10 +176,4 @@ def exit_code(result: Comparison, allowed: float) -> int:
         result: The comparison.
         allowed: Largest slowdown that passes, such as 0.03.
     """
-    if result.quiet is False or result.pairs < 2 or result.low is None or result.high is None:
-        return EXIT_UNDECIDED
-    if result.high <= allowed:
-        return 0
-    if result.low > 0 and result.change > allowed:
-        return EXIT_SLOWER
-    return 0 if result.verdict in ("same", "faster") else EXIT_UNDECIDED
+    return _EXIT_CODES[_gate(result, allowed).outcome]

@@ -14,6 +14,24 @@ GRADE_SCHEMA = "stepwhy.grade/1"
 ComparisonVerdict = Literal["faster", "slower", "same", "cannot tell"]
 
 
+class Machine(msgspec.Struct, frozen=True):
+    """Fingerprint of the environment of a run: what must be alike for step times to compare.
+
+    Args:
+        cores: Cores of the machine; null if unknown.
+        devices: Models of its accelerators; [] if unknown.
+        framework: Framework and version, such as 'tensorflow 2.21.0'; '' if unknown.
+        python: Version of Python; '' if unknown.
+        cpu: Model of the processor; '' if unknown.
+    """
+
+    cores: int | None = None
+    devices: tuple[str, ...] = ()
+    framework: str = ""
+    python: str = ""
+    cpu: str = ""
+
+
 class RunSummary(msgspec.Struct, frozen=True):
     """One run of a measured program.
 
@@ -50,6 +68,7 @@ class Measurement(msgspec.Struct, frozen=True):
         mean_ns: Mean of all steady steps of the valid runs.
         batch_size: Examples per step; null if the user did not give it.
         breakdown: Mean time per step of each category over the valid runs, in ns.
+        machines: The environments of its runs, each once.
     """
 
     label: str
@@ -62,6 +81,7 @@ class Measurement(msgspec.Struct, frozen=True):
     mean_ns: int
     batch_size: int | None = None
     breakdown: dict[str, int] = msgspec.field(default_factory=dict)
+    machines: tuple[Machine, ...] = ()
 
 
 class BenchResult(msgspec.Struct, frozen=True):
@@ -144,6 +164,8 @@ class Comparison(msgspec.Struct, frozen=True):
         ops: Ops added, removed or changed, largest difference first.
         notes: Remarks for the reader.
         certain: Differences that no noise can explain, such as an operation that is gone.
+        comparable: False if stored runs were made in unlike environments: then the change is not
+            one of the program alone.
     """
 
     a: Measurement
@@ -162,6 +184,7 @@ class Comparison(msgspec.Struct, frozen=True):
     ops: tuple[OpDifference, ...] = ()
     notes: tuple[str, ...] = ()
     certain: tuple[str, ...] = ()
+    comparable: bool = True
     schema: str = COMPARE_SCHEMA
     stepwhy: str = ""
 

@@ -89,6 +89,8 @@ class Run(msgspec.Struct, frozen=True):
         exception: Type of the exception that ended it.
         ending: How it ended, in sentences; '' for a normal end.
         untraced_advice: What to change so that steps can be traced, if none was.
+        python: Version of Python.
+        cpu: Model of the processor.
     """
 
     framework: str
@@ -101,6 +103,8 @@ class Run(msgspec.Struct, frozen=True):
     exception: str = ""
     ending: str = ""
     untraced_advice: str = ""
+    python: str = ""
+    cpu: str = ""
 
 
 class HostLoad(msgspec.Struct, frozen=True):

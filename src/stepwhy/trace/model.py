@@ -49,6 +49,8 @@ class Meta(msgspec.Struct, frozen=True):
         world_size: Number of ranks; NULL when not recorded.
         stages: Pairs of a rank and its pipeline stage, those that are known.
         command: The command that was run, redacted, or ''.
+        python: Version of Python, or ''.
+        cpu: Model of the processor, or ''.
         signals: Kinds of information in the trace; passes abstain if they need a missing one:
             'host-ops', 'device-activity' (accelerators were observed, even if there was none),
             'runtime-calls', 'copy-bytes', 'input', 'python-stacks', 'placement', 'step-log',
@@ -87,6 +89,8 @@ class Meta(msgspec.Struct, frozen=True):
     run_ns: tuple[int, int] | None = None
     untraced: str = ""
     untraced_advice: str = ""
+    python: str = ""
+    cpu: str = ""
 
 
 class Trace(msgspec.Struct, frozen=True, dict=True):

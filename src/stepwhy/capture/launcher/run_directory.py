@@ -18,6 +18,7 @@ from stepwhy.capture import RUN_DIR_VARIABLE, SAMPLER_VARIABLE, profiler_conflic
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.launcher.no_steps import why_no_step
 from stepwhy.capture.launcher.oom_kills import OomKills
+from stepwhy.capture.launcher.processor import processor_model
 from stepwhy.capture.process.folder import write_json
 from stepwhy.capture.registry import ATTACHED_FILE
 from stepwhy.capture.sampling import ptrace
@@ -64,6 +65,7 @@ class Run:
             "ended_ns": None,
             "exit_code": None,
             "python": platform.python_version(),
+            "cpu": processor_model(),
         }
         self._kills = OomKills()
         self._why_no_step = ""

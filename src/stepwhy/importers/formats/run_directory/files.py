@@ -41,6 +41,8 @@ class RunFile(msgspec.Struct):
     oom_kills: Int | None = None
     processes: dict[str, ProcessEnd] = {}
     why_no_step: str = ""
+    python: str = ""
+    cpu: str = ""
 
 
 class ProcessFile(msgspec.Struct):
@@ -54,6 +56,7 @@ class ProcessFile(msgspec.Struct):
     observer: str = ""
     intra_op_threads: Int | None = None
     usable_cores: Int | None = None
+    python: str = ""
     ended_ns: Int | msgspec.UnsetType | None = msgspec.UNSET
 
 

@@ -200,6 +200,8 @@ def _meta(
         rank=meta.rank if process.rank is None else process.rank,
         world_size=meta.world_size if process.world_size is None else process.world_size,
         command=" ".join(redact_command(run.command)),
+        python=process.python or run.python,
+        cpu=run.cpu,
         signals=frozenset(signals),
         run_ns=_span(run),
         notes=(*meta.notes, *notes),

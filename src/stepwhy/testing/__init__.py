@@ -1,0 +1,8 @@
+"""Tests of step times with pytest: the fixture `step_time`, and how its checks fail.
+
+pytest imports this at its start, so it imports nothing but the standard library.
+"""
+
+from stepwhy.testing.checks import StepTime, TooSlow, Unsure
+
+__all__ = ["StepTime", "TooSlow", "Unsure"]
