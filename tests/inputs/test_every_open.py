@@ -47,6 +47,7 @@ REASONS = {
     "capture/launcher/signals.py os.open": KERNEL,
     "capture/launcher/proxy.py os.open": KERNEL,
     "capture/launcher/survivors.py path.read_bytes": KERNEL,
+    "capture/launcher/processor.py described.open": KERNEL,
     "capture/tf1/sessions.py plan.open": NO_PATH,
     "capture/tf2/profiler.py path.read_bytes": OWN,
     "cli/explain_aside.py Path('/proc/self/status').read_text": KERNEL,

@@ -66,22 +66,20 @@ def explain(
 
     import_numpy_without_threads()
     from stepwhy.cli.progress import progress
+    from stepwhy.engine import explain as explain_run
     from stepwhy.engine.survey import survey
     from stepwhy.errors import SeveralRunsError
 
-    timeline = None
+    parts = None
+    if html is not None:
+        from stepwhy.engine.timeline import TimelineParts
+
+        parts = TimelineParts()
     with progress(paths) as report:
         try:
-            if html is None:
-                from stepwhy.engine import explain as explain_run
-
-                result = explain_run(paths, report, redact=redact, predict=predict)
-            else:
-                from stepwhy.engine.timeline import explain_with_timeline
-
-                result, timeline = explain_with_timeline(
-                    paths, report, redact=redact, predict=predict
-                )
+            result = explain_run(
+                paths, report, redact=redact, predict=predict, seen=parts.seen if parts else None
+            )
         except SeveralRunsError:
             if form != "text" or html is not None:
                 raise
@@ -96,7 +94,7 @@ def explain(
     if html is not None:
         from stepwhy.report.html import write
 
-        write(html, result, timeline)
+        write(html, result, parts.timeline() if parts else None)
     if form != "text":
         output.document(_document(result, form, show_all=show_all))
         return

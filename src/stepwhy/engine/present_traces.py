@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
     try:
         result = _explained(traces_of(folder, pattern, ranks))
         shown = as_seen_from_here(folder)
-        show(result, shown, Console(stderr=True), shown / pattern)
+        show(result, shown, Console(stderr=True), again=shown / pattern)
     except StepwhyError as error:
         output.line(f"stepwhy: {error} [{error.slug}]")
         return error.exit_code

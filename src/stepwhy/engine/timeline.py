@@ -21,6 +21,38 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 
+class TimelineParts:
+    """Collects what the timeline shows while the traces of a run are explained.
+
+    A timeline that cannot be made is empty, and says why: the report is worth more than it.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Meta, Part]] = []
+        self._problem = ""
+
+    def seen(self, one: Opened, facts: Facts) -> None:
+        """Collect one trace; see `engine.explain.Seen`."""
+        # All ranks share the room of the page.
+        most = MOST_SLICES // (len(self._parts) + 1)
+        try:
+            self._parts.append((one.trace.meta, part_of(facts, most)))
+        except Exception as error:  # noqa: BLE001 - see above
+            self._problem = f"{type(error).__name__}: {error}"
+
+    def timeline(self) -> Timeline:
+        """The timeline of all traces; it is empty if there is none."""
+        if self._parts and not self._problem:
+            is_job = len(self._parts) > 1
+            try:
+                return timeline_of(
+                    [(f"Rank {meta.rank}" if is_job else "", part) for meta, part in self._parts]
+                )
+            except Exception as error:  # noqa: BLE001 - likewise
+                self._problem = f"{type(error).__name__}: {error}"
+        return Timeline(span_ns=0, rows=(), columns={}, slices=0, problem=self._problem)
+
+
 def explain_with_timeline(
     names: Sequence[str],
     progress: Progress | None = None,
@@ -29,8 +61,6 @@ def explain_with_timeline(
     predict: bool = True,
 ) -> tuple[Result, Timeline]:
     """Explain a run as `engine.explain` does, and return its timeline, too.
-
-    A timeline that cannot be built is empty, and says why: the report is worth more than it.
 
     Args:
         names: As in `engine.explain`.
@@ -41,30 +71,9 @@ def explain_with_timeline(
     Raises:
         InputError: As in `engine.explain`.
     """
-    parts: list[tuple[Meta, Part]] = []
-    problems: list[str] = []
-
-    def seen(one: Opened, facts: Facts) -> None:
-        # All ranks share the room of the page.
-        most = MOST_SLICES // (len(parts) + 1)
-        try:
-            parts.append((one.trace.meta, part_of(facts, most)))
-        except Exception as error:  # noqa: BLE001 - see above
-            problems.append(f"{type(error).__name__}: {error}")
-
-    result = explain(names, progress, redact=redact, predict=predict, seen=seen)
-    if problems or not parts:
-        return result, _without(problems)
-    try:
-        is_job = len(parts) > 1
-        titled = [(f"Rank {meta.rank}" if is_job else "", part) for meta, part in parts]
-        return result, timeline_of(titled)
-    except Exception as error:  # noqa: BLE001 - likewise
-        return result, _without([f"{type(error).__name__}: {error}"])
+    parts = TimelineParts()
+    result = explain(names, progress, redact=redact, predict=predict, seen=parts.seen)
+    return result, parts.timeline()
 
 
-def _without(problems: Sequence[str]) -> Timeline:
-    return Timeline(span_ns=0, rows=(), columns={}, slices=0, problem=", ".join(problems[:1]))
-
-
-__all__ = ["explain_with_timeline"]
+__all__ = ["TimelineParts", "explain_with_timeline"]
