@@ -38,6 +38,7 @@ def test_a_notebook_shows_the_page(trace):
     )
     assert page == explained.html
     assert page.startswith("<!doctype html>")
+    assert 'data-column="duration"' in page
     assert explained._repr_markdown_() == explained.markdown
 
 

@@ -246,7 +246,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, explained, capsys
 def test_of_ranks_that_their_traces_do_not_name_the_first_is_explained(tmp_path):
     for name in "ab":
         (tmp_path / name).write_text(kineto())
-    result = present_traces._explained([str(tmp_path / name) for name in "ab"])
+    result, _ = present_traces._explained([str(tmp_path / name) for name in "ab"])
     assert [file.path for file in result.inputs] == [str(tmp_path / "a")]
 
 

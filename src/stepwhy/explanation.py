@@ -10,6 +10,7 @@ from stepwhy.report.frame import framed
 
 if TYPE_CHECKING:
     from stepwhy.findings import Result
+    from stepwhy.findings.timeline import Timeline
 
 
 class Explanation:
@@ -17,10 +18,12 @@ class Explanation:
 
     Args:
         result: The result.
+        timeline: What the page draws; None for a page without a timeline.
     """
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Result, timeline: Timeline | None = None) -> None:
         self.result = result
+        self._timeline = timeline
 
     @property
     def markdown(self) -> str:
@@ -41,7 +44,7 @@ class Explanation:
         """The report as one self-contained page."""
         from stepwhy.report import html  # noqa: PLC0415 - as above
 
-        return html.render(self.result)
+        return html.render(self.result, self._timeline)
 
     @property
     def json(self) -> str:
@@ -88,10 +91,11 @@ def explain(
     Raises:
         InputError: Nothing can be explained, or the inputs are several runs.
     """
-    from stepwhy.engine import explain as explain_run  # noqa: PLC0415 - a training does not need it
+    # A training does not need it.
+    from stepwhy.engine.timeline import explain_with_timeline  # noqa: PLC0415
 
     names = [os.fspath(path) for path in paths]
-    return Explanation(explain_run(names, redact=redact, predict=predict))
+    return Explanation(*explain_with_timeline(names, redact=redact, predict=predict))
 
 
 __all__ = ["Explanation", "explain"]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwhy import output
-from stepwhy.engine.explain import explain
 from stepwhy.engine.present import as_seen_from_here, show
+from stepwhy.engine.timeline import explain_with_timeline
 from stepwhy.errors import SeveralRunsError, StepwhyError
 from stepwhy.report.console import Console
 from stepwhy.text import visible
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepwhy.findings import Result
+    from stepwhy.findings.timeline import Timeline
 
 _NICENESS = 10
 # Ranks write their traces at the same step, but not all folders are shared between machines.
@@ -68,9 +69,9 @@ def main(arguments: list[str]) -> int:
         os.nice(_NICENESS)
     folder, pattern, ranks = Path(arguments[0]), arguments[1], int(arguments[2])
     try:
-        result = _explained(traces_of(folder, pattern, ranks))
+        result, timeline = _explained(traces_of(folder, pattern, ranks))
         shown = as_seen_from_here(folder)
-        show(result, shown, Console(stderr=True), again=shown / pattern)
+        show(result, shown, Console(stderr=True), timeline, again=shown / pattern)
     except StepwhyError as error:
         output.line(f"stepwhy: {error} [{error.slug}]")
         return error.exit_code
@@ -80,12 +81,12 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _explained(paths: list[str]) -> Result:
+def _explained(paths: list[str]) -> tuple[Result, Timeline]:
     """The result of all ranks; of the first one if the traces do not name their ranks."""
     try:
-        return explain(paths)
+        return explain_with_timeline(paths)
     except SeveralRunsError:
-        return explain(paths[:1])
+        return explain_with_timeline(paths[:1])
 
 
 if __name__ == "__main__":
