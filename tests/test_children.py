@@ -27,13 +27,14 @@ STARTS = {
     *(f"{kind}{way}" for kind in ("exec", "spawn") for way in ("v", "ve", "vp", "vpe")),
 }
 MODULES = {"subprocess", "os", "pty", "asyncio", "concurrent"}
-# What the user asked for: the training command, and the interpreter that it would start. A fork
-# starts no program.
+# What the user asked for: the training command, the interpreter that it would start, and the program
+# that a test measures, with the environment of that test. A fork starts no program.
 OF_THE_USER = {
     ("capture/launcher/launch.py", "subprocess.Popen"),
     ("capture/launcher/proxy.py", "os.execvpe"),
     ("capture/launcher/group_signals.py", "os.fork"),
     ("capture/checks/interpreter.py", "subprocess.Popen"),
+    ("testing/checks.py", "subprocess.run"),
 }
 OWN = {("children.py", "subprocess.Popen"), ("children.py", "subprocess.run")}
 # `sys.executable` in a command that the user asked for; to find what is installed beside it; and
@@ -46,6 +47,7 @@ INTERPRETER = {
         "children.py",
     ),
     *("cli/lab_pairs.py", "cli/trial_runs.py", "columns/compile.py", "columns/compiled.py"),
+    *("testing/checks.py", "testing/programs.py"),
 }
 
 
