@@ -27,8 +27,8 @@ STARTS = {
     *(f"{kind}{way}" for kind in ("exec", "spawn") for way in ("v", "ve", "vp", "vpe")),
 }
 MODULES = {"subprocess", "os", "pty", "asyncio", "concurrent"}
-# What the user asked for: the training command, the interpreter that it would start, and the program
-# that a test measures, with the environment of that test. A fork starts no program.
+# What the user asked for: the training command, the interpreter that it would start, and what a
+# test measures, in the environment of that test. A fork starts no program.
 OF_THE_USER = {
     ("capture/launcher/launch.py", "subprocess.Popen"),
     ("capture/launcher/proxy.py", "os.execvpe"),
