@@ -321,13 +321,19 @@ def _packed(part: Part) -> Timeline:
             "labels": zlib.compress(msgspec.json.encode(labels), 6),
         },
         slices=part.count,
-        merged=int(slices.merged.sum()),
+        merged=int(slices.merged[_of_trace(part.rows)[slices.strip]].sum()),
         shortest_ns=part.shortest_ns,
         gaps=tuple(replace(gap, start_ns=gap.start_ns - begin) for gap in part.gaps),
         warm_up=part.warm_up,
         unplaced=part.unplaced,
         aligned=part.aligned,
     )
+
+
+def _of_trace(rows: Sequence[TimelineRow]) -> NDArray[np.bool_]:
+    """Whether each strip holds slices of the trace, not steps or breakdowns; (strips,)."""
+    held = [row.role in {"thread", "stream"} for row in rows for _ in row.lanes]
+    return np.array(held, dtype=bool)
 
 
 def _gaps(slices: Drawn, begin: int) -> Ints:
