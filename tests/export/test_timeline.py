@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 from tests.export.timelines import unpacked, varints
+from tests.passes.timeline import Timeline
 
 from stepwhy.columns.groups import numbered
 from stepwhy.export.timeline import build, part_of, timeline_of
@@ -14,6 +15,7 @@ from stepwhy.export.timeline.slices import drawn, joined, thinned
 from stepwhy.findings import CATEGORIES
 from stepwhy.findings.timeline import DRAWN_CATEGORIES
 from stepwhy.passes.facts import Facts
+from stepwhy.trace import DeviceKind, Kind, Role
 from stepwhy.trace.notation import parse
 
 MS = 1_000_000
@@ -116,6 +118,18 @@ def test_slices_of_a_lane_do_not_overlap_even_if_calls_do():
         assert all(a.end <= b.start for a, b in itertools.pairwise(slices))
 
 
+def test_executors_of_several_traced_steps_share_a_row():
+    timeline = Timeline(unit_ns=MS)
+    device = timeline.builder.device("CPU:0", DeviceKind.CPU)
+    for number in range(3):
+        track = timeline.builder.track(Role.EXECUTOR, "executor 0", thread=number, device=device)
+        timeline.add(track, Kind.KERNEL, 10 * number, 10 * number + 5, name="mm")
+    rows = timeline_of([("", part_of(Facts(timeline.trace())))]).rows
+    assert [(row.title, row.lanes) for row in rows if row.role == "stream"] == [
+        ("executor 0", (3,))
+    ]
+
+
 def test_work_is_drawn_as_what_it_is():
     by_name = {s.label[0]: DRAWN_CATEGORIES[s.category] for s in unpacked(timeline()) if s.label}
     assert by_name["gemm"] == "compute"
@@ -191,6 +205,16 @@ def test_merged_slices_stand_for_all_that_they_replace(most):
         before, after = slices.strip == strip, thin.strip == strip
         assert thin.start_ns[after].min() == slices.start_ns[before].min()
         assert thin.end_ns[after].max() == slices.end_ns[before].max()
+
+
+def test_merging_again_counts_what_was_merged_before():
+    slices = random_slices(20_000)
+    twice, _ = thinned(thinned(slices, 5000)[0], 800)
+    assert len(twice) <= 800
+    single = twice.merged == 0
+    assert int(twice.merged.sum()) + int(single.sum()) == len(slices)
+    assert (twice.label[~single] == -1).all()
+    assert (twice.label[single] >= 0).all()
 
 
 def test_launches_still_lead_to_the_same_slices():

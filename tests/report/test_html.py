@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from stepwhy.errors import OutputError
-from stepwhy.findings import CATEGORIES
+from stepwhy.findings import CATEGORIES, Edit, Evidence
 from stepwhy.findings.timeline import Timeline, TimelineRow
 from stepwhy.report import html
 from stepwhy.report.html import chart
@@ -283,6 +283,35 @@ def test_a_finding_names_what_it_is_about(sample):
     assert [one["id"] for one in header["predicted"]] == ["input-bound", "launch-bound"]
     step = header["predicted"][0]
     assert step["low"] <= step["middle"] <= step["high"] < 1
+
+
+def jump_of(sample, *evidence, edit=None):
+    finding = structs.replace(sample("input_bound").findings[0], evidence=evidence, edit=edit)
+    result = structs.replace(sample("input_bound"), findings=(finding,))
+    timeline = Timeline(0, (TimelineRow("Steps", "", "steps", (0,)),), {}, 0)
+    return json.loads(timeline_view(timeline, result).header)["jumps"][0]
+
+
+def test_each_name_of_a_piece_of_evidence_is_looked_for(sample):
+    jump = jump_of(
+        sample,
+        Evidence("operations", 12, "count", "a/Conv2D, a/Relu and 8 more"),
+        Evidence("MatMul operations", 2, "count", "b/MatMul (train.py(31): model)"),
+        Evidence("responsible device scope", "train.py(24)", ""),
+        Evidence("batches are prepared by", "the training loop", ""),
+    )
+    assert jump["names"] == [
+        "a/Conv2D",
+        "a/Relu",
+        "b/MatMul (train.py(31): model)",
+        "b/MatMul",
+        "train.py(24)",
+    ]
+
+
+def test_only_a_name_can_tell_which_computation_is_meant(sample):
+    assert jump_of(sample, edit=Edit("ops", "fused"))["category"] == -1
+    assert jump_of(sample, edit=Edit("input", "free"))["category"] == CATEGORIES.index("input_wait")
 
 
 def test_names_cannot_end_the_script_of_the_header(sample):

@@ -1,7 +1,7 @@
 // What is known of a slice, as text.
 
 import * as format from "./format.ts";
-import type { Category } from "./header.ts";
+import type { Category, Row } from "./header.ts";
 import { firstAbove, type Launched, type Model, stripOf } from "./model.ts";
 
 export interface Fact {
@@ -25,14 +25,16 @@ export function facts(
   const found: Fact[] = [
     { what: "Duration", text: format.duration(length) },
     { what: "Start", text: `${format.duration(model.start[slice])}${inStep(model, slice)}` },
-    { what: "Row", text: `${row.title} · ${row.group}` },
+    { what: "Row", text: rowTitle(row) },
     { what: "Category", text: categories[model.category[slice]].label },
   ];
   if (node) found.push({ what: "Node", text: node });
   if (source) found.push({ what: "Source", text: source });
   const size = model.bytes[slice];
   if (size >= 0) {
-    const rate = length > 0 ? `, ${format.bytes((size / length) * 1e9)}/s` : "";
+    // An operation produces its bytes, and only what moves them has a bandwidth.
+    const moves = ["transfer", "communication"].includes(categories[model.category[slice]].label);
+    const rate = moves && length > 0 ? `, ${format.bytes((size / length) * 1e9)}/s` : "";
     found.push({ what: "Size", text: format.bytes(size) + rate });
   }
   const cause = model.launch[slice];
@@ -47,6 +49,11 @@ export function facts(
     found.push({ what: "Launches", text: title(model, first, categories) + more, slice: first });
   }
   return found;
+}
+
+/** Title of a row, with the process or device that it belongs to. */
+export function rowTitle({ title, group }: Row): string {
+  return group && title !== group ? `${group} · ${title}` : title;
 }
 
 /** ', 3.2 ms into step 7', if the slice begins in a step. */

@@ -249,10 +249,12 @@ export class Timeline {
   private paint(): void {
     const width = this.scroller.clientWidth;
     const height = this.scroller.clientHeight;
+    // On paper, the timeline is left out.
+    if (!width || !height) return;
     const scale = window.devicePixelRatio || 1;
     const isHigh = `${height}px`;
     if (this.screen.style.height !== isHigh) this.screen.style.height = isHigh;
-    this.view.width = Math.max(width, 1);
+    this.view.width = width;
     this.shown.top = this.scroller.scrollTop - AXIS;
     this.shown.height = height;
     this.scene.fill(this.rectangles, this.shown);
@@ -363,7 +365,7 @@ export class Timeline {
     this.scroller.style.height = `${this.layout.height + AXIS + 2}px`;
     const titles = this.layout.placed.map((placed) => {
       const row = this.model.rows[placed.row];
-      const text = row ? titleOf(row.title, row.group) : "Predicted steps";
+      const text = row ? details.rowTitle(row) : "Predicted steps";
       const isLong = placed.hidden > 0 || this.layout.isOpen(placed.row);
       const title = document.createElement(isLong ? "button" : "span");
       if (isLong) {
@@ -523,8 +525,4 @@ export class Timeline {
     const strip = this.model.strips[this.model.firstStrip[at.placed.row] + at.lane];
     return nearest(this.model, strip, this.view.time(x), REACH * this.view.nsPerPixel);
   }
-}
-
-function titleOf(title: string, group: string): string {
-  return group && title !== group ? `${group} · ${title}` : title;
 }

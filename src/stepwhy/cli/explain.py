@@ -12,6 +12,7 @@ from stepwhy.cli.privacy import redact_option
 from stepwhy.cli.small_inputs import bounded
 
 if TYPE_CHECKING:
+    from stepwhy.engine.timeline import TimelineParts
     from stepwhy.findings import Result
 
 
@@ -70,11 +71,7 @@ def explain(
     from stepwhy.engine.survey import survey
     from stepwhy.errors import SeveralRunsError
 
-    parts = None
-    if html is not None:
-        from stepwhy.engine.timeline import TimelineParts
-
-        parts = TimelineParts()
+    parts = _timeline_parts() if html is not None else None
     with progress(paths) as report:
         try:
             result = explain_run(
@@ -91,10 +88,10 @@ def explain(
 
         render_survey(runs)
         return
-    if html is not None:
+    if html is not None and parts is not None:
         from stepwhy.report.html import write
 
-        write(html, result, parts.timeline() if parts else None)
+        write(html, result, parts.timeline())
     if form != "text":
         output.document(_document(result, form, show_all=show_all))
         return
@@ -103,6 +100,13 @@ def explain(
     render_terminal(result, show_all=show_all)
     if html is not None:
         output.line(f"Report: {html}")
+
+
+def _timeline_parts() -> TimelineParts:
+    """What collects the timeline; imported only for a page."""
+    from stepwhy.engine.timeline import TimelineParts
+
+    return TimelineParts()
 
 
 def _chosen(form: str | None, *, as_json: bool, as_markdown: bool) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class TimelineParts:
     """Collects what the timeline shows while the traces of a run are explained.
 
-    A timeline that cannot be made is empty, and says why: the report is worth more than it.
+    A failure leaves the timeline empty, with the reason; it never prevents the report.
     """
 
     def __init__(self) -> None:
@@ -60,16 +60,16 @@ def explain_with_timeline(
     redact: Redact = True,
     predict: bool = True,
 ) -> tuple[Result, Timeline]:
-    """Explain a run as `engine.explain` does, and return its timeline, too.
+    """Explain a run as `engine.explain.explain` does, and build its timeline.
 
     Args:
-        names: As in `engine.explain`.
-        progress: Likewise.
-        redact: Likewise.
-        predict: Likewise.
+        names: The inputs, as the user named them.
+        progress: As in `explain`.
+        redact: As in `explain`.
+        predict: Whether to predict what fixes would gain.
 
     Raises:
-        InputError: As in `engine.explain`.
+        InputError: No input can be explained, or several inputs are not ranks of one run.
     """
     parts = TimelineParts()
     result = explain(names, progress, redact=redact, predict=predict, seen=parts.seen)

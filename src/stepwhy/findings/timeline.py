@@ -68,8 +68,8 @@ class Timeline(msgspec.Struct, frozen=True):
         gaps: The longest gaps of the steady steps, longest first.
         aligned: Whether ranks begin at their first steps, because their clocks do not agree.
         warm_up: Number of steps at the beginning that are not steady.
-        unplaced: Category of which the breakdown contains much more than the traced steps show,
-            because stack samples of untraced steps show it; '' for none.
+        unplaced: Category that the timeline underrepresents, because its share comes from stack
+            samples of steps that were not traced; '' for none.
         problem: Why there is no timeline; '' if there is one.
     """
 

@@ -1,4 +1,4 @@
-"""Pack traces for the timeline of the page, which `report` draws."""
+"""Build the timeline data of the HTML report, which `stepwhy.report.html` draws."""
 
 from stepwhy.export.timeline.build import MOST_SLICES, Part, part_of, timeline_of
 

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Label = tuple[str, str, str]
 
-MOST_SLICES = 1_200_000
+MOST_SLICES = 2_000_000
 """Most slices that a page draws one by one."""
 MOST_BYTES = 6_000_000
 """Most bytes of compressed columns, so that a page stays below 10 MB."""
+# Fewer slices compress a little worse.
+_ROOM = 0.9
 # Breakdowns of single devices are left out beyond this number; that of the step is always there.
 _MOST_DEVICES = 16
 _TIME = "Where the time goes"
@@ -82,12 +84,17 @@ def part_of(facts: Facts, most: int = MOST_SLICES) -> Part:
     above = [_steps(facts), *_times(facts)]
     rows, strip = track_rows(facts)
     labels = tuple(label for _, _, some in above for label in some)
-    tracks, names = _slices(facts, strip + len(above), len(labels))
-    drawings = [replace(one, strip=one.strip + i) for i, (_, one, _) in enumerate(above)]
-    slices, shortest_ns = thinned(joined([*drawings, tracks]), most)
+    all_slices, names = _slices(facts, strip + len(above), len(labels))
+    # The slices of the trace take most memory, so only what is left of them is copied further.
+    slices, shortest_ns = thinned(all_slices, most)
+    del all_slices
+    breakdowns = [
+        thinned(replace(one, strip=one.strip + i), most // 4)[0]
+        for i, (_, one, _) in enumerate(above)
+    ]
     return Part(
         (*(row for row, _, _ in above), *rows),
-        slices,
+        joined([*breakdowns, slices]),
         (*labels, *names),
         len(facts.trace.slices),
         tuple(_gaps_of(facts)),
@@ -98,7 +105,7 @@ def part_of(facts: Facts, most: int = MOST_SLICES) -> Part:
 
 
 def _unplaced(facts: Facts) -> str:
-    """Category of which the described step has a much larger share than the recorded steps."""
+    """Category whose share of the reported step is much larger than in the recorded steps."""
     wall_ns, recorded_ns = facts.wall_ns, sum(facts.recorded.values())
     if not wall_ns or not recorded_ns:
         return ""
@@ -150,7 +157,7 @@ def _times(facts: Facts) -> list[tuple[TimelineRow, Drawn, list[Label]]]:
 def _time(
     title: str, group: str, partition: Partition, steps: Intervals
 ) -> tuple[TimelineRow, Drawn, list[Label]]:
-    """A breakdown in the steps; what is between two of them is not explained."""
+    """A row that shows the breakdown within the steps; gaps between steps stay empty."""
     sets = [partition.sets[category] & steps for category in CATEGORIES]
     starts = np.concatenate([times.starts for times in sets])
     ends = np.concatenate([times.ends for times in sets])
@@ -184,7 +191,7 @@ def _slices(facts: Facts, strip: Ints, first_label: int) -> tuple[Drawn, list[La
 
 
 def _labels(facts: Facts) -> tuple[Ints, list[Label]]:
-    """The label of each slice, and the labels."""
+    """Index of the label of each slice, and the distinct labels."""
     trace, slices = facts.trace, facts.trace.slices
     count = len(trace.strings) + 1
     nodes, node = numbered((slices.name.astype(np.int64) + 1) * count + slices.scope + 1)
@@ -198,7 +205,7 @@ def _labels(facts: Facts) -> tuple[Ints, list[Label]]:
 
 
 def _cut(text: str) -> str:
-    """A text with its middle left out if it is long."""
+    """Shorten a long text by removing its middle."""
     if len(text) <= _LONGEST_LABEL:
         return text
     half = _LONGEST_LABEL // 2
@@ -216,11 +223,11 @@ def timeline_of(parts: Sequence[tuple[str, Part]]) -> Timeline:
         found = _packed(_together(parts, most))
         if found.size <= MOST_BYTES or most < 1000:
             return found
-        most //= 2
+        most = int(most * min(_ROOM * MOST_BYTES / found.size, _ROOM))
 
 
 def _together(parts: Sequence[tuple[str, Part]], most: int) -> Part:
-    """All parts as one, with at most some slices."""
+    """Merge the parts of all ranks, and keep about `most` slices."""
     rows: list[TimelineRow] = []
     slices: list[Drawn] = []
     labels: list[Label] = []

@@ -27,7 +27,7 @@ def packed(values: NDArray[np.int64]) -> bytes:
 
 
 def varints(values: NDArray[np.int64]) -> bytes:
-    """Integers as LEB128: seven bits per byte, lowest first; the last byte lacks the top bit.
+    """Integers as LEB128: seven bits per byte, lowest first; all but the last have the top bit set.
 
     Args:
         values: Not negative; (values,).

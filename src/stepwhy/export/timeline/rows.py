@@ -51,23 +51,24 @@ def categories_of(facts: Facts) -> Ints:
 
 
 def track_rows(facts: Facts) -> tuple[list[TimelineRow], Ints]:
-    """A row for each track that has slices.
+    """A row for each track that has slices; executors of one device with one name share a row.
 
     Returns:
         The rows, with those of the driving thread first, then devices, then other threads; and the
         strip of each slice, which numbers the lanes of all rows in that order; (slices,).
     """
     trace = facts.trace
-    order, begins = by_code(trace.slices.track)
+    shown = _shared_tracks(trace)[trace.slices.track]
+    order, begins = by_code(shown)
     groups = np.split(order, begins[1:]) if len(order) else []
-    of_track = {int(trace.slices.track[rows[0]]): rows for rows in groups}
+    of_track = {int(shown[rows[0]]): rows for rows in groups}
     depth = _depths(facts.nesting.parent)
     is_cut = set(trace.slices.track[facts.nesting.cut].tolist())
     strip = np.empty(len(trace.slices), dtype=np.int64)
     found, first = [], 0
     for track in sorted(of_track, key=lambda one: _order(facts, one)):
         rows = of_track[track]
-        is_tree = trace.tracks.role[track] != Role.STREAM and track not in is_cut
+        is_tree = trace.tracks.role[track] == Role.HOST_THREAD and track not in is_cut
         lane = depth[rows] if is_tree else _lanes(trace, rows)
         counts = np.bincount(lane).tolist()
         strip[rows] = lane + first
@@ -76,8 +77,22 @@ def track_rows(facts: Facts) -> tuple[list[TimelineRow], Ints]:
     return found, strip
 
 
+def _shared_tracks(trace: Trace) -> Ints:
+    """The track on whose row each track is drawn; (tracks,).
+
+    Each traced step of a session has executors of its own, which differ only by their numbers.
+    """
+    tracks = trace.tracks
+    first: dict[tuple[int, int, int], int] = {}
+    shown = np.arange(len(tracks))
+    for track in np.flatnonzero(tracks.role == Role.EXECUTOR).tolist():
+        key = int(tracks.device[track]), int(tracks.process[track]), int(tracks.name[track])
+        shown[track] = first.setdefault(key, track)
+    return shown
+
+
 def _depths(parent: NDArray[np.int32]) -> Ints:
-    """Number of slices around each slice; (slices,)."""
+    """Nesting depth of each slice; (slices,)."""
     depth = np.zeros(len(parent), dtype=np.int64)
     inside = np.flatnonzero(parent != NULL)
     around = parent[inside]
@@ -89,7 +104,7 @@ def _depths(parent: NDArray[np.int32]) -> Ints:
 
 
 def _lanes(trace: Trace, rows: Ints) -> Ints:
-    """Lanes of the slices of a track that may overlap; (rows,)."""
+    """Lanes for the slices of a track, which may overlap; (rows,)."""
     starts, durations = trace.slices.start_ns[rows], trace.slices.dur_ns[rows]
     if (starts[1:] >= np.maximum.accumulate(starts + durations)[:-1]).all():
         return np.zeros(len(rows), dtype=np.int64)

@@ -47,14 +47,14 @@ class Drawn(msgspec.Struct, frozen=True):
 
 
 def drawn(strip: Ints, start_ns: Ints, end_ns: Ints, category: Ints, **optional: Ints) -> Drawn:
-    """Slices without what is not given."""
+    """Slices whose optional columns default to unknown."""
     none = np.full(len(strip), NULL, dtype=np.int64)
     columns: dict[str, Any] = {"label": none, "size": none, "launch": none, **optional}
     return Drawn(strip, start_ns, end_ns, category, merged=np.zeros_like(strip), **columns)
 
 
 def joined(parts: list[Drawn]) -> Drawn:
-    """Slices of several parts, whose strips ascend from part to part.
+    """Concatenate slices, whose strips must increase from part to part.
 
     Args:
         parts: The parts, at least one. Launches are places within their part.
@@ -93,7 +93,7 @@ def thinned(slices: Drawn, most: int) -> tuple[Drawn, int]:
         most: Number of slices to keep, roughly: strips are never left out.
 
     Returns:
-        The slices, and the duration in ns from which on slices are drawn one by one.
+        The slices, and the shortest duration, in ns, that is never merged; 0 if none was.
     """
     if len(slices) <= most:
         return slices, 0
@@ -108,7 +108,12 @@ def thinned(slices: Drawn, most: int) -> tuple[Drawn, int]:
 
 
 def _merged(slices: Drawn, shortest: int) -> Drawn:
-    """Merge neighbours in a strip that are shorter than `shortest` ns, and as near as that."""
+    """Merge adjacent slices of a strip if they and the gap between them are all short.
+
+    Args:
+        slices: The slices.
+        shortest: Shortest duration that is not merged, ns.
+    """
     if not len(slices):
         return slices
     short = slices.end_ns - slices.start_ns < shortest
@@ -124,7 +129,9 @@ def _merged(slices: Drawn, shortest: int) -> Drawn:
     count = np.diff(first, append=len(slices))
     last = first + count - 1
     weight = (slices.end_ns - slices.start_ns) << _CATEGORY_BITS | slices.category
-    is_single = count == 1
+    # A slice may itself stand for others already.
+    stands_for = np.add.reduceat(np.maximum(slices.merged, 1), first)
+    is_single = stands_for == 1
     place = np.cumsum(begins) - 1
     launch = slices.launch[first]
     return Drawn(
@@ -133,7 +140,7 @@ def _merged(slices: Drawn, shortest: int) -> Drawn:
         end_ns=slices.end_ns[last],
         category=np.maximum.reduceat(weight, first) & ((1 << _CATEGORY_BITS) - 1),
         label=np.where(is_single, slices.label[first], NULL),
-        merged=np.where(is_single, 0, count),
+        merged=np.where(is_single, 0, stands_for),
         size=np.where(is_single, slices.size[first], NULL),
         launch=np.where(is_single & (launch != NULL), place[launch], NULL),
     )

@@ -9,10 +9,13 @@ import msgspec
 
 from stepwhy import units
 from stepwhy.findings.timeline import DRAWN_CATEGORIES, TimelineRow
+from stepwhy.patterns import regex
 from stepwhy.report import words
 
 if TYPE_CHECKING:
-    from stepwhy.findings import Finding, Result
+    from collections.abc import Iterator
+
+    from stepwhy.findings import Evidence, Finding, Result
     from stepwhy.findings.timeline import Gap, Timeline
 
 # Slices that are evidence of nothing, such as named ranges.
@@ -22,6 +25,14 @@ _CATEGORY_OF_EDIT = {
     "input": "input_wait", "kernels": "compute", "ops": "compute", "copies": "transfer",
     "syncs": "sync", "launches": "dispatch", "memory": "dispatch",
 }  # fmt: skip
+# The longest slice of these shows what the finding is about. Which computation is meant, or what
+# is unexplained, only a name can tell.
+_TELLING = (
+    "communication", "transfer", "input_wait", "compile", "sync", "dispatch", "python", "storage",
+)  # fmt: skip
+# Between the names of one piece of evidence: 'a/Conv2D, a/Relu and 8 more'.
+_SEPARATOR = regex(r", | and \d+ more$")
+_LINE = regex(r"\S+\(\d+\)(: \S+)?")
 
 
 class Category(msgspec.Struct, frozen=True):
@@ -36,7 +47,7 @@ class Predicted(msgspec.Struct, frozen=True):
 
     Args:
         id: Id of the finding.
-        title: What to choose it by.
+        title: Its label in the list of fixes.
         low, middle, high: The shortest, the most likely and the longest step.
     """
 
@@ -48,11 +59,11 @@ class Predicted(msgspec.Struct, frozen=True):
 
 
 class Jump(msgspec.Struct, frozen=True):
-    """What a finding is about.
+    """Where *Show in the timeline* jumps for a finding.
 
     Args:
         id: Id of the finding.
-        names: Operations, nodes or lines, the first one that occurs is shown.
+        names: Operations, nodes or lines; the first one that is in the timeline is shown.
         category: Category to show if none of them occurs; -1 for none.
     """
 
@@ -96,7 +107,7 @@ class TimelineView(msgspec.Struct, frozen=True):
 
 
 def timeline_view(timeline: Timeline | None, result: Result) -> TimelineView | None:
-    """The timeline for the template; None without one."""
+    """Template data of the timeline; None if there is none."""
     if timeline is None or not (timeline.rows or timeline.problem):
         return None
     if timeline.problem:
@@ -146,12 +157,19 @@ def _predicted(finding: Finding, result: Result) -> Predicted | None:
 
 
 def _jump(finding: Finding) -> Jump:
-    names = [fact.where for fact in finding.evidence if fact.where]
-    names += [str(fact.value) for fact in finding.evidence if fact.unit == "" and fact.value]
+    names = [name for fact in finding.evidence for name in _names(fact)]
     what = finding.edit.what if finding.edit else ""
     category = _CATEGORY_OF_EDIT.get(what, what)
-    place = DRAWN_CATEGORIES.index(category) if category in DRAWN_CATEGORIES else -1
+    place = DRAWN_CATEGORIES.index(category) if category in _TELLING else -1
     return Jump(finding.id, tuple(dict.fromkeys(names)), place)
+
+
+def _names(fact: Evidence) -> Iterator[str]:
+    """Operations, nodes and source lines that a piece of evidence names."""
+    for part in _SEPARATOR.split(fact.where):
+        yield from filter(None, (part, part.partition(" (")[0]))
+    if fact.unit == "" and _LINE.fullmatch(str(fact.value)):
+        yield str(fact.value)
 
 
 def _notes(timeline: Timeline) -> list[str]:
