@@ -3,8 +3,9 @@
     python benchmarks/page.py [--slices N ...] [--out FILE]
 
 Needs the environment of `scripts/browser-test`, which has Playwright, and Chromium. The processor
-paints, as on a machine without a graphics card. Frames are compared with those of an empty canvas
-of the same size that the same browser clears; both are measured in turns.
+paints, as on a machine without a graphics card. Frames are compared with those of empty canvases of
+the same size that the same browser clears: one of the kind that the timeline uses there (2D), and
+one of WebGL, which costs such a browser less. All are measured in turns.
 """
 
 import argparse
@@ -30,16 +31,18 @@ from stepwhy.trace.model import Meta
 OPTIONS = ("--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader",
            "--enable-unsafe-swiftshader")  # fmt: skip
 STEPS, STREAMS, FRAMES, TURNS = 200, 8, 240, 3
+EMPTY = ("2d", "webgl")
 
 # Moves the timeline in each frame, or clears an empty canvas; returns ms between frames.
 FRAMES_OF = """
-async ([isEmpty, frames]) => {
+async ([empty, frames]) => {
   const timeline = window.stepwhyTimeline;
   const rows = document.querySelector(".rows");
   const canvas = document.createElement("canvas");
   Object.assign(canvas, { width: rows.clientWidth, height: rows.clientHeight });
-  const gl = isEmpty ? canvas.getContext("webgl2") : null;
-  if (gl) { rows.before(canvas); rows.hidden = true; rows.style.display = "none"; }
+  const gl = empty === "webgl" ? canvas.getContext("webgl2") : null;
+  const flat = empty === "2d" ? canvas.getContext("2d", { willReadFrequently: true }) : null;
+  if (empty) { rows.before(canvas); rows.hidden = true; rows.style.display = "none"; }
   const found = [];
   let before = 0;
   for (let i = 0; i < frames; i++) {
@@ -47,9 +50,10 @@ async ([isEmpty, frames]) => {
     if (before) found.push(now - before);
     before = now;
     if (gl) { gl.clearColor(i / frames, 0, 0, 1); gl.clear(gl.COLOR_BUFFER_BIT); }
+    else if (flat) { flat.fillStyle = i % 2 ? "#eee" : "#fff"; flat.fillRect(0, 0, 9999, 9999); }
     else { timeline.view.pan(i % 80 < 40 ? 9 : -9); timeline.paintNow(); }
   }
-  if (gl) { canvas.remove(); rows.style.display = ""; }
+  if (empty) { canvas.remove(); rows.style.display = ""; }
   return found;
 }
 """
@@ -150,8 +154,9 @@ def look(browser, file):
     found = {"first_paint_ms": [paint], "timeline_ready_ms": [ready]}
     for name, shown in {"whole": (0, 1), "twentieth": (0.4, 0.45), "step": (0.5, 0.505)}.items():
         page.evaluate(ZOOM, shown)
-        found[f"frames_{name}"] = page.evaluate(FRAMES_OF, [False, FRAMES])
-    found["frames_empty"] = page.evaluate(FRAMES_OF, [True, FRAMES])
+        found[f"frames_{name}"] = page.evaluate(FRAMES_OF, ["", FRAMES])
+    for kind in EMPTY:
+        found[f"frames_empty_{kind}"] = page.evaluate(FRAMES_OF, [kind, FRAMES])
     page.close()
     return found
 
@@ -162,12 +167,13 @@ def measured(slices, browser, folder):
     for _ in range(TURNS):
         for name, values in look(browser, file).items():
             times.setdefault(name, []).extend(values)
-    empty = float(np.percentile(times["frames_empty"], 95))
+    empty = {kind: float(np.percentile(times[f"frames_empty_{kind}"], 95)) for kind in EMPTY}
     for name, values in times.items():
         if name.startswith("frames_"):
             slow = float(np.percentile(values, 95))
             result[f"{name}_p95_ms"] = round(slow, 1)
-            result[f"{name}_times_empty"] = round(slow / empty, 2)
+            for kind in EMPTY:
+                result[f"{name}_p95_to_empty_{kind}"] = round(slow / empty[kind], 2)
         else:
             result[name] = round(float(np.median(values)))
     return result

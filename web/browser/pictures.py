@@ -1,6 +1,6 @@
 """Draw the pictures of `docs/gallery.md`: the verdict, the breakdown and the timeline of a page.
 
-    python web/browser/pictures.py PATH PICTURE.png [FINDING]
+    python web/browser/pictures.py PATH PICTURE.webp [FINDING]
 
 PATH is what `stepwhy explain` accepts. With the id of a finding, the timeline shows its place.
 Needs the environment of `scripts/browser-test`.
@@ -57,8 +57,8 @@ def main(path: str, picture: str, finding: str = "") -> None:
         page.wait_for_timeout(500)
         pixels = page.locator("main").screenshot()
         browser.close()
-    # The page has few colours, so a palette is as good and a third of the size.
-    Image.open(io.BytesIO(pixels)).convert("RGB").quantize(128).save(picture, optimize=True)
+    # Without loss: a palette would give two categories one colour.
+    Image.open(io.BytesIO(pixels)).save(picture, lossless=True)
 
 
 if __name__ == "__main__":
