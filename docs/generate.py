@@ -157,15 +157,15 @@ def _values(kind: type[IntEnum]) -> str:
 
 
 _ABSTENTIONS = """\
-Where stepwhy does not answer, the JSON result says so in a field `abstention`: of a finding, and
-of the verdict if it is `unknown`. It is `null` wherever there is an answer. Names may be added;
-they keep their meaning.
+Where stepwhy cannot answer, the JSON result has an `abstention`: in each such finding, and in
+the verdict if it is `unknown`. Elsewhere it is `null`. New names may be added; existing names keep
+their meaning.
 
 ```json
 {"code": "missing-signal", "missing": ["device-activity"]}
 ```
 
-[When stepwhy does not answer](../explanation/abstention.md) explains why.
+[When stepwhy does not answer](../explanation/abstention.md) describes the reasons.
 """
 
 

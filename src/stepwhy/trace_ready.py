@@ -94,7 +94,7 @@ class TraceReady:
             shutil.rmtree(draft, ignore_errors=True)
 
     def _explain_at_the_end(self, profiler: Any) -> None:
-        """Explain once the profiler stops, vanishes, or the program ends; only in rank 0."""
+        """Explain when the profiler stops or is freed, or the program exits; in rank 0 only."""
         if _rank():
             return
         if self._end is None or not self._end.alive:
@@ -109,7 +109,7 @@ class TraceReady:
             self._end()
 
     def _explain(self) -> None:
-        """Explain the last cycle beside the training; never raises."""
+        """Explain the last cycle in a background process; never raises."""
         if os.getpid() != self._pid:  # a fork inherits what the end of the program does
             return
         try:
@@ -166,7 +166,7 @@ def on_trace_ready(out: str | os.PathLike[str] | None = None, *, quiet: bool = F
 
 
 def _then(call: Any, afterwards: Any) -> Any:
-    """A function that calls another one after itself, whatever it raises."""
+    """Wrap a function so that another one runs when it returns or raises."""
 
     def stop(*arguments: Any, **options: Any) -> Any:
         try:
@@ -201,7 +201,7 @@ def _default_folder() -> Path:
 
 
 def _launched() -> datetime | None:
-    """When the parent of this process started, which ranks on one machine share.
+    """Start time of the parent process, the same for all ranks that it launched.
 
     Source: proc(5), /proc/pid/stat field 22, and btime of /proc/stat.
     """

@@ -1,4 +1,4 @@
-"""The plugin for pytest, which pytest finds by itself where stepwhy is installed."""
+"""The pytest plugin, which is loaded automatically where stepwhy is installed."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def step_time(
         """A program to measure.
 
         Args:
-            program: A script, the program of a command, or a function at the top of a module that
-                takes no argument and trains.
+            program: A script, the program of a command, or a module-level function that runs the
+                training and takes no argument.
             arguments: Arguments of the script or command.
             repeats: Number of valid runs; None for as many as the question needs.
             budget: Time for the runs, such as '90s', if `repeats` is None.

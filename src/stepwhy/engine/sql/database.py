@@ -1,4 +1,4 @@
-"""DuckDB in memory, over the tables of a run alone.
+"""In-memory DuckDB database that can read only the tables of one run.
 
 Source: "Securing DuckDB" (https://duckdb.org/docs/stable/operations_manual/securing_duckdb).
 """
@@ -114,7 +114,7 @@ def _batches(connection: Any) -> Iterator[list[tuple[Any, ...]]]:
 
 @contextmanager
 def _typed_errors() -> Iterator[None]:
-    """Turn errors of DuckDB into typed ones, and its error for Ctrl-C into that of Python."""
+    """Raise typed errors for those of DuckDB, and `KeyboardInterrupt` for an interrupted query."""
     import duckdb  # noqa: PLC0415 - see `open_database`
 
     try:
@@ -128,7 +128,7 @@ def _typed_errors() -> Iterator[None]:
 
 
 def _refused(error: Exception) -> QueryError:
-    """The message of DuckDB without the lines that repeat the query, and what exists."""
+    """DuckDB's message without its copy of the query."""
     message, *_ = str(error).partition("\n\nLINE ")
     what = " ".join(message.split()).rstrip(".")
     return QueryError(
@@ -138,7 +138,7 @@ def _refused(error: Exception) -> QueryError:
 
 
 def _unique(names: list[str]) -> Iterator[str]:
-    """The names, of which repeated ones get a number: 'name', 'name_1'."""
+    """The names, with numbers after repeated ones: 'name', 'name_1'."""
     seen: set[str] = set()
     for name in names:
         number, new = 0, name

@@ -25,7 +25,11 @@ VIEWS: dict[str, dict[str, tuple[str, str, str]]] = {
     "steps": {
         "number": ("BIGINT", "", "Number of the step in the trace of its rank, from 1."),
         "start_ns": ("BIGINT", "ns", "Start of the step."),
-        "end_ns": ("BIGINT", "ns", "Its end, exclusive; of its device work if that decides."),
+        "end_ns": (
+            "BIGINT",
+            "ns",
+            "Its end, exclusive; the end of its device work if steps are cut there.",
+        ),
         "dur_ns": ("BIGINT", "ns", "Its wall time."),
         "steady": ("BOOLEAN", "", "Whether reports describe it: not warm-up."),
     },
