@@ -13,7 +13,7 @@ on the CPU, may be returned without a copy.
 The time from the last operation of the traced runs until `Session.run` returns, excluding the fixed
 overhead of a run and of tracing. It counts only as far as the size of the fetched values explains
 it: `stepwhy run` records sizes in traced runs. A large fetch that costs nothing is not
-reported.
+reported, nor is less than 0.6 ms, because the fixed overhead varies by as much.
 
 ## Fix
 Select or reduce the values inside the graph, and fetch the result. Fetch whole variables every
@@ -31,7 +31,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses.shared.feeds import CALL_NS, longest_ns, parts_or_reason, session_values
+from stepwhy.diagnoses.shared.feeds import (
+    CALL_NS,
+    LEAST_NS,
+    longest_ns,
+    parts_or_reason,
+    session_values,
+)
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Finding, Fix
 
@@ -70,7 +76,7 @@ def diagnose(facts: Facts) -> Finding:
         ),
     )
     cost = round(min(parts.after_ns - CALL_NS, longest_ns(fetches, _SLOWEST)))
-    if cost < SHARE * parts.wall_ns:
+    if cost < max(SHARE * parts.wall_ns, LEAST_NS):
         return RULE.nothing(evidence)
     gain = saving("fetch less", cost, min(cost + CALL_NS, parts.after_ns))
     return RULE.finding(cost, evidence, _FIX, gain, Edit("dispatch", "gone"))
