@@ -64,7 +64,8 @@ class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
     "--fail-if-slower",
     type=_Share(),
     metavar="PERCENT",
-    help="Exit with 1 if B is slower by more than this, with 7 if that is unknown.",
+    help="Exit with 1 if B is slower by more than this, with 7 if the runs do not show whether it "
+    "is.",
 )
 @out_option
 @batch_option
@@ -99,11 +100,14 @@ def compare(  # noqa: PLR0917 - click passes them by name
     runs and traces are compared as they are.
 
     \b
-    Exit codes with --fail-if-slower:
-      0  B is not slower than the limit
-      1  B is slower than the limit
-      6  a program failed, or runs no step that can be measured
-      7  cannot tell; try more runs or a quieter machine
+    Exit codes with --fail-if-slower PERCENT:
+      0  passed: B is not slower than A by more than PERCENT
+      1  regression: B is slower than A by more than PERCENT
+      7  inconclusive: the runs do not show which; try more runs or a quieter machine
+      6  broken: a program failed, or runs no step that can be measured; nothing was compared
+      2 to 5  broken in another way: wrong usage, or what cannot be read, written or started
+
+    Without --fail-if-slower, every comparison exits with 0, whatever it finds.
     """  # noqa: D301 - \b keeps click from re-wrapping
     from stepwhy.cli.comparing import Plan
     from stepwhy.errors import StepwhyError

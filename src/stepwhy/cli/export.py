@@ -23,7 +23,7 @@ _ENDINGS = regex(r"(\.pt)?(\.trace|\.xplane)?(\.json|\.pb|\.stepwhy)?(\.(gz|zst|
     type=click.Choice(_FORMATS),
     default="chrome-trace",
     show_default=True,
-    help="Format: 'chrome-trace', which Perfetto reads, too; or 'parquet', a folder of tables.",
+    help="Format of the output, see above.",
 )
 @click.option(
     "--out",
@@ -36,9 +36,18 @@ _ENDINGS = regex(r"(\.pt)?(\.trace|\.xplane)?(\.json|\.pb|\.stepwhy)?(\.(gz|zst|
 def export(path: str, form: str, out: Path | None, *, redact: bool) -> None:
     """Export a trace as a timeline to view or as tables to query.
 
-    PATH is anything that 'stepwhy explain' accepts. Open a Chrome trace at ui.perfetto.dev or
-    chrome://tracing; 'stepwhy explain' reads it back without loss.
-    """
+    PATH is anything that 'stepwhy explain' accepts.
+
+    \b
+    Formats:
+      chrome-trace  JSON for ui.perfetto.dev and chrome://tracing (.trace.json.gz)
+      perfetto      the same as chrome-trace
+      parquet       a folder with one Parquet table per file, for data frames and SQL
+      stepwhy       the whole trace in one compact file, to keep or to send (.stepwhy)
+
+    'stepwhy explain' reads chrome-trace and stepwhy back without loss. parquet and stepwhy need:
+    pip install "stepwhy[parquet]".
+    """  # noqa: D301 - \b keeps click from re-wrapping
     from stepwhy.cli.progress import progress
     from stepwhy.engine.explain import open_one
     from stepwhy.engine.privacy import redactor_of

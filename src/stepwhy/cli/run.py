@@ -30,8 +30,8 @@ def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str
     """Observe an unmodified training run, then explain it.
 
     Runs 'python SCRIPT ARGS...', or any command after '--', as in 'stepwhy run -- torchrun
-    train.py'. Input, output, signals and exit code of the training pass through; the report
-    goes to standard error.
+    train.py'. Input, output, signals and exit code of the training pass through. At the end, the
+    report goes to standard error, and as a page, report.html, into the run directory.
     """
     from stepwhy.capture import default_run_dir, launch
     from stepwhy.capture.launcher.proxy import CommandProxy
