@@ -14,8 +14,8 @@ class Gate(msgspec.Struct, frozen=True):
 
     Args:
         limit: Largest relative slowdown that passes, such as 0.03.
-        outcome: 'slower' if B exceeds it, 'unknown' if that cannot be told.
-        reason: Why it cannot be told; '' otherwise.
+        outcome: 'slower' if B exceeds it, 'unknown' if the runs do not show whether it does.
+        reason: Why it is unknown; '' otherwise.
     """
 
     limit: float

@@ -1,4 +1,4 @@
-"""The model of this machine's processor, so that runs of unlike machines can be told apart."""
+"""The model of this machine's processor, by which runs of different machines are distinguished."""
 
 from __future__ import annotations
 

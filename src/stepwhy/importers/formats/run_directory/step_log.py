@@ -28,7 +28,7 @@ _LEAST_FREQUENCY = 0.5
 # A longer step is a damaged record: the sum of 100,000 steps of a day still fits into 64 bits.
 _LONGEST_STEP_NS = 24 * 3600 * 10**9
 _GAP = "gap"
-# From this line on, the training marks its steps; earlier versions wrote the second kind.
+# After a line of such a kind, the training marks its steps; earlier versions wrote the second one.
 _EXPLICIT = ("explicit", "told")
 _OPTIMIZER = "torch-optimizer"
 
@@ -217,7 +217,7 @@ def _called(calls: Sequence[Line], after: Line) -> _Mark:
     waited = (*calls[1:], after)
     waits = [c.input_wait_ns for c in waited if c.input_wait_ns is not None]
     if any(c.light for c in waited):
-        waits = []  # some of the waiting was not looked at
+        waits = []  # a part of the waiting was not recorded
     compiled = [c.compile_ns for c in calls if c.compile_ns is not None]
     return _Mark(
         calls[0].start_ns,
