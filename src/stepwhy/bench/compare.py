@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
+from msgspec import structs
 
 from stepwhy import __version__
 from stepwhy.bench.difference import category_differences, op_differences
@@ -24,6 +26,17 @@ if TYPE_CHECKING:
 
 # Categories and operations are many: each interval is wider.
 _DETAIL_LEVEL = 0.99
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """The change of the step time: fields of a `Comparison`."""
+
+    verdict: Outcome
+    sentence: str
+    change: float
+    low: float | None
+    high: float | None
+    detectable: float | None
 
 
 def compare(
@@ -57,43 +70,63 @@ def compare(
     pairs = valid_pairs(a, b)
     counted = pairs if len(pairs) > 1 else list(zip(a, b, strict=False))
     good = [x for x, _ in counted], [y for _, y in counted]
-    sides = tuple(measurement(n, s, batch_size) for n, s in zip(labels, (a, b), strict=True))
     drift = 0.0 if alternated else usual_change([s.durations_ns for s in (*good[0], *good[1])])
+    first, second = (measurement(n, s, batch_size) for n, s in zip(labels, (a, b), strict=True))
     ratio = ratio_of_pairs(counted, level, drift)
-    single = None if ratio else single_ratio(*(_steps(side) for side in (a, b)), level=LEVEL)
-    found = ratio or single
-    change = found.change if found else sides[1].step_ns / sides[0].step_ns - 1
-    runs = len(valid_or_all(a)), len(valid_or_all(b))
+    medians = first.step_ns, second.step_ns
+    change = _of_pairs(ratio, margin) if ratio else _of_single_runs(a, b, medians, margin)
     unlike = machine_differences(a, b)
-    verdict = judge(ratio, margin) if ratio else _single_verdict(single, margin)
     quiet = _quiet(a, b, enough=len(counted) == len(pairs) >= requested)
+    environment = _environment_notes(unlike, alternated=alternated)
     return Comparison(
-        a=sides[0],
-        b=sides[1],
-        verdict=verdict,
-        sentence=(
-            sentence_of_pairs(verdict, ratio, margin)
-            if ratio
-            else sentence_of_single_runs(verdict, change, single, runs)
-        ),
-        change=change,
-        low=found.low if found else None,
-        high=found.high if found else None,
+        a=first,
+        b=second,
+        **structs.asdict(change),
+        **_differences(*good, drift=drift),
         level=LEVEL,
         margin=margin,
-        detectable=ratio.detectable if ratio else None,
         pairs=len(counted),
         quiet=quiet,
-        categories=category_differences(*good, level=_DETAIL_LEVEL, drift=drift),
-        ops=op_differences(*good, level=_DETAIL_LEVEL, drift=drift),
-        certain=structural_differences(*good),
         comparable=alternated or not unlike,
-        notes=(
-            *_environment_notes(unlike, alternated=alternated),
-            *_notes(a, b, counted, quiet=quiet, alternated=alternated),
-        ),
+        notes=(*environment, *_notes(a, b, counted, quiet=quiet, alternated=alternated)),
         stepwhy=__version__,
     )
+
+
+def _of_pairs(ratio: Ratio, margin: float) -> _Change:
+    """The change that pairs of runs show."""
+    verdict = judge(ratio, margin)
+    sentence = sentence_of_pairs(verdict, ratio, margin)
+    return _Change(verdict, sentence, ratio.change, ratio.low, ratio.high, ratio.detectable)
+
+
+def _of_single_runs(
+    a: Sequence[Sample], b: Sequence[Sample], medians: tuple[int, int], margin: float
+) -> _Change:
+    """The change that all steps show, where there are no pairs of runs.
+
+    Args:
+        a: Runs of the first program.
+        b: Runs of the second one.
+        medians: Their step times, for the change if there are too few steps for an interval.
+        margin: Largest change that counts as the same.
+    """
+    found = single_ratio(_steps(a), _steps(b), level=LEVEL)
+    verdict = _single_verdict(found, margin)
+    change = found.change if found else medians[1] / medians[0] - 1
+    runs = len(valid_or_all(a)), len(valid_or_all(b))
+    sentence = sentence_of_single_runs(verdict, change, found, runs)
+    low, high = (found.low, found.high) if found else (None, None)
+    return _Change(verdict, sentence, change, low, high, detectable=None)
+
+
+def _differences(a: Sequence[Sample], b: Sequence[Sample], *, drift: float) -> dict[str, Any]:
+    """Where the programs differ: fields of a `Comparison`."""
+    return {
+        "categories": category_differences(a, b, level=_DETAIL_LEVEL, drift=drift),
+        "ops": op_differences(a, b, level=_DETAIL_LEVEL, drift=drift),
+        "certain": structural_differences(a, b),
+    }
 
 
 def ratio_of_pairs(
