@@ -105,7 +105,8 @@ def bench(
     from stepwhy.bench import Budget, measure, measure_until_precise, summarise
     from stepwhy.capture.launcher.command import default_run_dir, run_name
     from stepwhy.cli.measuring import new_folder, run_progress, save_result
-    from stepwhy.cli.programs import BENCH_FILE, program
+    from stepwhy.cli.programs import program
+    from stepwhy.findings.measurement import BENCH_FILE
 
     words = words_to_run(ctx, command)
     label = run_name(words)

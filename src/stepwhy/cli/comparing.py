@@ -8,7 +8,8 @@ from stepwhy import bench, output
 from stepwhy.bench import Budget, Trial, forecast
 from stepwhy.bench.looks import LEVEL
 from stepwhy.cli.measuring import run_folder, run_progress
-from stepwhy.cli.programs import program, stored_samples
+from stepwhy.cli.programs import program
+from stepwhy.engine.stored_runs import stored_samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,7 @@ def runs(
         The runs, and the folder of new runs; None if all were stored.
     """
     if all(s.stored for s in sources):
-        a, b = (stored_samples(s, redactor, allow_busy=plan.allow_busy) for s in sources)
+        a, b = (stored_samples(s.stored, redactor, allow_busy=plan.allow_busy) for s in sources)
         return Trial(a, b, LEVEL, answered=False), None
     folder = run_folder(out, "compare")
     programs = [
@@ -64,7 +65,7 @@ def runs(
         if not any(s.stored for s in sources):
             return _alternate(programs, plan, progress), folder
         a, b = (
-            stored_samples(s, redactor, allow_busy=plan.allow_busy)
+            stored_samples(s.stored, redactor, allow_busy=plan.allow_busy)
             if s.stored
             else bench.measure(
                 p, plan.repeats or _BESIDE_STORED, allow_busy=plan.allow_busy, progress=progress

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.bench import Program, sample
+from stepwhy.bench import Program
 from stepwhy.capture import command_for_script, launch
 from stepwhy.engine import explain
-from stepwhy.errors import InputError, MeasurementError, NotAFileError, NotFoundError
+from stepwhy.engine.stored_runs import stored_runs
+from stepwhy.errors import InputError, MeasurementError, NotFoundError
 from stepwhy.inputs.remote.addresses import shown
-from stepwhy.inputs.side_files import MOST_RECORD_BYTES, read_side_file
-from stepwhy.inputs.within import check_within
 from stepwhy.redaction.commands import redact_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stepwhy.bench import Sample
     from stepwhy.findings import Result
     from stepwhy.redaction import Redactor
 
-BENCH_FILE = "bench.json"
 COMPARE_FILE = "compare.json"
 OUTPUT_FILE = "output.log"
 
@@ -59,7 +55,7 @@ def source(name: str, redactor: Redactor) -> Source:
     if path.is_file() and path.suffix == ".py":
         return Source(redactor.text(path.name), command=tuple(command_for_script(name, ())))
     if path.exists():
-        return Source(redactor.text(path.name or name), stored=tuple(_stored(path)))
+        return Source(redactor.text(path.name or name), stored=tuple(stored_runs(path)))
     words = _split(name)
     if "://" in name and len(words) == 1:
         return Source(redactor.text(shown(name)), stored=(name,))
@@ -85,36 +81,6 @@ def _words(words: Sequence[str]) -> tuple[str, ...]:
     if words[0].endswith(".py") and Path(words[0]).is_file():
         return tuple(command_for_script(words[0], words[1:]))
     return tuple(words)
-
-
-def _stored(path: Path) -> list[str]:
-    """The runs in a folder of `stepwhy bench`; any other path is a single run."""
-    listing = path / BENCH_FILE
-    if not listing.is_file():
-        return [str(path)]
-    data = read_side_file(path, listing, MOST_RECORD_BYTES) or b""
-    try:
-        runs = json.loads(data)["measurement"]["runs"]
-        return [str(_run_in(path, run["path"])) for run in runs]
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise InputError(f"{listing} is damaged ({error})", "Measure again") from None
-
-
-def _run_in(folder: Path, name: str) -> Path:
-    """Path of a run in a folder.
-
-    Raises:
-        NotAFileError: If the path leads out of the folder.
-        OSError: If there is no such run.
-    """
-    try:
-        check_within(folder, folder / name)
-    except NotAFileError:
-        raise NotAFileError(
-            f"{folder.name}/{BENCH_FILE} names {name}, which is outside of {folder.name}",
-            "Name that run directly",
-        ) from None
-    return folder / name
 
 
 def program(
@@ -152,21 +118,3 @@ def program(
             ) from error
 
     return Program(label, run)
-
-
-def stored_samples(found: Source, redactor: Redactor, *, allow_busy: bool) -> list[Sample]:
-    """Samples of stored runs or traces.
-
-    Args:
-        found: The source, with stored runs.
-        redactor: Redactor for names in the runs.
-        allow_busy: Whether runs on a busy machine are valid.
-    """
-    return [
-        sample(
-            explain([path], redact=redactor),
-            redactor.text(shown(path)),
-            allow_busy=allow_busy,
-        )
-        for path in found.stored
-    ]

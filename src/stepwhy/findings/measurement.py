@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+BENCH_FILE = "bench.json"
+"""File in which `stepwhy bench` lists the runs of its folder."""
+
 BENCH_SCHEMA = "stepwhy.bench/1"
 COMPARE_SCHEMA = "stepwhy.compare/1"
 LAB_SCHEMA = "stepwhy.lab/2"
