@@ -85,6 +85,7 @@ def test_only_one_module_starts_processes_of_our_own():
     }
     # Annotations name the class of a process that somebody else started.
     annotated = {
+        "agents/child.py",
         "capture/launcher/child.py",
         "capture/sampling/helper.py",
         "capture/sampling/py_spy.py",
@@ -96,6 +97,7 @@ def test_only_one_module_starts_processes_of_our_own():
 @pytest.mark.parametrize(
     "path",
     [
+        "agents/child.py",
         "capture/launcher/child.py",
         "capture/sampling/helper.py",
         "capture/sampling/py_spy.py",

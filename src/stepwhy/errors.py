@@ -6,6 +6,7 @@ The tree::
     ├── InputError                  exit code 3: a file or folder cannot be explained
     │   ├── NotFoundError             input-not-found
     │   ├── NotAFileError             not-a-file
+    │   ├── NotServedError            not-served
     │   ├── EmptyInputError           input-empty
     │   ├── UnknownFormatError        unknown-format
     │   ├── UnsupportedFormatError    unsupported-format
@@ -73,6 +74,12 @@ class NotAFileError(InputError):
     """A device, a socket, or a pipe or link where only regular files are read."""
 
     slug = "not-a-file"
+
+
+class NotServedError(InputError):
+    """A path or address that a server may not read."""
+
+    slug = "not-served"
 
 
 class EmptyInputError(InputError):

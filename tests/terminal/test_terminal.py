@@ -112,6 +112,11 @@ CASES = {
         (3, [MISSING], {}),
         (3, [RANKS], {}),
     ],
+    "stepwhy mcp": [
+        (3, [MISSING], {}),
+        (3, [SCRIPT], {}),
+        (2, [f"--no{NAME}"], {}),
+    ],
     "stepwhy sql": [
         (0, [TRACE, "select name, source, dur_ns from slices"], {}),
         (0, [TRACE, "select * from slices"], {}),

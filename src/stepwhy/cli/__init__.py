@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _COMMANDS = (
-    "bench", "check", "compare", "explain", "export", "lab", "ops", "placement", "run", "sql",
-    "try", "whatif",
+    "bench", "check", "compare", "explain", "export", "lab", "mcp", "ops", "placement", "run",
+    "sql", "try", "whatif",
 )  # fmt: skip
 """Names of the commands. Each is a function in the module of the same name in this package."""
 _MODULES = {"try": "trial"}  # `try` is a keyword
@@ -105,6 +105,7 @@ def cli() -> None:
     stepwhy ops PATH           list time and memory by scope, graph, op or line
     stepwhy export PATH        export a timeline for Perfetto, or tables for other programs
     stepwhy sql PATH QUERY     query steps, breakdown, operations and findings
+    stepwhy mcp DIR            let programs with a language model ask about runs
     """  # noqa: D301 - \b keeps click from re-wrapping
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # stepwhy.ops/1: first version.
 OPS_SCHEMA = "stepwhy.ops/1"
@@ -33,6 +36,14 @@ class Cost(msgspec.Struct, frozen=True):
     requested_bytes: int | None = None
     peak_bytes: int | None = None
     residual_bytes: int | None = None
+
+
+WEIGHTS: dict[str, Callable[[Cost], float]] = {
+    "time": lambda cost: cost.host_ns + cost.device_ns,
+    "bytes": lambda cost: max(cost.requested_bytes or 0, cost.output_bytes or 0),
+    "count": lambda cost: cost.count,
+}
+"""What nodes are sorted by, by name."""
 
 
 class ProfileNode(msgspec.Struct, frozen=True):
@@ -80,4 +91,4 @@ class ProfileResult(msgspec.Struct, frozen=True):
     stepwhy: str = ""
 
 
-__all__ = ["OPS_SCHEMA", "Cost", "ProfileNode", "ProfileResult", "View"]
+__all__ = ["OPS_SCHEMA", "WEIGHTS", "Cost", "ProfileNode", "ProfileResult", "View"]

@@ -38,6 +38,11 @@ def files_below(folder: Path) -> list[Path]:
     )
 
 
+def has_usual_ending(name: str) -> bool:
+    """Whether a file name ends as those of run directories and profilers do."""
+    return _USUAL_ENDING.search(name) is not None
+
+
 def usual(files: Iterable[P]) -> list[P]:
     """Files with a usual extension of profilers; all files if there are none."""
     every = list(files)

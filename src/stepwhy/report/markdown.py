@@ -25,16 +25,18 @@ _TITLES, _REASONS, _NOTES, _IDS = 8, 5, 4, 4
 _LONGEST_CODE = 30  # lines
 
 
-def render(result: Result, *, show_all: bool = False) -> str:
+def render(result: Result, *, show_all: bool = False, option: str = "--all") -> str:
     """Verdict, breakdown, findings, and what could not be checked.
 
     Args:
         result: What to report.
         show_all: Show every finding in full, and all reasons; otherwise as many as fit into
             `MOST_LINES`.
+        option: Name of the option that shows everything, for readers of a shorter report.
     """
     before = [*_verdict(result), *_breakdown(result)]
-    after = [*_not_checked(result, show_all=show_all), *_footer(result, show_all=show_all)]
+    unchecked = _not_checked(result, "" if show_all else option)
+    after = [*unchecked, *_footer(result, show_all=show_all)]
     room = None if show_all else MOST_LINES - len(before) - len(after)
     return "\n".join([*before, *_findings(result, room), *after]) + "\n"
 
@@ -182,18 +184,23 @@ def _fix(fix: Fix, *, is_whole: bool) -> list[str]:
     return lines
 
 
-def _not_checked(result: Result, *, show_all: bool) -> list[str]:
-    """Diagnoses that abstained, one line per reason, those that stop most of them first."""
+def _not_checked(result: Result, option: str) -> list[str]:
+    """Diagnoses that abstained, one line per reason, those that stop most of them first.
+
+    Args:
+        result: What to report.
+        option: Name of the option that shows all reasons; '' to show them.
+    """
     abstained = [f for f in result.findings if f.verdict in words.ABSTAINED]
     if not abstained:
         return []
     abstained.sort(key=lambda f: f.reason)
     groups = [(why, list(own)) for why, own in groupby(abstained, key=lambda f: f.reason)]
     groups.sort(key=lambda group: -len(group[1]))
-    shown = groups if show_all else groups[:_REASONS]
+    shown = groups[:_REASONS] if option else groups
     rest = len(abstained) - sum(len(own) for _, own in shown)
-    lines = [f"- {_names(own, show_all=show_all)}: {prose(why)}" for why, own in shown]
-    lines += [f"- {rest} more, which `--all` shows"] if rest else []
+    lines = [f"- {_names(own, show_all=not option)}: {prose(why)}" for why, own in shown]
+    lines += [f"- {rest} more, which `{option}` shows"] if rest else []
     return ["### Not checked", "", *lines, ""]
 
 

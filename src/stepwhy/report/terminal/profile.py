@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from stepwhy.findings.profile import WEIGHTS
 from stepwhy.report.console import Text
 from stepwhy.report.terminal.measurement import print_parts
 from stepwhy.report.words import format_calls
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
 
 # Deeper rows are not indented further: chains in a graph can be hundreds of nodes long.
 _DEEPEST = 10
-_WEIGHTS: dict[str, Callable[[Cost], float]] = {
-    "time": lambda cost: cost.host_ns + cost.device_ns,
-    "bytes": lambda cost: max(cost.requested_bytes or 0, cost.output_bytes or 0),
-    "count": lambda cost: cost.count,
-}
 
 
 def render_profile(
@@ -83,7 +79,7 @@ def _short(result: ProfileResult, node: ProfileNode) -> str:
 def _columns(total: Cost) -> dict[str, Callable[[Cost, Cost], str]]:
     """Columns that the trace has data for, by title: text for the total and the own cost."""
     both = total.host_ns > 0 and total.device_ns > 0
-    time = _device_ns if both else _WEIGHTS["time"]
+    time = _device_ns if both else WEIGHTS["time"]
     columns: dict[str, Callable[[Cost, Cost], str]] = {
         "device" if both else "time": lambda cost, _: format_ns(time(cost)),
         "own": lambda _, own: format_ns(time(own)),
@@ -109,7 +105,7 @@ def _size(size: int | None) -> str:
 
 def _heaviest(nodes: tuple[ProfileNode, ...], order: str, top: int) -> list[int]:
     """Indices of the costliest nodes in order; a parent costs at least as much as its children."""
-    weight = _WEIGHTS[order]
+    weight = WEIGHTS[order]
     by_weight = sorted(range(len(nodes)), key=lambda i: (-weight(nodes[i].total), i))
     return sorted(by_weight[:top])
 

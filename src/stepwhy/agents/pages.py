@@ -1,0 +1,40 @@
+"""A part of the operations, chosen by cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from stepwhy.findings.profile import WEIGHTS
+
+if TYPE_CHECKING:
+    from stepwhy.findings.profile import ProfileResult
+
+
+def page_of_ops(result: ProfileResult, order: str, offset: int, limit: int) -> ProfileResult:
+    """A view with some of its nodes: those that follow the `offset` costliest ones.
+
+    They stay in the order of the view, and `parent` refers to the nodes that remain. Of a first
+    page no parent is missing, because it costs at least as much as its children; elsewhere it may
+    be, and is null.
+
+    Args:
+        result: The view.
+        order: Key of `WEIGHTS`.
+        offset: Number of costlier nodes that are skipped.
+        limit: Maximum number of nodes.
+    """
+    nodes, weight = result.nodes, WEIGHTS[order]
+    by_cost = sorted(range(len(nodes)), key=lambda n: (-weight(nodes[n].total), n))
+    chosen = sorted(by_cost[offset : offset + limit])
+    places = {number: place for place, number in enumerate(chosen)}
+    shown = (replace(nodes[n], parent=places.get(_parent(nodes[n].parent))) for n in chosen)
+    return replace(result, nodes=tuple(shown))
+
+
+def _parent(number: int | None) -> int:
+    return -1 if number is None else number
+
+
+__all__ = ["page_of_ops"]

@@ -1,0 +1,40 @@
+"""`stepwhy mcp`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from stepwhy import output
+
+
+@click.command()
+@click.argument("folders", nargs=-1, metavar="[DIR]...")
+@click.option(
+    "--allow-remote",
+    is_flag=True,
+    help="Also read traces at addresses (https://, s3://, gs://) that a client names.",
+)
+def mcp(folders: tuple[str, ...], *, allow_remote: bool) -> None:
+    """Let programs with a language model ask about recorded runs.
+
+    Serves the Model Context Protocol (MCP) on standard input and output; an MCP client starts this
+    command. Its tools list, explain, compare and query the runs and traces in DIR, by default the
+    current folder, and predict what changes would gain. They read nothing outside of DIR, run no
+    program and write no file. Secrets and private names are always redacted.
+
+    Needs: pip install "stepwhy[mcp]".
+    """
+    from stepwhy.agents.folders import folders_of
+    from stepwhy.children import module_command
+    from stepwhy.optional import needs_extra
+
+    served = folders_of(folders, allow_remote=allow_remote)
+    with needs_extra("mcp", "Servers for agents"):
+        import anyio
+
+        from stepwhy.agents.server import serve
+    if sys.stdin is not None and sys.stdin.isatty():
+        output.line("stepwhy: waiting for an MCP client on standard input; Ctrl-C ends")
+    anyio.run(serve, module_command("stepwhy.cli.mcp_call"), served)
