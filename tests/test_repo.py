@@ -107,6 +107,16 @@ def test_every_command_has_a_guide(docs):
     assert unmentioned([name for name, _ in docs.commands()], guides) == []
 
 
+def test_no_link_that_leads_elsewhere_is_committed():
+    # A link to a folder of one machine, such as node_modules, is broken on all others.
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a clone of the repository")
+    listed = subprocess.run(
+        ["git", "ls-files", "--stage"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert [line for line in listed.stdout.splitlines() if line.startswith("120000")] == []
+
+
 def test_the_changelog_names_the_version():
     assert f"\n## {stepwhy.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
 
