@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import click
 import generate_accuracy
+import generate_api
 import generate_diagnoses
 import generate_harm
 import generate_lab
@@ -219,6 +220,11 @@ def accuracy() -> str:
     return "\n".join([_HEAD, "# How well predictions fit\n", *generate_accuracy.parts(table)])
 
 
+def python_api() -> str:
+    """What Python programs can call."""
+    return "\n".join([_HEAD, "# Python\n", *generate_api.parts(table)])
+
+
 def harm_results() -> str:
     """What foreign training programs did under stepwhy when they were last tried."""
     found = generate_harm.load()
@@ -229,6 +235,7 @@ def harm_results() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": command_line,
+    "reference/python.md": python_api,
     "reference/trace-schema.md": trace_schema,
     "reference/lab-results.md": lab_results,
     "reference/accuracy.md": accuracy,
