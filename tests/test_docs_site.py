@@ -76,7 +76,8 @@ def test_each_diagnosis_belongs_to_a_symptom():
 
 
 def test_anchors_are_those_of_github(hooks):
-    headings = ["`stepwhy ops`", "What is not found", "On a CPU: page faults", "Why? – Because"]
+    dashed = "Why? \u2013 Because"
+    headings = ["`stepwhy ops`", "What is not found", "On a CPU: page faults", dashed]
     text = "\n".join(f"## {heading}" for heading in headings)
     assert {hooks.slug(heading, "-") for heading in headings} == anchors(text)
 
