@@ -11,6 +11,7 @@ from stepwhy.errors import (
     NotFoundError,
     OutputError,
     QueryError,
+    ServeError,
     StepwhyError,
 )
 
@@ -45,6 +46,7 @@ def test_exit_codes_say_what_kind_of_thing_went_wrong(leaf):
         MeasurementError: 6,
         EditError: 8,
         QueryError: 9,
+        ServeError: 10,
     }
     (code,) = [code for kind, code in expected.items() if issubclass(leaf, kind)]
     assert leaf.exit_code == code

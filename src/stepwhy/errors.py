@@ -23,7 +23,8 @@ The tree::
     ├── CaptureError                exit code 5: a command cannot be started under observation
     ├── MeasurementError            exit code 6: a program cannot be measured
     ├── EditError                   exit code 8: an edit cannot be predicted or tried
-    └── QueryError                  exit code 9: a query cannot be answered
+    ├── QueryError                  exit code 9: a query cannot be answered
+    └── ServeError                  exit code 10: pages cannot be served
 
 Each leaf has a slug, which is the anchor of its paragraph in ``docs/reference/errors.md``. A
 message says what was wrong, where, and ends with what to do next.
@@ -187,3 +188,10 @@ class QueryError(StepwhyError):
 
     slug = "cannot-query"
     exit_code = 9
+
+
+class ServeError(StepwhyError):
+    """An address that cannot be listened on."""
+
+    slug = "cannot-serve"
+    exit_code = 10

@@ -74,6 +74,7 @@ REASONS = {
     "columns/code_cache.py os.rename": CACHE,
     "columns/code_cache.py os.open": CACHE,
     "columns/trusted.py os.open": READS,
+    "serve/removal.py os.open": READS,
     "regular_files.py os.open": "as its callers say, which are listed here",
     "trace/store.py pq.write_table": OPENED,
     "trace_ready.py profiler.export_chrome_trace": PRIVATE,

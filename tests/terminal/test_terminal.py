@@ -133,6 +133,13 @@ CASES = {
         (3, [MISSING, "select 1"], {}),
         (3, [f"others{NAME}", "select 1"], {}),
     ],
+    "stepwhy serve": [
+        (3, [MISSING], {}),
+        (3, [TRACE], {}),
+        (10, [FOLDER, "--host", NAME, "--port", "0"], {}),
+        (2, [FOLDER, "--port", NAME], {}),
+        (2, [f"--no{NAME}"], {}),
+    ],
     "stepwhy placement": [
         (0, [NAME], {"placement": ""}),
         (0, [NAME, "--moved"], {"placement": ""}),

@@ -3,9 +3,9 @@
 Exit codes: 0 explained (even if the verdict is 'unknown'); 2 wrong usage; 3 an input that cannot be
 explained; 4 a result that cannot be written; 5 a command that cannot be started; 6 a program that
 cannot be measured; 8 a change that can neither be predicted nor tried; 9 a query that cannot be
-answered. `stepwhy run` exits with the exit code of the training, `stepwhy check` with 1 if no
-training could be observed, and `stepwhy compare --fail-if-slower` with 1 if B is slower, or with 7
-if that is unknown.
+answered; 10 an address that cannot be listened on. `stepwhy run` exits with the exit code of the
+training, `stepwhy check` with 1 if no training could be observed, and `stepwhy compare
+--fail-if-slower` with 1 if B is slower, or with 7 if that is unknown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _COMMANDS = (
     "bench", "check", "compare", "explain", "export", "lab", "mcp", "ops", "placement", "run",
-    "sql", "try", "whatif",
+    "serve", "sql", "try", "whatif",
 )  # fmt: skip
 """Names of the commands. Each is a function in the module of the same name in this package."""
 _MODULES = {"try": "trial"}  # `try` is a keyword
@@ -106,6 +106,7 @@ def cli() -> None:
     stepwhy export PATH        export a timeline for Perfetto, or tables for other programs
     stepwhy sql PATH QUERY     query steps, breakdown, operations and findings
     stepwhy mcp DIR            let programs with a language model ask about runs
+    stepwhy serve DIR          show many runs on one page, and compare them
     """  # noqa: D301 - \b keeps click from re-wrapping
 
 

@@ -10,16 +10,20 @@ from msgspec.structs import replace
 
 from stepwhy import output
 from stepwhy.engine.timeline import explain_with_timeline
-from stepwhy.errors import StepwhyError
+from stepwhy.errors import OutputError, StepwhyError
+from stepwhy.inputs.kinds import is_file
 from stepwhy.report import html, json, terminal
 from stepwhy.report.console import Console
 from stepwhy.text import visible
+from stepwhy.whole_files import write_whole
 
 if TYPE_CHECKING:
     from stepwhy.findings import Result
     from stepwhy.findings.timeline import Timeline
 
 _PAGE = "report.html"
+_RESULT = "result.json"
+_RUN = "run.json"
 
 
 def as_seen_from_here(path: Path) -> Path:
@@ -38,6 +42,8 @@ def show(
 ) -> None:
     """Write the report as a page into the run directory, and print it.
 
+    A run directory also gets the result as JSON, which `stepwhy serve` lists.
+
     Args:
         result: The result.
         run_dir: The run directory.
@@ -46,16 +52,32 @@ def show(
         again: What to explain for the same report; None for the run directory.
 
     Raises:
-        OutputError: The page cannot be written; the report was printed.
+        OutputError: The page or the result cannot be written; the report was printed.
     """
-    page = run_dir / _PAGE
+    page, short = run_dir / _PAGE, _with_short_paths(result)
     try:
-        html.write(page, _with_short_paths(result), timeline)
+        html.write(page, short, timeline)
+        if is_file(run_dir / _RUN):
+            _write_result(run_dir / _RESULT, short)
     finally:
         # Also if the page cannot be written: a full disk may be the problem of the run.
         terminal.render(result, console=console)
     for line in (f"Report as a page: {page}", f"Again: stepwhy explain {again or run_dir}"):
         console.print(visible(output.public(line)), soft_wrap=True)
+
+
+def _write_result(path: Path, result: Result) -> None:
+    """Write the result as JSON.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    try:
+        write_whole(path, json.render(result).encode())
+    except OSError as error:
+        raise OutputError(
+            f"the result {path} cannot be written: {error.strerror}", "Free some space"
+        ) from None
 
 
 def _with_short_paths(result: Result) -> Result:

@@ -59,7 +59,7 @@ CATEGORY_WORDS = {
     "unexplained": CategoryWords("unexplained", "no evidence", "#bcc1c0", "?"),
 }
 
-_CATEGORY_OF_BOUND: dict[BoundBy, str] = {
+_CATEGORY_OF_BOUND: dict[str, str] = {
     "input": "input_wait",
     "host": "dispatch",
     "compute": "compute",
@@ -105,9 +105,14 @@ NOT_RECORDED = "not recorded"
 PARTIAL = "Part of the input could not be read; the figures cover the rest."
 
 
+def category_of(bound_by: str) -> str:
+    """The category behind a verdict; 'unexplained' for a verdict that is not known."""
+    return _CATEGORY_OF_BOUND.get(bound_by, "unexplained")
+
+
 def colour_of(bound_by: BoundBy) -> str:
     """Colour of the category behind a verdict, '#rrggbb'."""
-    return CATEGORY_WORDS[_CATEGORY_OF_BOUND[bound_by]].colour
+    return CATEGORY_WORDS[category_of(bound_by)].colour
 
 
 def whole(result: Result) -> str:

@@ -11,11 +11,12 @@ import os
 import platform
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import stepwhy
 from stepwhy.capture import RUN_DIR_VARIABLE, SAMPLER_VARIABLE, profiler_conflicts, registry
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.launcher.checkout import checkout
 from stepwhy.capture.launcher.no_steps import why_no_step
 from stepwhy.capture.launcher.oom_kills import OomKills
 from stepwhy.capture.launcher.processor import processor_model
@@ -66,6 +67,7 @@ class Run:
             "exit_code": None,
             "python": platform.python_version(),
             "cpu": processor_model(),
+            **checkout(command),
         }
         self._kills = OomKills()
         self._why_no_step = ""
@@ -111,7 +113,7 @@ class Run:
         Returns:
             Messages for the user.
         """
-        about = {**self._about, "ended_ns": now_ns(), "exit_code": exit_code}
+        about: dict[str, Any] = {**self._about, "ended_ns": now_ns(), "exit_code": exit_code}
         about["oom_kills"] = self._kills.count()
         about["processes"] = dict(list(registry.reports(self.path).items())[:_MOST_PROCESSES])
         about["why_no_step"] = self._why_no_step

@@ -43,6 +43,8 @@ class RunFile(msgspec.Struct):
     why_no_step: str = ""
     python: str = ""
     cpu: str = ""
+    commit: str = ""
+    branch: str = ""
 
 
 class ProcessFile(msgspec.Struct):
