@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.importers import tf_samples
 from tests.importers.tf_samples import EPOCH_US, counters, nodes, slices, source_of, tracks
 from tests.importers.tfprof_samples import GPU, STREAMS, node, on_gpu, one_step, profile, ran
@@ -413,7 +414,10 @@ def test_a_profile_names_the_lines_of_the_program(written):
 def test_means_over_the_steps_agree_with_tensorflows(written, kind):
     theirs = json.loads((written / "views.json").read_bytes())[kind]
     trace, _ = loaded(written / "profile")
-    rows = {row.name: row.total for row in view(op_costs(Facts(trace)), kind, lambda s: int(s[2]))}
+    facts = Facts(trace)
+    # TensorFlow's means include a slow first step, too.
+    facts.steps = replace(facts.recorded_steps, warm_up=0)
+    rows = {row.name: row.total for row in view(op_costs(facts), kind, lambda s: int(s[2]))}
     compared = 0
     for name, (micros, requested, residual, output) in theirs.items():
         if not micros:
