@@ -65,6 +65,11 @@ class Watch:
         return self._block.run_dir
 
     @property
+    def is_idle(self) -> bool:
+        """Whether another observation includes the block, which then does nothing."""
+        return self._block.is_idle
+
+    @property
     def messages(self) -> tuple[str, ...]:
         """Messages about the observation for the user, each of one or more sentences."""
         return tuple(self._block.messages)

@@ -1,4 +1,4 @@
-"""Packages that only some commands need, installed with an extra such as `stepwhy[parquet]`."""
+"""Packages that only some parts of stepwhy need, and how to install them if they are missing."""
 
 from __future__ import annotations
 
@@ -22,11 +22,32 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
     Raises:
         MissingPackageError: A package is not installed.
     """
+    with _needs(f"'stepwhy[{extra}]'", what):
+        yield
+
+
+@contextmanager
+def needs_package(package: str, what: str) -> Iterator[None]:
+    """Like `needs_extra`, for a package that the user's program brings along.
+
+    Args:
+        package: Its name on PyPI.
+        what: What needs it, as the start of a sentence: "Callbacks for Keras".
+
+    Raises:
+        MissingPackageError: It is not installed.
+    """
+    with _needs(package, what):
+        yield
+
+
+@contextmanager
+def _needs(requirement: str, what: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
         package = f"the package '{error.name}'" if error.name else "packages"
         raise MissingPackageError(
             f"{what} need {package}, which cannot be imported",
-            f"Run: pip install 'stepwhy[{extra}]'",
+            f"Run: pip install {requirement}",
         ) from None

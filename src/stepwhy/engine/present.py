@@ -6,14 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from stepwhy import output
 from stepwhy.engine.timeline import explain_with_timeline
 from stepwhy.errors import OutputError, StepwhyError
 from stepwhy.inputs.kinds import is_file
 from stepwhy.report import html, json, terminal
 from stepwhy.report.console import Console
+from stepwhy.report.passed_on import with_short_paths
 from stepwhy.text import visible
 from stepwhy.whole_files import write_whole
 
@@ -54,7 +53,7 @@ def show(
     Raises:
         OutputError: The page or the result cannot be written; the report was printed.
     """
-    page, short = run_dir / _PAGE, _with_short_paths(result)
+    page, short = run_dir / _PAGE, with_short_paths(result)
     try:
         html.write(page, short, timeline)
         if is_file(run_dir / _RUN):
@@ -78,12 +77,6 @@ def _write_result(path: Path, result: Result) -> None:
         raise OutputError(
             f"the result {path} cannot be written: {error.strerror}", "Free some space"
         ) from None
-
-
-def _with_short_paths(result: Result) -> Result:
-    """Shorten the paths of inputs to two names, because a page may be passed on to others."""
-    inputs = (replace(one, path="/".join(Path(one.path).parts[-2:])) for one in result.inputs)
-    return replace(result, inputs=tuple(inputs))
 
 
 def main(arguments: list[str]) -> int:

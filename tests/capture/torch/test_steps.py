@@ -31,7 +31,7 @@ class Window:
 
     def __init__(self) -> None:
         self.announced: list[tuple[int, bool]] = []
-        self.abandoned = 0
+        self.abandoned = self.paused = 0
         self.more = 0
         self.busy = True
 
@@ -47,6 +47,9 @@ class Window:
 
     def abandon(self) -> None:
         self.abandoned += 1
+
+    def pause(self) -> None:
+        self.paused += 1
 
 
 @pytest.fixture
@@ -318,3 +321,35 @@ def test_internal_failure_does_not_affect_the_training(
         observer._log.due_ns = 0
     assert recorder.alive is False
     assert window.abandoned > 0
+
+
+def test_a_pause_belongs_to_no_step(
+    observer: observing.StepObserver, window: Window, waits: InputWait, tmp_path: Path
+) -> None:
+    optimizer = Optimizer()
+    observer.resume()  # before the first step
+    for _ in range(3):
+        observer.stepped(optimizer)
+    observer.pause()
+    waits.add(10**9)
+    observer.resume()
+    for _ in range(2):
+        observer.stepped(optimizer)
+    steps = log(observer, tmp_path)
+    assert (len(steps), window.paused) == (4, 1)
+    assert steps[1]["end_ns"] < steps[2]["start_ns"]
+    assert steps[2]["end_ns"] == steps[3]["start_ns"]
+    assert steps[2]["input_wait_ns"] == 0
+
+
+def test_a_failure_at_a_pause_does_not_affect_the_training(
+    observer: observing.StepObserver, window: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError
+
+    observer.stepped(Optimizer())
+    monkeypatch.setattr(window, "pause", fail)
+    observer.pause()
+    observer.resume()
+    assert not observer._recorder.alive

@@ -318,3 +318,39 @@ def test_waits_between_streams_are_recorded_where_the_profiler_can(
 def test_a_cpu_has_no_streams_to_wait_for(window: ProfilerWindow, made: list[Profile]) -> None:
     window.next_step(5, start=True)
     assert made[0].more == {}
+
+
+def test_a_pause_keeps_the_complete_steps_of_a_window(
+    window: ProfilerWindow, clock: Clock, made: list[Profile], tmp_path: Path
+) -> None:
+    train(window, clock, range(5, 9), 1000)
+    window.pause()
+    (about,) = windows(tmp_path)
+    assert (about["first_step"], about["last_step"]) == (6, 7)
+    assert train(window, clock, range(9, 20), 1000) == [8]
+    assert len(made) == 1
+
+
+def test_a_window_without_a_complete_step_opens_again_after_a_pause(
+    window: ProfilerWindow, clock: Clock, made: list[Profile], tmp_path: Path
+) -> None:
+    train(window, clock, range(5, 7), 1000)
+    window.pause()
+    assert (made[0].stopped, windows(tmp_path), window.is_due) == (1, [], True)
+    train(window, clock, range(7, 20), 1000)
+    assert (len(made), len(windows(tmp_path))) == (2, 1)
+
+
+def test_a_loop_with_a_pause_after_every_step_is_not_profiled_again_and_again(
+    window: ProfilerWindow, clock: Clock, made: list[Profile], tmp_path: Path
+) -> None:
+    for step in range(5, 20):
+        train(window, clock, range(step, step + 1), 1000)
+        window.pause()
+    assert (len(made), windows(tmp_path), window.is_due) == (3, [], False)
+    assert {profile.stopped for profile in made} == {1}
+
+
+def test_a_pause_without_a_window_changes_nothing(window: ProfilerWindow) -> None:
+    window.pause()
+    assert window.is_due

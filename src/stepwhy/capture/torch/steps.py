@@ -175,6 +175,24 @@ class StepObserver:
             self._steps += len(ends) - 1
         self._window.next_step(self._steps, start=False, step_ns=0)
 
+    def pause(self) -> None:
+        """What follows belongs to no step until `resume`; never raises."""
+        try:
+            self._log.write()
+            self._window.pause()
+        except Exception as error:
+            self._recorder.stop(error)
+
+    def resume(self) -> None:
+        """Begin the next step here; never raises."""
+        clock = self._clock and self._clock()
+        if clock is None or not self._recorder.alive:
+            return
+        try:
+            self.begin(clock)
+        except Exception as error:
+            self._recorder.stop(error)
+
     def _observe_from_here(self) -> None:
         """Observe the step that begins, without what came before it."""
         self._light = self._waits.light = False

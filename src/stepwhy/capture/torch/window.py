@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # The first after the warm-up, the others when the step time has changed for good.
 _MOST_WINDOWS = 3
+# A loop that is paused after every few steps never completes a window.
+_MOST_CUT_SHORT = 3
 _LOOP_IN_THREAD = (
     "the steps were timed, but not profiled: the training runs in a thread that did not import "
     "torch, where the profiler prints warnings when it starts. Import torch in that thread"
@@ -63,6 +65,7 @@ class ProfilerWindow:
         self.touched = False
         self.is_due = True
         self._opened = 0
+        self._cut_short = 0
         self._step = 0
         self._conflict.forget()
         self._profiler: Any = None
@@ -219,6 +222,19 @@ class ProfilerWindow:
         self._opened -= 1
         self.is_due = True
         self._conflict.postpone(_OWN_PROFILER, self._step)
+
+    def pause(self) -> None:
+        """No step comes for a while; never raises.
+
+        The window is kept if it holds a complete step; otherwise another one opens later.
+        """
+        if self._budget is not None and self._start_ns < self._end_ns:
+            self.finish()
+        elif self._profiler is not None:
+            self.abandon()
+            self._opened -= 1
+            self._cut_short += 1
+            self.is_due = self._cut_short < _MOST_CUT_SHORT
 
     def finish(self) -> None:
         """No further step comes: keep the window if it holds a complete step; never raises."""
