@@ -55,8 +55,8 @@ def test_importing_the_package_imports_no_framework():
 @pytest.mark.parametrize(
     ("name", "missing", "package"),
     [
-        ("keras", ("keras",), "keras"),
-        ("tf_keras", ("tf_keras",), "tf_keras"),
+        ("keras", ("keras", "keras__callbacks"), "keras"),
+        ("tf_keras", ("tf_keras", "tf_keras__callbacks"), "tf_keras"),
         ("lightning", ("lightning", "lightning__pytorch", "pytorch_lightning"), "lightning"),
         ("transformers", ("transformers",), "transformers"),
         ("mlflow", ("mlflow",), "mlflow"),
