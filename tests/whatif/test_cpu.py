@@ -94,6 +94,7 @@ INPUTS = st.builds(
     workers=st.none() | st.integers(1, 8),
     on_accelerator=st.booleans(),
     inflates_operations=st.booleans(),
+    removes_operations=st.booleans(),
 )
 
 
@@ -156,6 +157,17 @@ def test_faster_is_never_slower(facts):
     steps = [price(facts, [parse_edit(f"python={k}x")], NONE).remaining_ns for k in (1, 2, 4, 99)]
     assert steps == sorted(steps, reverse=True)
     assert steps[0] == facts.wall_ns
+
+
+def test_removed_operations_leave_the_others_as_they_were(facts):
+    alone = price(facts, [parse_edit("ops:aten::m*=gone")], NONE)
+    assert alone.remaining_ns == alone.naive_ns == 16_000_000
+    disturbed = {
+        "family": "removed", "cost_ns": 500_000, "run_delay_share": 0.2, "runnable_threads": 2.0,
+        "compute_ns": 900_000, "floor_ns": 600_000,
+    }  # fmt: skip
+    assert predicted(**disturbed, removes_operations=True)[0] == 500_000
+    assert predicted(**disturbed)[0] < 400_000
 
 
 def test_edits_together_gain_no_more_than_their_costs(facts):

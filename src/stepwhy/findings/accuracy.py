@@ -34,6 +34,7 @@ class PricingInputs(msgspec.Struct, frozen=True):
         children_cpu_ns: CPU time of the processes that the training started, such as workers.
         inflates_operations: Whether operations may have been longer because of the problem, in
             which case `floor_ns` is no lower bound.
+        removes_operations: Whether all that disappears is operations.
     """
 
     step_ns: int
@@ -52,6 +53,7 @@ class PricingInputs(msgspec.Struct, frozen=True):
     driver_delay_ns: int | None = None
     children_cpu_ns: int | None = None
     inflates_operations: bool = True
+    removes_operations: bool = False
 
 
 class PairAccuracy(msgspec.Struct, frozen=True):

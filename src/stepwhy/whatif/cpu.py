@@ -109,8 +109,7 @@ def structure(inputs: PricingInputs) -> Structure:
     bounds = hard_bounds(inputs)
     match inputs.family:
         case "removed":
-            rest = _without_waits_ns(inputs)
-            centre = rest * _undisturbed(inputs)
+            rest, centre = _rest_of_removal(inputs)
             least = 1 - _FASTER_REST * _caused(inputs)
             low, high = least * rest, _SLOWER_REST * rest + _COST_ERROR * cost
         case "overlapped":
@@ -149,6 +148,19 @@ def _caused(inputs: PricingInputs) -> float:
     A short part of the step cannot have caused all of it.
     """
     return min(inputs.cost_ns / (_MOSTLY * inputs.step_ns), 1.0)
+
+
+def _rest_of_removal(inputs: PricingInputs) -> tuple[float, float]:
+    """The step without the work as it was beside it, and as it is expected without it, ns.
+
+    Operations leave the others as they were, since they run mostly in turn, in the same threads.
+    Other work, such as a loader, runs beside the operations and takes cores from them.
+    """
+    if inputs.removes_operations:
+        rest = float(inputs.step_ns - inputs.cost_ns)
+        return rest, rest
+    rest = _without_waits_ns(inputs)
+    return rest, rest * _undisturbed(inputs)
 
 
 def _without_waits_ns(inputs: PricingInputs) -> float:

@@ -84,6 +84,7 @@ def gather(facts: Facts, edits: Sequence[Edit]) -> PricingInputs | Refusal:
         driver_delay_ns=_driver_delay_ns(facts),
         children_cpu_ns=children_cpu_ns_per_step(facts.trace, facts.wall_ns),
         inflates_operations=any(e.what not in _BETWEEN_OPERATIONS for e in edits),
+        removes_operations=all(e.what == "ops" and e.change == "gone" for e in edits),
     )
     return _with_work(facts, edits, known) if "overlapped" in families else known
 
