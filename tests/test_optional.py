@@ -6,6 +6,11 @@ import pytest
 
 from stepwhy.errors import MissingPackageError
 from stepwhy.export import WRITERS
+from stepwhy.export.explained import Explained
+from stepwhy.export.tensorboard import write_tensorboard
+from stepwhy.metrics.model import Run
+from stepwhy.metrics.otlp import Otlp
+from stepwhy.metrics.prometheus import text_of
 from stepwhy.optional import needs_extra
 from stepwhy.trace import Meta, TraceBuilder
 from stepwhy.trace.store import load
@@ -30,6 +35,29 @@ def test_writing_tables_names_the_extra_and_writes_nothing(form, tmp_path):
 def test_reading_a_stored_trace_names_the_extra():
     with pytest.raises(MissingPackageError, match="Stored traces need the package 'pyarrow"):
         load(b"PK\x03\x04", "run.stepwhy")
+
+
+def export_to_tensorboard(folder):
+    write_tensorboard(Explained("x", None, "", "", ()), folder / "out")
+
+
+@pytest.mark.parametrize(
+    ("extra", "missing", "work"),
+    [
+        ("tensorboard", "tensorboard.summary.writer.record_writer", export_to_tensorboard),
+        ("prometheus", "prometheus_client.core", lambda _: text_of(Run("x"))),
+        (
+            "opentelemetry",
+            "opentelemetry.sdk.metrics",
+            lambda _: Otlp("http://localhost:4318").prepare(),
+        ),
+    ],
+)
+def test_publishing_names_the_extra_and_writes_nothing(extra, missing, work, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(MissingPackageError, match=rf"pip install 'stepwhy\[{extra}\]'"):
+        work(tmp_path)
+    assert not any(tmp_path.iterdir())
 
 
 def test_other_errors_pass_unchanged():

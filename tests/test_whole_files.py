@@ -350,3 +350,12 @@ def test_a_folder_that_holds_something_is_not_replaced(folder):
         write_folder(folder / "out")
     assert names(folder) == ["out"]
     assert names(folder / "out") == ["mine"]
+
+
+def test_files_may_be_in_subfolders(folder):
+    with output_folder(folder / "out") as create_in:
+        for name in ("a/one", "a/two", "b/one"):
+            with create_in(name) as file:
+                file.write(name.encode())
+    assert names(folder / "out") == ["a", "b"]
+    assert (folder / "out" / "a" / "two").read_bytes() == b"a/two"

@@ -79,7 +79,8 @@ def output_folder(path: Path) -> Iterator[Callable[[str], BinaryIO]]:
         path: The folder, which must be empty if it exists. Its parents are created.
 
     Yields:
-        A function that creates a file in it by name, for writing.
+        A function that creates a file in it by name, for writing; a name with a slash is in a
+        subfolder.
 
     Raises:
         OSError: It cannot be written, or is not empty.
@@ -104,9 +105,18 @@ def _creator(folder: Path) -> Iterator[Callable[[str], BinaryIO]]:
     """Create files in this folder, even if its path is replaced by a link meanwhile."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        yield lambda name: _new_file(name, dir_fd=handle)
+        yield lambda name: _new_file_below(name, handle)
     finally:
         os.close(handle)
+
+
+def _new_file_below(name: str, folder: int) -> BinaryIO:
+    """Create a file in an open folder, and the subfolder that its name begins with."""
+    parent = os.path.dirname(name)  # noqa: PTH120 - relative to a descriptor
+    if parent:
+        with suppress(FileExistsError):
+            os.mkdir(parent, dir_fd=folder)
+    return _new_file(name, dir_fd=folder)
 
 
 @contextmanager

@@ -46,6 +46,10 @@ def _tables(folder: Path) -> str:
     return "".join(str(pq.read_table(file).to_pylist()) for file in sorted(folder.iterdir()))
 
 
+def _events(folder: Path) -> str:
+    return "".join(file.read_bytes().decode(errors="replace") for file in folder.iterdir())
+
+
 def _text(path: Path) -> str:
     return path.read_text()
 
@@ -88,6 +92,7 @@ OUTPUTS: dict[str, Callable[..., str]] = {
     ),
     "parquet": _export("parquet", "x.parquet", _tables),
     "store": _export("stepwhy", "x.stepwhy", _store),
+    "tensorboard": _export("tensorboard", "x.tensorboard", _events),
 }
 """Functions from (path of an input, a folder, further options) to the text of an output."""
 

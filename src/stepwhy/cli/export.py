@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +12,12 @@ from stepwhy.cli.privacy import redact_option
 from stepwhy.cli.small_inputs import bounded
 from stepwhy.patterns import regex
 
-_FORMATS = ("chrome-trace", "perfetto", "parquet", "stepwhy")
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepwhy.redaction import Redactor
+
+_FORMATS = ("chrome-trace", "perfetto", "parquet", "stepwhy", "tensorboard", "prometheus")
 _ENDINGS = regex(r"(\.pt)?(\.trace|\.xplane)?(\.json|\.pb|\.stepwhy)?(\.(gz|zst|xz|bz2|zip))?$")
 
 
@@ -34,7 +40,7 @@ _ENDINGS = regex(r"(\.pt)?(\.trace|\.xplane)?(\.json|\.pb|\.stepwhy)?(\.(gz|zst|
 @redact_option
 @bounded
 def export(path: str, form: str, out: Path | None, *, redact: bool) -> None:
-    """Export a trace as a timeline to view or as tables to query.
+    """Export a run or trace as a timeline to view, as tables to query, or for dashboards.
 
     PATH is anything that 'stepwhy explain' accepts.
 
@@ -44,24 +50,48 @@ def export(path: str, form: str, out: Path | None, *, redact: bool) -> None:
       perfetto      the same as chrome-trace
       parquet       a folder with one Parquet table per file, for data frames and SQL
       stepwhy       the whole trace in one compact file, to keep or to send (.stepwhy)
+      tensorboard   a folder for 'tensorboard --logdir': curves by step, and the report
+      prometheus    metrics as text, for Prometheus (.prom)
 
     'stepwhy explain' reads chrome-trace and stepwhy back without loss. parquet and stepwhy need:
-    pip install "stepwhy[parquet]".
+    pip install "stepwhy[parquet]"; tensorboard and prometheus need the extra of their name.
     """  # noqa: D301 - \b keeps click from re-wrapping
-    from stepwhy.cli.progress import progress
-    from stepwhy.engine.explain import open_one
     from stepwhy.engine.privacy import redactor_of
     from stepwhy.errors import OutputError
-    from stepwhy.export import WRITERS
     from stepwhy.inputs.remote.addresses import shown
 
     redactor = redactor_of(redact)
-    with progress((path,)) as report:
-        trace = open_one(path, report, redact=redactor).trace
-    ending, write = WRITERS[form]
     name = redactor.text(Path(shown(path)).resolve().name)
+    ending, write = _writer(form, path, _ENDINGS.sub("", name), redactor)
     file = out or Path(_ENDINGS.sub("", name) + ending)
     if file.exists() and Path(path).exists() and file.samefile(path):
         raise OutputError(f"{file.name} is the input of the export", "Name another file with --out")
-    write(trace, file)
+    write(file)
     output.line(f"Exported: {file}")
+
+
+def _writer(
+    form: str, path: str, name: str, redactor: Redactor
+) -> tuple[str, Callable[[Path], None]]:
+    """Read the input; return the extension of the output's name, and what writes it.
+
+    Args:
+        form: Name of the format.
+        path: The input, as the user named it.
+        name: Name of the run, redacted.
+        redactor: What replaces secrets and private facts.
+    """
+    from stepwhy.cli.progress import progress
+    from stepwhy.engine.explain import open_one
+    from stepwhy.engine.series import explain_with_series
+    from stepwhy.export import EXPLAINED_WRITERS, WRITERS
+
+    if form in WRITERS:
+        ending, write = WRITERS[form]
+        with progress((path,)) as report:
+            trace = open_one(path, report, redact=redactor).trace
+        return ending, lambda file: write(trace, file)
+    ending, write_explained = EXPLAINED_WRITERS[form]
+    with progress((path,)) as report:
+        explained = explain_with_series(path, name, report, redactor)
+    return ending, lambda file: write_explained(explained, file)

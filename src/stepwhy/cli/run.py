@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from stepwhy.cli.explain_aside import explain_aside
+from stepwhy.cli.metrics_options import metrics_options, publication
 from stepwhy.cli.words import CommandWithCommand, words_to_run
 
 
@@ -22,11 +23,21 @@ from stepwhy.cli.words import CommandWithCommand, words_to_run
     help="Run directory to write; default stepwhy-runs/<time>-<name>. DIR-2 if it holds a run.",
 )
 @click.option("--quiet", is_flag=True, help="Show no progress in the terminal title and no report.")
+@metrics_options
 @click.argument(
     "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]..."
 )
 @click.pass_context
-def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str, ...]) -> None:
+def run(
+    ctx: click.Context,
+    out: Path | None,
+    *,
+    quiet: bool,
+    metrics_file: Path | None,
+    metrics_port: int | None,
+    otlp: str | None,
+    command: tuple[str, ...],
+) -> None:
     """Observe an unmodified training run, then explain it.
 
     Runs 'python SCRIPT ARGS...', or any command after '--', as in 'stepwhy run -- torchrun
@@ -39,7 +50,8 @@ def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str
     words = words_to_run(ctx, command)
     run_dir = out or default_run_dir(words, datetime.now().astimezone())
     with CommandProxy() as proxy:
-        launched = launch(words, run_dir, show_status=not quiet, proxy=proxy)
+        publish = publication(metrics_file, metrics_port, otlp, report=proxy.print_error)
+        launched = launch(words, run_dir, show_status=not quiet, proxy=proxy, publish=publish)
         for message in launched.messages:
             proxy.print_error(f"stepwhy: {message}")
         if not quiet:

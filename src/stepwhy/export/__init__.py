@@ -1,4 +1,4 @@
-"""Write traces in formats of other programs.
+"""Write runs and traces in formats of other programs.
 
 | format | what it is |
 | --- | --- |
@@ -6,6 +6,8 @@
 | `perfetto` | the same, because Perfetto reads this JSON |
 | `parquet` | a folder with a Parquet file per table, for data frames and SQL |
 | `stepwhy` | the trace in one file, to keep it |
+| `tensorboard` | a folder with curves by step, and the report as text, for TensorBoard |
+| `prometheus` | metrics as text, for Prometheus |
 """
 
 from __future__ import annotations
@@ -14,12 +16,15 @@ from typing import TYPE_CHECKING
 
 from stepwhy.export.chrome_trace import write_chrome_trace
 from stepwhy.export.parquet import write_parquet
+from stepwhy.export.prometheus import write_prometheus
+from stepwhy.export.tensorboard import write_tensorboard
 from stepwhy.trace.store import save
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from stepwhy.export.explained import Explained
     from stepwhy.trace import Trace
 
 
@@ -29,6 +34,12 @@ WRITERS: dict[str, tuple[str, Callable[[Trace, Path], None]]] = {
     "parquet": (".parquet", write_parquet),
     "stepwhy": (".stepwhy", save),
 }
-"""File name extension and writer, by name of the format."""
+"""File name extension and writer of a trace, by name of the format."""
 
-__all__ = ["WRITERS"]
+EXPLAINED_WRITERS: dict[str, tuple[str, Callable[[Explained, Path], None]]] = {
+    "tensorboard": (".tensorboard", write_tensorboard),
+    "prometheus": (".prom", write_prometheus),
+}
+"""The same, of a run that was explained."""
+
+__all__ = ["EXPLAINED_WRITERS", "WRITERS"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -10,11 +11,15 @@ import sys
 import threading
 import venv
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from stepwhy.capture import Launch, launch
 from stepwhy.errors import CaptureError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 def python(tmp_path: Path, code: str, *flags: str) -> Launch:
@@ -257,3 +262,27 @@ def test_signal_handlers_are_restored(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     python(tmp_path, "pass")
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_metrics_are_published_from_the_start_to_the_last_sample(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    @contextlib.contextmanager
+    def publish(run_dir: Path, failed: Callable[[str], None]) -> Iterator[None]:
+        seen.append(run_dir.name)
+        yield
+        failed("a message")
+
+    ended = launch([sys.executable, "-c", "exit(3)"], tmp_path / "run", publish=publish)
+    assert ended.exit_code == 3
+    assert seen == ["run"]
+    assert ended.messages[-1] == "a message"
+
+
+def test_a_publisher_that_fails_changes_nothing(tmp_path: Path) -> None:
+    def publish(_: Path, __: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
+        raise ValueError("no")
+
+    ended = launch([sys.executable, "-c", observing("exit(3)")], tmp_path / "run", publish=publish)
+    assert ended.exit_code == 3
+    assert ended.messages == ("no metrics were published: ValueError: no",)

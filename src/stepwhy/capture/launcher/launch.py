@@ -18,12 +18,14 @@ from stepwhy.errors import CaptureError
 from stepwhy.whole_files import create
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
     from stepwhy.capture.launcher.proxy import CommandProxy
     from stepwhy.capture.launcher.signals import Received, Signals
+
+    Publish = Callable[[Path, Callable[[str], None]], contextlib.AbstractContextManager[object]]
 
 _VANISHED = (
     "the run directory vanished while the training ran, so nothing was recorded. Name one with "
@@ -66,6 +68,7 @@ def launch(
     output: Path | None = None,
     proxy: CommandProxy | None = None,
     variables: Mapping[str, str] | None = None,
+    publish: Publish | None = None,
 ) -> Launch:
     """Run a command to its end, observed, with this process's standard streams.
 
@@ -77,6 +80,7 @@ def launch(
             streams of this process.
         proxy: Set if this process acts as the command and does nothing else.
         variables: Environment variables that only the command gets.
+        publish: Publishes metrics of the run while the command runs.
 
     Returns:
         How it ended and where the run directory is.
@@ -96,7 +100,9 @@ def launch(
         signals.started(child.pid)
         if proxy:
             proxy.close_inherited_files()
-        failures, observers = _observe(run, command, child.pid, show_status=show_status)
+        failures, observers = _observe(
+            run, command, child.pid, show_status=show_status, publish=publish
+        )
         code = waiting.wait_for(child)
         failures += _close(observers)
     messages = (*_end(run, shell_code(code)), *failures)
@@ -164,14 +170,20 @@ def _cannot_start(command: Sequence[str], error: Exception) -> CaptureError:
 
 
 def _observe(
-    run: Run, command: Sequence[str], pid: int, *, show_status: bool
+    run: Run, command: Sequence[str], pid: int, *, show_status: bool, publish: Publish | None
 ) -> tuple[list[str], contextlib.ExitStack]:
     """Sample the command's processes from outside; a failure does not affect the command.
 
     Returns:
         Messages about failures, and what ends the observation.
     """
-    observers = contextlib.ExitStack()
+    observers, failures = contextlib.ExitStack(), list[str]()
+    try:
+        # First, so that it ends last, with all that was sampled.
+        if publish is not None:
+            observers.enter_context(publish(run.path, failures.append))
+    except Exception as error:
+        failures.append(_failure("no metrics were published", error))
     try:
         # Loaded while the command starts, so that it need not wait for them.
         from stepwhy.capture.launcher.status import Status
@@ -182,8 +194,8 @@ def _observe(
             observers.enter_context(Status(run.path))
         observers.enter_context(Sampler(run.path, pid, stacks=StackSamplers(run.path, command)))
     except Exception as error:
-        return [_failure("nothing was sampled from outside", error)], observers
-    return [], observers
+        failures.append(_failure("nothing was sampled from outside", error))
+    return failures, observers
 
 
 def _close(observers: contextlib.ExitStack) -> list[str]:

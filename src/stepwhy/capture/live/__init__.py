@@ -1,0 +1,9 @@
+"""Read the run directory while the training writes to it, for metrics.
+
+This runs in the launcher's process: the training does nothing for it. Logs are read once, as they
+grow, so that the cost does not depend on the length of the run.
+"""
+
+from stepwhy.capture.live.run import LiveRun
+
+__all__ = ["LiveRun"]

@@ -1,0 +1,49 @@
+"""Explain a run for writers of other programs' formats, with its series by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.engine.explain import explain
+from stepwhy.export.explained import Explained
+from stepwhy.export.series import series_of
+from stepwhy.report import markdown
+from stepwhy.report.markdown_text import prose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepwhy.engine.explain import Opened
+    from stepwhy.export.series import RunSeries
+    from stepwhy.passes.facts import Facts
+    from stepwhy.redaction import Redactor
+
+    Progress = Callable[[str, int, int], None]
+
+
+def explain_with_series(
+    path: str, name: str, progress: Progress | None, redactor: Redactor
+) -> Explained:
+    """Explain a run.
+
+    Args:
+        path: The input, as the user named it.
+        name: Name of the run, redacted.
+        progress: As in `explain`.
+        redactor: What replaces secrets and private facts.
+
+    Raises:
+        InputError: It cannot be explained.
+    """
+    found: list[RunSeries] = []
+
+    def seen(_: Opened, facts: Facts) -> None:
+        found.append(series_of(facts))
+
+    result = explain([path], progress, redact=redactor, seen=seen)
+    return Explained(
+        name, result, prose(result.verdict.sentence), markdown.render(result), tuple(found)
+    )
+
+
+__all__ = ["explain_with_series"]
