@@ -130,7 +130,7 @@ class Otlp:
             from opentelemetry.metrics import Observation  # noqa: PLC0415 - optional
 
             for point in points_of(self._run) if self._run is not None else ():
-                if point.family == family:
+                if point.family == family and not isinstance(point.value, Durations):
                     yield Observation(point.value, _attributes(point))
 
         return observe
