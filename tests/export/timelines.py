@@ -32,7 +32,8 @@ def varints(data):
 
 def unpacked(timeline):
     """All slices of a timeline, in order."""
-    columns = {n: varints(c) for n, c in timeline.columns.items() if n != "labels"}
+    others = {"labels", "sample_time", "sample_value"}
+    columns = {n: varints(c) for n, c in timeline.columns.items() if n not in others}
     labels = msgspec.json.decode(zlib.decompress(timeline.columns["labels"]))
     found, known = [], 0
     for row in timeline.rows:
@@ -59,4 +60,20 @@ def unpacked(timeline):
                     )
                 )
     assert all(len(column) == len(found) for column in columns.values())
+    return found
+
+
+def samples_of(timeline):
+    """(time, value) of each row of samples, by its title; the value is None where it is unknown."""
+    times, folded = (iter(varints(timeline.columns[n])) for n in ("sample_time", "sample_value"))
+    found = {}
+    for row in timeline.rows:
+        if row.series is None:
+            continue
+        time, values = 0, found.setdefault(f"{row.group}/{row.title}", [])
+        for _ in range(row.series.values):
+            time, value = time + next(times), next(folded) - 1
+            known = -(value + 1) // 2 if value % 2 else value // 2
+            values.append((time, None if value < 0 else known))
+    assert [*times, *folded] == []
     return found

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from playwright.sync_api import sync_playwright
 
 from stepwhy.engine.explain import Opened, explain_opened
-from stepwhy.export.timeline import part_of, timeline_of
+from stepwhy.engine.timeline import TimelineParts
 from stepwhy.report import html
 from stepwhy.trace.notation import parse
 
@@ -29,6 +29,32 @@ main   launch |{"            l       " * STEPS}|  l=cudaLaunchKernel
 GPU:0  kernel |{"             [gem]  " * STEPS}|
 arrows: l -> gem
 """  # noqa: E501 - the drawing is easier to read in one line
+# A queue whose sampler paused, and memory that doubles.
+LEVELS = """
+counters: name | time_ns | value
+resident_bytes | 0 ms | 1 GiB
+resident_bytes | 10 ms | 1 GiB
+resident_bytes | 90 ms | 2 GiB
+resident_bytes | 100 ms | 2 GiB
+resident_bytes | 170 ms | 2 GiB
+
+levels: queue | kind | time_ns | value | capacity | reserve
+""" + "".join(
+    f"batches | tf1-queue | {time} ms | {value} | 8 | 0\n"
+    for time, value in [*((t, t % 9) for t in range(40)), *((t, 8) for t in range(160, 180))]
+)
+
+
+def further_kernels(count):
+    """Rows with one more kernel each, of different names, on another stream."""
+    rows = (f"GPU:0/8 kernel |{' ' * (2 * i)}a|  a=kernel_{i}\n" for i in range(count))
+    return "".join(rows)
+
+
+def renamed(trace, old, new):
+    """The trace with another name."""
+    return replace(trace, strings=[new if text == old else text for text in trace.strings])
+
 
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 # Painted by the processor, as on a machine without a graphics card.
@@ -51,17 +77,20 @@ def page_of(tmp_path):
     """Write the page of a trace, and return its file.
 
     `name` replaces the name of the kernel in the trace, and `change` changes the text of the page.
+    With `levels`, there is a queue and a counter; a text is the name of the queue. `kernels` is the
+    number of further kernels.
     """
 
-    def write(name: str = "gem", change=lambda text: text) -> Path:
-        trace = parse(INPUT_BOUND)
-        trace = replace(trace, strings=[name if s == "gem" else s for s in trace.strings])
-        parts = []
+    def write(name="gem", change=lambda text: text, *, levels=False, kernels=0) -> Path:
+        trace = parse(INPUT_BOUND + further_kernels(kernels) + (LEVELS if levels else ""))
+        if isinstance(levels, str):
+            name, trace = "gem", renamed(trace, "batches", levels)
+        trace = renamed(trace, "gem", name)
+        parts = TimelineParts()
         opened = Opened("trace.json", "notation", trace)
-        result = explain_opened([opened], [], seen=lambda _, facts: parts.append(part_of(facts)))
-        timeline = timeline_of([("", part) for part in parts])
+        result = explain_opened([opened], [], seen=parts.seen)
         file = tmp_path / "report.html"
-        file.write_text(change(html.render(result, timeline)), encoding="utf-8")
+        file.write_text(change(html.render(result, parts.timeline())), encoding="utf-8")
         return file
 
     return write

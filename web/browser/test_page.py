@@ -131,11 +131,87 @@ def test_it_is_used_with_the_keyboard_only(page_of, show):
     assert page.evaluate("document.activeElement.classList.contains('search')")
 
 
-def test_tables_are_sorted(page_of, show):
+def table_of(page, title="By kernel and device"):
+    return page.locator(".tables .one", has_text=title).locator("table")
+
+
+def first_cells(page, count=3):
+    """The first cells of the visible rows."""
+    rows = page.locator(".tables .one:not([hidden]) tbody tr:not([hidden])")
+    return rows.locator("th").all_inner_texts()[:count]
+
+
+def test_tables_are_sorted_with_the_keyboard(page_of, show):
     page = show(page_of())
-    head = page.locator("table[data-sortable] thead button", has_text="Calls")
+    head = table_of(page).locator("thead button", has_text="Calls")
+    head.focus()
+    page.keyboard.press("Enter")
+    assert head.locator("..").get_attribute("aria-sort") == "descending"
+    name = table_of(page).locator("thead button", has_text="Operation")
+    name.focus()
+    page.keyboard.press("Space")
+    assert name.locator("..").get_attribute("aria-sort") == "ascending"
+    assert head.locator("..").get_attribute("aria-sort") is None
+    names = first_cells(page)
+    assert names == sorted(names, key=str.lower)
+
+
+def test_tables_are_filtered_and_say_how_much_is_left(page_of, show):
+    page = show(page_of())
+    field = page.locator(".tables input[type=search]")
+    status = page.locator(".tables output")
+    total = table_of(page).locator("tbody tr").count()
+    assert status.inner_text() == f"{total} rows"
+    field.fill("GEM")
+    assert first_cells(page) == ["gem"]
+    assert status.inner_text() == f"1 of {total} rows"
+    field.fill("no such name")
+    assert status.inner_text() == f"0 of {total} rows"
+    field.fill("")
+    page.locator(".tables .choices select").last.select_option("host")
+    assert "gem" not in first_cells(page)
+    assert 0 < len(first_cells(page)) < total
+
+
+def test_tables_are_switched(page_of, show):
+    page = show(page_of())
+    assert page.locator(".tables .one:not([hidden])").count() == 1
+    page.locator(".tables .which select").select_option("By type")
+    assert not table_of(page).is_visible()
+    assert table_of(page, "By type").is_visible()
+    head = table_of(page, "By type").locator("thead button", has_text="Runs")
     head.click()
     assert head.locator("..").get_attribute("aria-sort") == "descending"
+
+
+def test_long_tables_show_their_first_rows(page_of, show):
+    page = show(page_of(kernels=60))
+    total = table_of(page).locator("tbody tr").count()
+    assert total > 40
+    assert page.locator(".tables output").inner_text() == f"the first 25 of {total} rows"
+    page.locator(".tables .more button").first.click()
+    assert page.locator(".tables output").inner_text() == f"{total} rows"
+    assert not page.locator(".tables .more").first.is_visible()
+
+
+def test_tables_are_complete_on_paper(page_of, show):
+    page = show(page_of(kernels=60))
+    page.locator(".tables input[type=search]").fill("gem")
+    page.emulate_media(media="print")
+    assert table_of(page).is_visible()
+    assert table_of(page, "By type").is_visible()
+    assert not page.locator(".tables .find").is_visible()
+    rows = table_of(page).locator("tbody tr")
+    assert all(row.is_visible() for row in rows.all())
+
+
+def test_tables_are_complete_without_scripts(page_of, show):
+    page = show(page_of(kernels=60), ready=False, java_script_enabled=False)
+    assert table_of(page).is_visible()
+    assert table_of(page, "By type").is_visible()
+    assert not page.locator(".tables .find").is_visible()
+    assert not page.locator(".tables .more").first.is_visible()
+    assert all(row.is_visible() for row in table_of(page).locator("tbody tr").all())
 
 
 def test_it_is_dark_where_the_system_is(page_of, show):
@@ -180,7 +256,7 @@ def test_both_painters_show_the_same(page_of, show, painter):
     assert sum(difference[60:]) < 0.02 * picture.width * picture.height
 
 
-@pytest.mark.parametrize(
+NAMES = pytest.mark.parametrize(
     "name",
     [
         "<img src=x onerror=alert(1)>",
@@ -190,10 +266,102 @@ def test_both_painters_show_the_same(page_of, show, painter):
         "{{ 7 * 7 }}",
     ],
 )
+
+
+@NAMES
 def test_names_stay_text(page_of, show, name):
     page = show(page_of(name=name))
     page.locator(".search").fill(name[:10])
     page.locator(".search").press("Enter")
     assert page.locator(".status").inner_text() == "1 of 9"
     assert page.locator(".details h3").inner_text()[:5] == name[:5]
-    assert page.locator("#timeline img").count() == 0
+    assert page.locator("img").count() == 0
+    page.locator(".tables input[type=search]").fill(name[:10])
+    assert [text[:5] for text in first_cells(page)] == [name[:5]]
+
+
+# --- Sampled values ---
+
+ORANGE, BLUE = (0xD9, 0x8C, 0x1C), (0x60, 0x7B, 0xE0)
+
+
+def chart_of(page, title):
+    """Position of the chart below a title."""
+    title = page.locator(".titles > *", has_text=title)
+    title.scroll_into_view_if_needed()
+    box, rows = title.bounding_box(), page.locator(".rows").bounding_box()
+    top = box["y"] + box["height"]
+    return {"x": rows["x"] + 1, "y": top, "width": rows["width"] - 2, "height": 30}
+
+
+def test_sampled_values_are_rows_of_the_timeline(page_of, show):
+    page = show(page_of(levels=True))
+    titles = page.locator(".titles > *").all_inner_texts()
+    assert "Queue · batches · highest 8 elements of 8" in titles
+    assert "Machine · memory of the process · highest 2 GiB" in titles
+    assert titles.index("Queue · batches · highest 8 elements of 8") == 3
+
+
+def test_the_value_is_at_the_pointer(page_of, show):
+    page = show(page_of(levels=True))
+    page.locator('[data-do="all"]').click()
+    chart = chart_of(page, "memory of the process")
+    before = painted(page)
+    page.mouse.move(chart["x"] + chart["width"] * 0.1, chart["y"] + 15)
+    page.wait_for_timeout(100)
+    assert ImageChops.difference(painted(page), before).getbbox()
+    assert page.evaluate("stepwhyTimeline.valueShown") == "1 GiB"
+    page.mouse.move(chart["x"] + chart["width"] * 0.9, chart["y"] + 15)
+    page.wait_for_timeout(100)
+    assert page.evaluate("stepwhyTimeline.valueShown") == "2 GiB"
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(100)
+    assert page.evaluate("stepwhyTimeline.valueShown") == ""
+
+
+def test_a_pause_of_the_sampler_is_drawn_as_a_gap(page_of, show):
+    page = show(page_of(levels=True))
+    page.locator('[data-do="all"]').click()
+    chart = chart_of(page, "Queue · batches")
+    picture = Image.open(io.BytesIO(page.screenshot(clip=chart))).convert("RGB")
+    width, height = picture.size
+
+    def orange(share):
+        column = [picture.getpixel((int(width * share), y)) for y in range(height)]
+        return ORANGE in column
+
+    assert orange(0.1)
+    assert not orange(0.5)
+    assert orange(0.95)
+
+
+def test_a_slice_says_what_was_sampled_at_its_start(page_of, show):
+    page = show(page_of(levels=True))
+    page.locator(".search").fill("gem")
+    page.locator(".search").press("Enter")
+    text = page.locator(".details").inner_text()
+    assert "memory of the process" in text
+    assert "1 GiB" in text
+
+
+def test_sampled_values_are_a_table_without_scripts(page_of, show):
+    page = show(page_of(levels=True), ready=False, java_script_enabled=False)
+    page.locator(".gaps summary", has_text="Counters").click()
+    rows = page.locator(".gaps", has_text="Counters").locator("tbody tr").all_inner_texts()
+    assert [row.split("\t")[:4] for row in rows] == [
+        ["Queue · batches", "0 elements", "8 elements", "8 elements"],
+        ["Machine · memory of the process", "1.00 GiB", "2.00 GiB", ""],
+    ]
+
+
+@NAMES
+def test_names_of_counters_stay_text(page_of, show, name):
+    page = show(page_of(levels=name))
+    assert page.locator("img").count() == 0
+    assert any(name[:5] in text for text in page.locator(".titles > *").all_inner_texts())
+
+
+def test_a_phone_shows_sampled_values(page_of, show):
+    page = show(page_of(levels=True), viewport={"width": 400, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert chart_of(page, "Queue · batches")["width"] > 200

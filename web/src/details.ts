@@ -4,6 +4,9 @@ import * as format from "./format.ts";
 import type { Category, Row } from "./header.ts";
 import { firstAbove, type Launched, type Model, stripOf } from "./model.ts";
 
+/** Counters that are listed with a slice. */
+const MOST_SAMPLED = 8;
+
 export interface Fact {
   what: string;
   text: string;
@@ -48,12 +51,30 @@ export function facts(
     const more = count > 1 ? ` and ${count - 1} more` : "";
     found.push({ what: "Launches", text: title(model, first, categories) + more, slice: first });
   }
-  return found;
+  return [...found, ...sampled(model, model.start[slice])];
+}
+
+/** Sampled values at a time, as a pointer over their rows shows them. */
+function sampled(model: Model, time: number): Fact[] {
+  return model.rows.flatMap((row, i) => {
+    const series = model.series[i];
+    const value = series ? series.at(time) : NaN;
+    if (!series || isNaN(value)) return [];
+    return [{ what: rowTitle(row), text: format.amount(value, series.info.unit) }];
+  }).slice(0, MOST_SAMPLED);
 }
 
 /** Title of a row, with the process or device that it belongs to. */
 export function rowTitle({ title, group }: Row): string {
   return group && title !== group ? `${group} · ${title}` : title;
+}
+
+/** The unit and the range of sampled values, as the title of their row shows it. */
+export function rangeOf({ series }: Row): string {
+  if (!series) return "";
+  const { unit, scale, most, capacity } = series;
+  const highest = ` · highest ${format.amount(most * scale, unit)}`;
+  return highest + (capacity === null ? "" : ` of ${format.amount(capacity * scale, "")}`);
 }
 
 /** ', 3.2 ms into step 7', if the slice begins in a step. */

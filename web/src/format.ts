@@ -10,11 +10,20 @@ export function duration(ns: number): string {
 export function bytes(count: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let power = 0;
-  while (count >= 1024 && power < units.length - 1) {
+  while (Math.abs(count) >= 1024 && power < units.length - 1) {
     count /= 1024;
     power++;
   }
   return `${digits(count)} ${units[power]}`;
+}
+
+/** A sampled value with its unit; the same as in the table of the page. */
+export function amount(value: number, unit: string): string {
+  if (unit === "bytes") return bytes(value);
+  if (unit === "bytes/s") return `${bytes(value)}/s`;
+  const number = Number.isInteger(value)
+    ? value.toLocaleString("en") : Number(value.toPrecision(3)).toLocaleString("en");
+  return `${number} ${unit}`.trimEnd();
 }
 
 export function share(part: number): string {

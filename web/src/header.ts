@@ -3,9 +3,21 @@
 export interface Row {
   title: string;
   group: string;
-  role: "steps" | "time" | "thread" | "stream";
+  role: "steps" | "time" | "thread" | "stream" | "series";
   /** Number of slices in each lane, from top to bottom. */
   lanes: number[];
+  series: SeriesInfo | null;
+}
+
+/** Sampled values; the numbers are as stored, times `scale` gives the unit. */
+export interface SeriesInfo {
+  unit: string;
+  scale: number;
+  /** Number of values in the columns. */
+  values: number;
+  least: number;
+  most: number;
+  capacity: number | null;
 }
 
 export interface Category {

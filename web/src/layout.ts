@@ -5,6 +5,8 @@ import type { Model } from "./model.ts";
 export const TITLE = 20;
 export const LANE = 15;
 const GAP = 6;
+/** Height of a chart of sampled values. */
+export const CHART = 2 * LANE;
 /** Lanes that a row shows until it is opened. */
 const CLOSED_LANES = 6;
 
@@ -56,9 +58,14 @@ export class Layout {
     return this.placed.find((placed) => placed.row === row);
   }
 
+  /** Row at a height. */
+  rowAt(y: number): Placed | undefined {
+    return this.placed.find(({ top, height }) => y >= top && y < top + height);
+  }
+
   /** Row and lane at a height. */
   at(y: number): { placed: Placed; lane: number } | undefined {
-    const placed = this.placed.find(({ top, height }) => y >= top && y < top + height);
+    const placed = this.rowAt(y);
     if (!placed) return undefined;
     const lane = Math.floor((y - placed.top - TITLE) / LANE);
     return lane >= 0 && lane < placed.lanes ? { placed, lane } : undefined;
@@ -67,14 +74,14 @@ export class Layout {
   private arrange(): void {
     this.placed = [];
     let top = 0;
-    const add = (row: number, all: number) => {
+    const add = (row: number, all: number, isChart = false) => {
       const lanes = this.opened.has(row) ? all : Math.min(all, CLOSED_LANES);
-      const height = TITLE + lanes * LANE + GAP;
+      const height = TITLE + (isChart ? CHART : lanes * LANE) + GAP;
       this.placed.push({ row, top, lanes, hidden: all - lanes, height });
       top += height;
     };
     this.model.rows.forEach((row, index) => {
-      add(index, row.lanes.length);
+      add(index, row.lanes.length, row.series !== null);
       if (row.role === "steps" && index === 0 && this.hasPrediction) add(-1, 1);
     });
     this.height = top;

@@ -2,6 +2,7 @@
 
 import { varints } from "./decode.ts";
 import type { Header, Row } from "./header.ts";
+import { type Series, seriesOf } from "./series.ts";
 
 /** One lane of one row: a range of slices that do not overlap, in order of time. */
 export interface Strip {
@@ -31,6 +32,8 @@ export interface Model {
   bytes: Float64Array;
   /** The slice that launched each slice, -1 if unknown. */
   launch: Int32Array;
+  /** Sampled values of each row; null for rows of slices. */
+  series: (Series | null)[];
 }
 
 /** What each slice launched, as linked lists: the first one, and the next one of the same call. */
@@ -80,6 +83,7 @@ export function buildModel(header: Header, columns: Columns): Model {
     merged: Uint32Array.from(column("merged")),
     bytes: column("bytes").map((bytes) => bytes - 1),
     launch: launchesOf(column("launch")),
+    series: seriesOf(header.rows, columns),
   };
 }
 

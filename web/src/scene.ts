@@ -1,17 +1,21 @@
 // What is visible, as rectangles and texts.
 
 import type { Colours } from "./colours.ts";
-import { LANE, Layout, type Placed } from "./layout.ts";
+import { CHART, LANE, Layout, type Placed, TITLE } from "./layout.ts";
 import { Levels } from "./levels.ts";
 import { firstAbove, type Model, type Strip } from "./model.ts";
 import type { Predicted } from "./header.ts";
 import type { Rectangles } from "./rectangles.ts";
+import type { Series } from "./series.ts";
 import type { Viewport } from "./viewport.ts";
 
 /** Narrower slices have no text. */
 const TEXT_WIDTH = 32;
 const DIMMED = 0.18;
 const HATCHED = 0.45;
+/** Opacity of the area under a line, and the thickness of the line. */
+const AREA = 0.25;
+const LINE = 1.5;
 
 export interface Text {
   x: number;
@@ -56,7 +60,9 @@ export class Scene {
     this.texts.length = 0;
     for (const placed of this.layout.placed) {
       if (placed.top + placed.height < shown.top || placed.top > shown.top + shown.height) continue;
+      const series = this.model.series[placed.row];
       if (placed.row < 0) this.predicted(rectangles, placed, shown);
+      else if (series) this.chart(rectangles, series, placed.top + TITLE - shown.top);
       else this.row(rectangles, placed, shown);
     }
   }
@@ -91,6 +97,24 @@ export class Scene {
       if (width >= TEXT_WIDTH && length >= view.nsPerPixel) this.text(x, y, width, slice, misses);
     }
     if (shown.matches) this.marks(rectangles, model.strips[index], y, shown.matches);
+  }
+
+  /** Sampled values as a line over an area; what was not sampled stays empty. */
+  private chart(rectangles: Rectangles, series: Series, top: number): void {
+    const { view } = this;
+    const [low, high] = series.range;
+    const y = (value: number) => top + CHART * (1 - (value - low) / (high - low));
+    const colour = colourOfUnit(series.info.unit);
+    const floor = y(Math.max(low, 0));
+    for (const run of series.runs(view.from, view.nsPerPixel, view.width)) {
+      const [upper, lower] = [y(run.high), y(run.low)];
+      const [begin, end] = [Math.min(upper, floor), Math.max(lower, floor)];
+      rectangles.add(run.x, begin, run.width, end - begin, colour, AREA);
+      const height = Math.max(lower - upper, LINE);
+      rectangles.add(run.x, Math.min(upper, top + CHART - LINE), run.width, height, colour);
+    }
+    const { capacity, scale } = series.info;
+    if (capacity) rectangles.add(0, y(capacity * scale), view.width, 1, 0x808890, HATCHED);
   }
 
   /** Lines under matches that are too short to be seen. */
@@ -156,6 +180,12 @@ export class Scene {
 
 const colourOfMatch = 0xff2fa0;
 const colourOfFix = 0x1a7f4b;
+
+/** As in the charts of queues and memory on the page. */
+function colourOfUnit(unit: string): number {
+  if (unit === "elements") return 0xd98c1c;
+  return unit === "bytes" ? 0x607be0 : 0x3f8f8a;
+}
 
 /** The steps after the warm-up, of the first row of steps. */
 export function steadySteps(model: Model, warmUp: number): number[] {

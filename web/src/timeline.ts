@@ -4,7 +4,7 @@ import { Colours } from "./colours.ts";
 import * as details from "./details.ts";
 import * as format from "./format.ts";
 import type { Category, Header, Jump } from "./header.ts";
-import { LANE, Layout, TITLE } from "./layout.ts";
+import { CHART, LANE, Layout, TITLE } from "./layout.ts";
 import { Launched, type Model, nearest, stripOf, within } from "./model.ts";
 import { painterFor, type Painter, Rectangles } from "./rectangles.ts";
 import { Scene, type Shown, usualSteps } from "./scene.ts";
@@ -41,6 +41,10 @@ export class Timeline {
   private walk: Int32Array | null = null;
   private place = -1;
   private range: [number, number] | null = null;
+  /** Row of sampled values under the pointer, and where. */
+  private pointed: { row: number; x: number } | null = null;
+  /** The value that is written at the pointer; for tests. */
+  valueShown = "";
   private isDue = false;
   private ink = "#000";
   private soft = "#666";
@@ -274,6 +278,7 @@ export class Timeline {
     }
     this.drawFlows(context);
     this.drawRange(context, height);
+    this.drawValue(context);
     this.drawAxis(context, width);
   }
 
@@ -337,6 +342,25 @@ export class Timeline {
     context.globalAlpha = 1;
   }
 
+  /** The sampled value under the pointer. */
+  private drawValue(context: CanvasRenderingContext2D): void {
+    this.valueShown = "";
+    const series = this.pointed && this.model.series[this.pointed.row];
+    const placed = this.pointed && this.layout.of(this.pointed.row);
+    if (!this.pointed || !series || !placed) return;
+    const { x } = this.pointed;
+    const value = series.at(this.view.time(x));
+    const text = this.valueShown = isNaN(value) ? "not sampled" : format.amount(value, series.info.unit);
+    const width = context.measureText(text).width + 10;
+    const top = placed.top + TITLE - this.shown.top;
+    const left = x + width + 8 > this.view.width ? x - width - 6 : x + 6;
+    context.fillStyle = this.ink;
+    context.fillRect(x, top, 1, CHART);
+    context.fillRect(left, top + CHART / 2 - 9, width, 18);
+    context.fillStyle = getComputedStyle(this.scroller).backgroundColor;
+    context.fillText(text, left + 5, top + CHART / 2);
+  }
+
   private drawAxis(context: CanvasRenderingContext2D, width: number): void {
     context.clearRect(0, 0, width, AXIS);
     context.fillStyle = getComputedStyle(this.scroller).backgroundColor;
@@ -365,7 +389,7 @@ export class Timeline {
     this.scroller.style.height = `${this.layout.height + AXIS + 2}px`;
     const titles = this.layout.placed.map((placed) => {
       const row = this.model.rows[placed.row];
-      const text = row ? details.rowTitle(row) : "Predicted steps";
+      const text = row ? details.rowTitle(row) + details.rangeOf(row) : "Predicted steps";
       const isLong = placed.hidden > 0 || this.layout.isOpen(placed.row);
       const title = document.createElement(isLong ? "button" : "span");
       if (isLong) {
@@ -488,6 +512,7 @@ export class Timeline {
     });
     this.screen.addEventListener("pointermove", (event) => {
       const before = pointers.get(event.pointerId);
+      this.pointAt(event.offsetX, event.offsetY);
       if (before === undefined) {
         this.screen.style.cursor = this.hit(event.offsetX, event.offsetY) >= 0 ? "pointer" : "grab";
         return;
@@ -511,10 +536,20 @@ export class Timeline {
       if (moved < REACH) this.select(this.hit(event.offsetX, event.offsetY));
     });
     this.screen.addEventListener("pointercancel", release);
+    this.screen.addEventListener("pointerleave", () => this.pointAt(-1, -1));
     this.screen.addEventListener("dblclick", (event) => {
       const slice = this.hit(event.offsetX, event.offsetY);
       if (slice >= 0) this.fit(this.model.start[slice], this.model.end[slice], 0.5);
     });
+  }
+
+  /** Show the value of the chart at a position, if there is one. */
+  private pointAt(x: number, y: number): void {
+    const row = y < AXIS ? -1 : this.layout.rowAt(y + this.shown.top)?.row ?? -1;
+    const next = this.model.series[row] ? { row, x } : null;
+    if (!next && !this.pointed) return;
+    this.pointed = next;
+    this.due();
   }
 
   /** The slice at a position, -1 if there is none. */

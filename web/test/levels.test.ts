@@ -8,7 +8,7 @@ export function modelOf(slices: [number, number][]): Model {
   const column = (pick: (slice: [number, number], index: number) => number) =>
     Float64Array.from(slices, (slice, index) => pick(slice, index));
   return {
-    rows: [{ title: "one", group: "", role: "stream", lanes: [slices.length] }],
+    rows: [{ title: "one", group: "", role: "stream", lanes: [slices.length], series: null }],
     strips: [{ row: 0, lane: 0, first: 0, end: slices.length }],
     firstStrip: [0],
     spanNs: slices.at(-1)?.[1] ?? 0,
@@ -20,6 +20,7 @@ export function modelOf(slices: [number, number][]): Model {
     merged: new Uint32Array(slices.length),
     bytes: new Float64Array(slices.length).fill(-1),
     launch: new Int32Array(slices.length).fill(-1),
+    series: [null],
   };
 }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.answers.op_paths import Paths
 from stepwhy.columns.groups import group_rows, numbered
@@ -114,6 +115,20 @@ def op_costs(facts: Facts) -> Costs:
     found = [OpCost(*place, value) for place, value in ops.items()]
     is_lined = any(op.line for op in found)
     return Costs(found, reads_of(facts), places.scoped, is_lined, len(others))
+
+
+def costliest(costs: Costs, most: int) -> Costs:
+    """The operations that took the most time; the others are combined into one.
+
+    Args:
+        costs: The operations.
+        most: Number of operations to keep.
+    """
+    if len(costs.ops) <= most:
+        return costs
+    order = sorted(costs.ops, key=lambda op: -int(op.sums[_TIMES].sum()))
+    others = OpCost(OTHERS, OTHERS, "", add_up([op.sums for op in order[most:]]))
+    return replace(costs, ops=[*order[:most], others], others=costs.others + len(order) - most)
 
 
 def _sums(
@@ -278,5 +293,6 @@ __all__ = [
     "Costs",
     "OpCost",
     "add_up",
+    "costliest",
     "op_costs",
 ]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
-from stepwhy.answers.op_costs import MEASURES, MOST_OPERATIONS, OTHERS, add_up, op_costs
+from stepwhy.answers.op_costs import (
+    MEASURES,
+    OTHERS,
+    add_up,
+    costliest,
+    op_costs,
+)
 from stepwhy.answers.op_views import Row, view, why_not
-from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
+from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult, View
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import NULL
 from stepwhy.wording.notes import NO_VIEWS, operations_added_up
@@ -17,10 +23,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from stepwhy.findings.profile import View
+    from stepwhy.answers.op_costs import Costs
     from stepwhy.trace import Trace
 
 _COUNT, _HOST, _DEVICE, _OUTPUT, _REQUESTED = range(5)
+# A node of a view takes 0.1 ms, and a page lists only the first few hundred.
+_MOST_OF_PAGE = 2000
 
 ORDERS: dict[str, Callable[[NDArray[np.int64]], int]] = {
     "time": lambda sums: int(sums[_HOST] + sums[_DEVICE]),
@@ -40,15 +48,31 @@ def profile(trace: Trace, path: str, kind: View, order: str = "time") -> Profile
         order: Key of `ORDERS`.
     """
     facts = Facts(trace)
-    costs = op_costs(facts)
+    return _profile(facts, op_costs(facts), path, kind, order)
+
+
+def profiles(facts: Facts, path: str) -> tuple[ProfileResult, ...]:
+    """The views that a trace can show, of its costliest operations; the others are combined.
+
+    Args:
+        facts: Facts of the trace.
+        path: Its file or folder.
+    """
+    costs = costliest(op_costs(facts), _MOST_OF_PAGE)
+    kinds: tuple[View, ...] = get_args(View)
+    shown = (kind for kind in kinds if why_not(costs, kind) is None)
+    return tuple(_profile(facts, costs, path, kind, "time") for kind in shown)
+
+
+def _profile(facts: Facts, costs: Costs, path: str, kind: View, order: str) -> ProfileResult:
     reason = why_not(costs, kind)
     steps = max(facts.steady_count, 1)
     rows = [] if reason else view(costs, kind, ORDERS[order])
     total = _cost(add_up([op.sums for op in costs.ops]), steps)
     nodes = tuple(_node(row, steps) for row in rows)
-    notes = trace.meta.notes
+    notes = facts.trace.meta.notes
     if costs.others:
-        notes = (*notes, operations_added_up(MOST_OPERATIONS, costs.others, OTHERS))
+        notes = (*notes, operations_added_up(len(costs.ops) - 1, costs.others, OTHERS))
     return ProfileResult(path, kind, steps, total, nodes, NO_VIEWS[reason] if reason else "", notes)
 
 
@@ -63,4 +87,4 @@ def _cost(sums: NDArray[np.int64], steps: int) -> Cost:
     return Cost(round(count / steps, 2), **dict(zip(MEASURES[1:], means, strict=True)))  # type: ignore[arg-type]
 
 
-__all__ = ["ORDERS", "profile"]
+__all__ = ["ORDERS", "profile", "profiles"]

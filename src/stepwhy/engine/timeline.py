@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from stepwhy.engine.explain import explain
+from stepwhy.engine.profile import profiles
 from stepwhy.export.timeline import MOST_SLICES, part_of, timeline_of
 from stepwhy.findings.timeline import Timeline
 
@@ -15,10 +18,14 @@ if TYPE_CHECKING:
     from stepwhy.engine.privacy import Redact
     from stepwhy.export.timeline import Part
     from stepwhy.findings import Result
+    from stepwhy.findings.profile import ProfileResult
     from stepwhy.passes.facts import Facts
     from stepwhy.trace import Meta
 
     Progress = Callable[[str, int, int], None]
+
+# In a larger trace, the views take longer than a page is worth; `stepwhy ops` prints them.
+_MOST_OF_VIEWS = MOST_SLICES
 
 
 class TimelineParts:
@@ -29,6 +36,7 @@ class TimelineParts:
 
     def __init__(self) -> None:
         self._parts: list[tuple[Meta, Part]] = []
+        self._views: tuple[ProfileResult, ...] = ()
         self._problem = ""
 
     def seen(self, one: Opened, facts: Facts) -> None:
@@ -37,6 +45,8 @@ class TimelineParts:
         most = MOST_SLICES // (len(self._parts) + 1)
         try:
             self._parts.append((one.trace.meta, part_of(facts, most)))
+            if len(self._parts) == 1 and len(one.trace.slices) <= _MOST_OF_VIEWS:
+                self._views = profiles(facts, one.path)
         except Exception as error:  # noqa: BLE001 - see above
             self._problem = f"{type(error).__name__}: {error}"
 
@@ -45,9 +55,10 @@ class TimelineParts:
         if self._parts and not self._problem:
             is_job = len(self._parts) > 1
             try:
-                return timeline_of(
+                timeline = timeline_of(
                     [(f"Rank {meta.rank}" if is_job else "", part) for meta, part in self._parts]
                 )
+                return replace(timeline, views=self._views)
             except Exception as error:  # noqa: BLE001 - likewise
                 self._problem = f"{type(error).__name__}: {error}"
         return Timeline(span_ns=0, rows=(), columns={}, slices=0, problem=self._problem)

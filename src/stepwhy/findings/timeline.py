@@ -6,12 +6,34 @@ from typing import Literal
 
 import msgspec
 
+from stepwhy.findings.profile import ProfileResult  # noqa: TC001 - the class reads it
 from stepwhy.findings.result import CATEGORIES
 
-RowRole = Literal["steps", "time", "thread", "stream"]
+RowRole = Literal["steps", "time", "thread", "stream", "series"]
 
 DRAWN_CATEGORIES = (*CATEGORIES, "other")
 """What a slice may be drawn as; the column 'category' holds indices into these."""
+
+
+class TimelineSeries(msgspec.Struct, frozen=True):
+    """Sampled values of a row; each holds until the next.
+
+    Args:
+        unit: 'bytes', 'bytes/s', 'cores', 'elements', '%', 'W', 'MHz', '/s', or '' for a number.
+        scale: Factor from the stored integers to that unit.
+        values: Number of values in the columns, including those for unknown.
+        samples: Number of samples in the trace, during the timeline.
+        least, most: The smallest and the largest one, as stored.
+        capacity: Largest possible value, as stored; None if it is unknown.
+    """
+
+    unit: str
+    scale: float
+    values: int
+    samples: int
+    least: int
+    most: int
+    capacity: int | None = None
 
 
 class TimelineRow(msgspec.Struct, frozen=True):
@@ -21,15 +43,17 @@ class TimelineRow(msgspec.Struct, frozen=True):
         title: Its title, e.g. 'stream 7'.
         group: The process or device that it belongs to.
         role: 'steps': the steps; 'time': the breakdown over time; 'thread': a thread, with calls
-            beneath their callers; 'stream': a stream of a device.
+            beneath their callers; 'stream': a stream of a device; 'series': sampled values.
         lanes: Number of slices in each lane, from top to bottom; slices of one lane do not
-            overlap.
+            overlap. Empty for sampled values.
+        series: The sampled values; None for slices.
     """
 
     title: str
     group: str
     role: RowRole
     lanes: tuple[int, ...]
+    series: TimelineSeries | None = None
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -61,7 +85,9 @@ class Timeline(msgspec.Struct, frozen=True):
             'gap', ns since the slice before it in its lane ended; 'duration', ns; 'category';
             'label'; 'merged', the number of short slices that it stands for, or 0; 'bytes', plus 1,
             or 0 if unknown; and 'launch': 0 if unknown, else 1 plus the zigzag difference between
-            the index of the call that launched it and the last such index.
+            the index of the call that launched it and the last such index. Of sampled values, row
+            by row: 'sample_time', ns since the value before it in its row, or since the
+            beginning; and 'sample_value': 0 if unknown, else 1 plus the zigzag value.
         slices: Number of slices in the trace.
         merged: Number of them that are only drawn together with others.
         shortest_ns: Slices of at least this duration are drawn one by one.
@@ -71,6 +97,8 @@ class Timeline(msgspec.Struct, frozen=True):
         unplaced: Category that the timeline underrepresents, because its share comes from stack
             samples of steps that were not traced; '' for none.
         problem: Why there is no timeline; '' if there is one.
+        left_out: Number of counters without a row, because there are too many.
+        views: Views of the operations for the tables beside it, of the first rank.
     """
 
     span_ns: int
@@ -84,6 +112,8 @@ class Timeline(msgspec.Struct, frozen=True):
     warm_up: int = 0
     unplaced: str = ""
     problem: str = ""
+    left_out: int = 0
+    views: tuple[ProfileResult, ...] = ()
 
     @property
     def size(self) -> int:

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from stepwhy.columns.groups import numbered
 from stepwhy.columns.intervals import Intervals, windows_at
-from stepwhy.export.timeline.packing import packed, zigzag
+from stepwhy.export.timeline.packing import columns_of
 from stepwhy.export.timeline.rows import categories_of, track_rows
+from stepwhy.export.timeline.series import sampled_rows, thinned_rows
 from stepwhy.export.timeline.slices import Drawn, drawn, joined, reordered, thinned
 from stepwhy.findings import CATEGORIES
 from stepwhy.findings.timeline import DRAWN_CATEGORIES, Gap, Timeline, TimelineRow
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.export.timeline.samples import Sampled
     from stepwhy.passes.breakdown import Partition
     from stepwhy.passes.facts import Facts
 
@@ -33,6 +35,8 @@ MOST_SLICES = 2_000_000
 """Most slices that a page draws one by one."""
 MOST_BYTES = 6_000_000
 """Most bytes of compressed columns, so that a page stays below 10 MB."""
+# One sampled value for so many slices, at most.
+_SLICES_PER_SAMPLE = 10
 # Fewer slices compress a little worse.
 _ROOM = 0.9
 # Breakdowns of single devices are left out beyond this number; that of the step is always there.
@@ -52,7 +56,7 @@ class Part(msgspec.Struct, frozen=True):
     """The timeline of one trace before it is packed.
 
     Args:
-        rows: The rows.
+        rows: The rows; those of samples have no lanes yet, and no range.
         slices: The slices; strips are the lanes of the rows.
         labels: What `Drawn.label` refers to.
         count: Number of slices in the trace.
@@ -61,6 +65,8 @@ class Part(msgspec.Struct, frozen=True):
         unplaced: As in `Timeline`.
         shortest_ns: Slices of at least this duration were not merged.
         aligned: Whether the clocks of its ranks were shifted.
+        sampled: The samples of each row whose role is 'series', in order of the rows.
+        left_out: As in `Timeline`.
     """
 
     rows: tuple[TimelineRow, ...]
@@ -72,6 +78,8 @@ class Part(msgspec.Struct, frozen=True):
     unplaced: str = ""
     shortest_ns: int = 0
     aligned: bool = False
+    sampled: tuple[Sampled, ...] = ()
+    left_out: int = 0
 
 
 def part_of(facts: Facts, most: int = MOST_SLICES) -> Part:
@@ -92,16 +100,26 @@ def part_of(facts: Facts, most: int = MOST_SLICES) -> Part:
         thinned(replace(one, strip=one.strip + i), most // 4)[0]
         for i, (_, one, _) in enumerate(above)
     ]
+    together = joined([*breakdowns, slices])
+    begin_ns, end_ns = _span(together)
+    sampled = sampled_rows(facts.trace, begin_ns, end_ns, most // _SLICES_PER_SAMPLE)
     return Part(
-        (*(row for row, _, _ in above), *rows),
-        joined([*breakdowns, slices]),
+        (*(row for row, _, _ in above), *_empty(sampled.levels), *rows, *_empty(sampled.counters)),
+        together,
         (*labels, *names),
         len(facts.trace.slices),
         tuple(_gaps_of(facts)),
         facts.recorded_steps.warm_up,
         _unplaced(facts),
         shortest_ns,
+        sampled=(*sampled.levels, *sampled.counters),
+        left_out=sampled.left_out,
     )
+
+
+def _empty(rows: list[Sampled]) -> list[TimelineRow]:
+    """Rows for samples, whose ranges are computed when nothing more is left out."""
+    return [TimelineRow(one.title, one.group, "series", ()) for one in rows]
 
 
 def _unplaced(facts: Facts) -> str:
@@ -232,7 +250,9 @@ def _together(parts: Sequence[tuple[str, Part]], most: int) -> Part:
     slices: list[Drawn] = []
     labels: list[Label] = []
     gaps: list[Gap] = []
+    sampled: list[Sampled] = []
     strips, shortest = 0, 0
+    each = most // _SLICES_PER_SAMPLE // max(sum(len(part.sampled) for _, part in parts), 1)
     shifts = _shifts([part for _, part in parts])
     for (title, part), shift in zip(parts, shifts, strict=True):
         one, shortest_ns = thinned(part.slices, most // len(parts))
@@ -240,11 +260,15 @@ def _together(parts: Sequence[tuple[str, Part]], most: int) -> Part:
         times = {"start_ns": one.start_ns - shift, "end_ns": one.end_ns - shift}
         slices.append(replace(one, strip=one.strip + strips, label=known, **times))
         gaps += [replace(gap, start_ns=gap.start_ns - shift) for gap in part.gaps]
+        sampled += [
+            replace(one, group=_group(title, one.group), times_ns=one.times_ns - shift)
+            for one in thinned_rows(part.sampled, each)
+        ]
         labels += part.labels
         rows += [replace(row, group=_group(title, row.group)) for row in part.rows]
         strips += sum(len(row.lanes) for row in part.rows)
         shortest = max(shortest, shortest_ns, part.shortest_ns)
-    rows, together = _comparable(rows, joined(slices))
+    rows, sampled, together = _comparable(rows, sampled, joined(slices))
     return Part(
         _counted(rows, together),
         together,
@@ -255,20 +279,27 @@ def _together(parts: Sequence[tuple[str, Part]], most: int) -> Part:
         parts[0][1].unplaced,
         shortest,
         any(shifts),
+        tuple(sampled),
+        sum(part.left_out for _, part in parts),
     )
 
 
-def _comparable(rows: list[TimelineRow], slices: Drawn) -> tuple[list[TimelineRow], Drawn]:
+def _comparable(
+    rows: list[TimelineRow], sampled: list[Sampled], slices: Drawn
+) -> tuple[list[TimelineRow], list[Sampled], Drawn]:
     """Put the breakdowns of all ranks beneath each other, after the steps of the first rank."""
     first = next((i for i, row in enumerate(rows) if row.role == "steps"), None)
-    times = {i for i, row in enumerate(rows) if row.title == _TIME}
+    times = {i for i, row in enumerate(rows) if row.role == "time" and row.title == _TIME}
     order = sorted(range(len(rows)), key=lambda i: (i != first, i not in times, i))
     lanes = [len(row.lanes) for row in rows]
     begin = np.cumsum([0, *lanes[:-1]])
     strips = np.concatenate([begin[i] + np.arange(lanes[i]) for i in order])
     number = np.empty_like(strips)
     number[strips] = np.arange(len(strips))
-    return [rows[i] for i in order], reordered(slices, number[slices.strip])
+    series = (i for i, row in enumerate(rows) if row.role == "series")
+    of_row = dict(zip(series, sampled, strict=True))
+    found = [of_row[i] for i in order if i in of_row]
+    return [rows[i] for i in order], found, reordered(slices, number[slices.strip])
 
 
 def _group(*titles: str) -> str:
@@ -311,20 +342,12 @@ def _packed(part: Part) -> Timeline:
     used, label = numbered(slices.label)
     labels = ["" if one == NULL else part.labels[one] for one in used.tolist()]
     begin = int(slices.start_ns.min(initial=int(slices.end_ns.max(initial=0))))
-    columns = {
-        "gap": _gaps(slices, begin),
-        "duration": slices.end_ns - slices.start_ns,
-        "category": slices.category,
-        "label": label.astype(np.int64),
-        "merged": slices.merged,
-        "bytes": slices.size + 1,
-        "launch": _launches(slices.launch),
-    }
+    described = iter(part.sampled)
     return Timeline(
         span_ns=int(slices.end_ns.max(initial=begin)) - begin,
-        rows=part.rows,
+        rows=tuple(next(described).row() if row.role == "series" else row for row in part.rows),
         columns={
-            **{name: packed(column) for name, column in columns.items()},
+            **columns_of(replace(slices, label=label.astype(np.int64)), part.sampled, begin),
             "labels": zlib.compress(msgspec.json.encode(labels), 6),
         },
         slices=part.count,
@@ -334,6 +357,7 @@ def _packed(part: Part) -> Timeline:
         warm_up=part.warm_up,
         unplaced=part.unplaced,
         aligned=part.aligned,
+        left_out=part.left_out,
     )
 
 
@@ -341,19 +365,3 @@ def _of_trace(rows: Sequence[TimelineRow]) -> NDArray[np.bool_]:
     """Whether each strip holds slices of the trace, not steps or breakdowns; (strips,)."""
     held = [row.role in {"thread", "stream"} for row in rows for _ in row.lanes]
     return np.array(held, dtype=bool)
-
-
-def _gaps(slices: Drawn, begin: int) -> Ints:
-    """Time since the slice before it in its lane ended, or since the beginning; (slices,)."""
-    before = np.full(len(slices), begin, dtype=np.int64)
-    same = slices.strip[1:] == slices.strip[:-1]
-    before[1:][same] = slices.end_ns[:-1][same]
-    return slices.start_ns - before
-
-
-def _launches(launch: Ints) -> Ints:
-    """Launches as differences to the last known one, folded to positive numbers; (slices,)."""
-    known = np.flatnonzero(launch != NULL)
-    found = np.zeros(len(launch), dtype=np.int64)
-    found[known] = zigzag(np.diff(launch[known], prepend=0)) + 1
-    return found

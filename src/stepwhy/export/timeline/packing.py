@@ -1,4 +1,4 @@
-"""Integers of variable length, compressed.
+"""Columns of a timeline: integers of variable length, compressed.
 
 Source: DWARF 5, section 7.6 (LEB128); Protocol Buffers, "Encoding" (zigzag).
 """
@@ -10,11 +10,73 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.export.timeline.samples import UNKNOWN
+from stepwhy.trace import NULL
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+    from stepwhy.export.timeline.samples import Sampled
+    from stepwhy.export.timeline.slices import Drawn
+
+    Ints = NDArray[np.int64]
 
 # 64 bits in groups of seven.
 _MOST_BYTES = 10
+
+
+def columns_of(slices: Drawn, sampled: Sequence[Sampled], begin: int) -> dict[str, bytes]:
+    """All columns but the labels; see `stepwhy.findings.timeline.Timeline`.
+
+    Args:
+        slices: The slices; labels are places in the list of labels.
+        sampled: The samples of each row that has them.
+        begin: When the timeline begins, ns.
+    """
+    columns = {
+        "gap": _gaps(slices, begin),
+        "duration": slices.end_ns - slices.start_ns,
+        "category": slices.category,
+        "label": slices.label,
+        "merged": slices.merged,
+        "bytes": slices.size + 1,
+        "launch": _launches(slices.launch),
+        "sample_time": _sample_times(sampled, begin),
+        "sample_value": _sample_values(sampled),
+    }
+    return {name: packed(column) for name, column in columns.items()}
+
+
+def _gaps(slices: Drawn, begin: int) -> Ints:
+    """Time since the slice before it in its lane ended, or since the beginning; (slices,)."""
+    before = np.full(len(slices), begin, dtype=np.int64)
+    same = slices.strip[1:] == slices.strip[:-1]
+    before[1:][same] = slices.end_ns[:-1][same]
+    return slices.start_ns - before
+
+
+def _launches(launch: Ints) -> Ints:
+    """Launches as differences to the last known one, folded to positive numbers; (slices,)."""
+    known = np.flatnonzero(launch != NULL)
+    found = np.zeros(len(launch), dtype=np.int64)
+    found[known] = zigzag(np.diff(launch[known], prepend=0)) + 1
+    return found
+
+
+def _sample_times(sampled: Sequence[Sampled], begin: int) -> Ints:
+    """Time since the value before it in its row, or since the beginning; (values,)."""
+    times = [np.diff(one.times_ns, prepend=begin) for one in sampled]
+    return np.concatenate(times) if times else np.empty(0, dtype=np.int64)
+
+
+def _sample_values(sampled: Sequence[Sampled]) -> Ints:
+    """Values, folded to positive numbers; 0 for unknown; (values,)."""
+    values = np.concatenate([np.empty(0, dtype=np.int64), *(one.values for one in sampled)])
+    known = values != UNKNOWN
+    found: Ints = np.where(known, zigzag(np.where(known, values, 0)) + 1, 0)
+    return found
 
 
 def packed(values: NDArray[np.int64]) -> bytes:

@@ -17,6 +17,7 @@ from stepwhy.report import advice, picture, watched, words
 from stepwhy.report.html import chart, levels, placement
 from stepwhy.report.html.bidi import isolate
 from stepwhy.report.html.memory import memory_charts
+from stepwhy.report.html.operations import operation_tables
 from stepwhy.report.html.timeline import timeline_view
 from stepwhy.text import plain
 
@@ -30,7 +31,9 @@ _TEMPLATES = resources.files("stepwhy.report") / "templates"
 def page(result: Result, timeline: Timeline | None = None) -> str:
     """The whole page for a result, with its timeline if there is one."""
     view = timeline_view(timeline, result)
-    script = _asset("sort.js") + _asset("placement.js") + (_asset("timeline.js") if view else "")
+    operations = operation_tables(result, timeline.views if timeline else ())
+    scripts = _scripts(has_tables=bool(operations), has_timeline=view is not None)
+    script = "".join(map(_asset, scripts))
     text = (
         _environment()
         .get_template("report.html.jinja")
@@ -43,6 +46,7 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
             health=_health(result),
             advice=advice.next_steps(result) if result.verdict.bound_by == "unknown" else [],
             timeline=view,
+            operations=operations,
             chart=chart.step_chart(result.steps),
             levels=levels.level_charts(result),
             placement=placement.placement_view(result.placement),
@@ -66,6 +70,12 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
         )
     )
     return isolate(plain(text))
+
+
+def _scripts(*, has_tables: bool, has_timeline: bool) -> list[str]:
+    """Scripts of the page, without those of parts that it does not have."""
+    scripts = ["copy.js", "placement.js"]
+    return scripts + ["tables.js"] * has_tables + ["timeline.js"] * has_timeline
 
 
 @functools.cache

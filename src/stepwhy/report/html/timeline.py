@@ -11,6 +11,7 @@ from stepwhy import units
 from stepwhy.findings.timeline import DRAWN_CATEGORIES, TimelineRow
 from stepwhy.patterns import regex
 from stepwhy.report import words
+from stepwhy.report.html.series import SeriesRow, series_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +95,7 @@ class TimelineView(msgspec.Struct, frozen=True):
         legend: Categories that can occur.
         notes: What is not drawn one by one, in sentences.
         gaps: Longest times in which the device did not compute.
+        series: What was sampled, as text.
         problem: Why there is no timeline, in words; '' if there is one.
     """
 
@@ -103,6 +105,7 @@ class TimelineView(msgspec.Struct, frozen=True):
     legend: tuple[Category, ...]
     notes: tuple[str, ...]
     gaps: tuple[Gap, ...]
+    series: tuple[SeriesRow, ...] = ()
     problem: str = ""
 
 
@@ -111,7 +114,7 @@ def timeline_view(timeline: Timeline | None, result: Result) -> TimelineView | N
     if timeline is None or not (timeline.rows or timeline.problem):
         return None
     if timeline.problem:
-        return TimelineView("", (), (), (), (), (), timeline.problem)
+        return TimelineView("", (), (), (), (), (), problem=timeline.problem)
     found = [finding for finding in result.findings if finding.verdict == "found"]
     categories = (
         *(Category(one.label, one.colour) for one in words.CATEGORY_WORDS.values()),
@@ -136,6 +139,7 @@ def timeline_view(timeline: Timeline | None, result: Result) -> TimelineView | N
         legend=categories,
         notes=tuple(_notes(timeline)),
         gaps=timeline.gaps,
+        series=series_rows(timeline),
     )
 
 
@@ -189,4 +193,9 @@ def _notes(timeline: Timeline) -> list[str]:
         )
     if timeline.aligned:
         notes.append("The clocks of the ranks do not agree; each rank begins at its first step.")
+    if timeline.left_out:
+        left_out = units.format_count(timeline.left_out)
+        notes.append(
+            f"{left_out} more counters are not shown; 'stepwhy export' writes all of them."
+        )
     return notes

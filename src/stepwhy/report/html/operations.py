@@ -1,0 +1,223 @@
+"""The tables of operations: by kernel and device, and the views of `stepwhy ops`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from stepwhy import units
+from stepwhy.kernel_names.short import short_name
+from stepwhy.report import words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from stepwhy.findings import Op, Result
+    from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
+
+_NOT_RECORDED = "–"  # noqa: RUF001 - en dash intended
+# More rows of a view add little; `stepwhy ops` prints them all.
+_MOST_ROWS = 200
+# Paths of modules and names of generated kernels may have thousands of characters.
+_LONGEST = 400
+_TITLES = {
+    "scope": ("By name scope", "Scope"),
+    "graph": ("Along the graph", "Node, with what it reads"),
+    "op": ("By type", "Type"),
+    "code": ("By source line", "Line"),
+}
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column of a table.
+
+    Args:
+        title: Its heading.
+        kind: 'name': what the row is about; 'text'; 'number'; 'share': a number with a bar.
+        is_choice: Whether rows can be filtered by the values of this column.
+        is_sorted: Whether the rows are in descending order of this column.
+    """
+
+    title: str
+    kind: Literal["name", "text", "number", "share"] = "number"
+    is_choice: bool = False
+    is_sorted: bool = False
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """A cell of a table.
+
+    Args:
+        text: What it shows.
+        value: Number to sort by; None for a text, and for a number that was not recorded.
+        full: The whole text if `text` is shortened; '' otherwise.
+        bar: Length of the bar of a share, percent of the longest.
+    """
+
+    text: str
+    value: float | None = None
+    full: str = ""
+    bar: float = 0.0
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A table of operations.
+
+    Args:
+        title: Its heading.
+        caption: What its numbers mean.
+        columns: The columns.
+        rows: Cells of each row, one per column.
+    """
+
+    title: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def operation_tables(result: Result, views: Sequence[ProfileResult]) -> list[Table]:
+    """All tables, without those that the trace cannot fill.
+
+    Args:
+        result: The result.
+        views: Views of the operations; empty without a trace.
+    """
+    tables = [_by_device(result)] if result.ops else []
+    return tables + [_of_view(view, result) for view in views if view.nodes]
+
+
+# --- By kernel and device ---
+
+_OP_COLUMNS = (
+    Column("Operation", "name"),
+    Column("Self time", is_sorted=True),
+    Column("Share", "share"),
+    Column("Total"),
+    Column("Calls"),
+    Column("Bytes"),
+    Column("Phase", "text", is_choice=True),
+    Column("Device", "text", is_choice=True),
+)
+
+
+def _by_device(result: Result) -> Table:
+    ops = sorted(result.ops, key=lambda op: -op.self_ns)
+    longest = max(ops[0].self_ns, 1)
+    whole = words.whole(result)
+    return Table(
+        "By kernel and device",
+        f"{_means(result)}; shares of the {whole}; {_NOT_RECORDED} means not recorded",
+        _OP_COLUMNS,
+        tuple(_op_row(op, result.breakdown.wall_ns, longest) for op in ops),
+    )
+
+
+def _op_row(op: Op, wall_ns: int, longest: int) -> tuple[Cell, ...]:
+    return (
+        _name(op.name),
+        _time(op.self_ns),
+        _share(op.self_ns, wall_ns, longest),
+        _time(op.total_ns),
+        Cell(words.format_calls(op.count), op.count),
+        _size(op.bytes),
+        Cell(op.phase),
+        Cell(op.device),
+    )
+
+
+# --- Views ---
+
+
+def _of_view(view: ProfileResult, result: Result) -> Table:
+    title, name = _TITLES[view.view]
+    has_both = view.total.host_ns > 0 and view.total.device_ns > 0
+    time = _device_ns if has_both else _time_ns
+    nodes = sorted(view.nodes, key=lambda node: -time(node.total))[:_MOST_ROWS]
+    longest = max((time(node.total) for node in nodes), default=0)
+    measures = _measures(view.total)
+    return Table(
+        title,
+        _caption(view, result, len(nodes)),
+        (
+            Column(name, "name"),
+            Column("On the device" if has_both else "Time", is_sorted=True),
+            Column("Share", "share"),
+            Column("Own"),
+            *((Column("On the host"),) if has_both else ()),
+            Column("Runs"),
+            *(Column(title) for title in measures),
+        ),
+        tuple(
+            (
+                _name(node.name, is_kernel=view.view == "op"),
+                _time(time(node.total)),
+                _share(time(node.total), time(view.total), longest),
+                _time(time(node.own)),
+                *((_time(node.total.host_ns),) if has_both else ()),
+                Cell(words.format_calls(node.total.count), node.total.count),
+                *_sizes(node, measures),
+            )
+            for node in nodes
+        ),
+    )
+
+
+def _caption(view: ProfileResult, result: Result, shown: int) -> str:
+    parts = [f"{_means(result)}; shares of all operations; own: without what is inside"]
+    if shown < len(view.nodes):
+        parts.append(f"the costliest {shown} of {units.format_count(len(view.nodes))}")
+    if result.run.ranks > 1:
+        parts.append("the first rank")
+    return f"{'; '.join(parts)}; {_NOT_RECORDED} means not recorded"
+
+
+def _means(result: Result) -> str:
+    return "Mean per step" if words.whole(result) == "step" else "Over the whole trace"
+
+
+def _device_ns(cost: Cost) -> int:
+    return cost.device_ns
+
+
+def _time_ns(cost: Cost) -> int:
+    return cost.host_ns + cost.device_ns
+
+
+def _measures(total: Cost) -> dict[str, Callable[[Cost], int | None]]:
+    """Sizes that the trace records, by heading."""
+    found: dict[str, Callable[[Cost], int | None]] = {}
+    if total.output_bytes is not None:
+        found["Output"] = lambda cost: cost.output_bytes
+    if total.requested_bytes is not None:
+        found["Requested"] = lambda cost: cost.requested_bytes
+    return found
+
+
+def _sizes(
+    node: ProfileNode, measures: dict[str, Callable[[Cost], int | None]]
+) -> tuple[Cell, ...]:
+    return tuple(_size(measure(node.total)) for measure in measures.values())
+
+
+# --- Cells ---
+
+
+def _name(name: str, *, is_kernel: bool = True) -> Cell:
+    """The name of a row; paths and lines are not shortened, because both of their ends matter."""
+    whole = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    short = short_name(whole) if is_kernel else whole
+    return Cell(short, full="" if short == name else whole)
+
+
+def _time(ns: int) -> Cell:
+    return Cell(units.format_ns(ns), ns)
+
+
+def _share(ns: int, whole_ns: int, longest: int) -> Cell:
+    return Cell(words.share(ns, whole_ns), ns, bar=round(100 * ns / max(longest, 1), 1))
+
+
+def _size(size: int | None) -> Cell:
+    return Cell(_NOT_RECORDED) if size is None else Cell(units.format_bytes(size), size)
