@@ -105,15 +105,15 @@ def _judge(facts: Facts, growth: _Growth) -> Finding:
     prepared = _prepared_ns(facts)
     if usual is None:
         cost = prepared
-        rest = facts.wall_ns - prepared - facts.breakdown["python"]
-        highest = facts.wall_ns - round((1 - FIRST_TIME) * rest)
+        gone = prepared + facts.breakdown["python"]
+        highest = gone + round(FIRST_TIME * (facts.wall_ns - gone))
     else:
-        cost = highest = _excess_ns(facts, growth, usual)
+        cost = gone = highest = _excess_ns(facts, growth, usual)
     evidence = _evidence(facts, growth, prepared, usual)
     if cost >= SHARE * facts.wall_ns:
         gain = saving("remove graph growth", min(prepared, cost), highest)
-        # New operations also run for the first time, and Python creates them.
-        edit = Edit("compile", "gone", cost_ns=highest)
+        # Python creates the operations. How much faster the others run, the prediction knows.
+        edit = Edit("compile", "gone", cost_ns=gone)
         return RULE.finding(cost, evidence, _fix(facts, growth), gain, edit)
     if growth.share >= MOSTLY:
         return RULE.finding(cost or None, evidence, _fix(facts, growth))
