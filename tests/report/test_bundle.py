@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = ROOT / "src/stepwhy/report/templates"
-BUNDLES = [TEMPLATES / "tables.js", TEMPLATES / "timeline.js"]
+BUNDLES = [TEMPLATES / name for name in ("charts.css", "tables.js", "timeline.js")]
 
 
 def recorded():
@@ -34,4 +34,6 @@ def test_the_scripts_are_small():
 
 
 def test_the_script_names_the_licence_of_what_it_contains():
-    assert "Copyright (c) 2023 Arjun Barrett" in BUNDLES[1].read_text(encoding="utf-8")
+    script = (TEMPLATES / "timeline.js").read_text(encoding="utf-8")
+    assert "fflate: Copyright (c) 2023 Arjun Barrett" in script
+    assert "uPlot: Copyright (c) 2022 Leon Sorokin" in script

@@ -41,6 +41,19 @@ export interface Jump {
   category: number;
 }
 
+/** The whole run; its columns begin with 'run_'. */
+export interface RunInfo {
+  /** Number of steps in the columns. */
+  steps: number;
+  /** Numbers of the first and the last step that the result describes. */
+  first: number;
+  last: number;
+  median_ns: number;
+  /** Numbers of the first steps after lasting changes of the step time. */
+  changes: number[];
+  rows: Row[];
+}
+
 export interface Header {
   span_ns: number;
   rows: Row[];
@@ -50,4 +63,5 @@ export interface Header {
   shortest_ns: number;
   /** Number of steps at the beginning that are not described. */
   warm_up: number;
+  run: RunInfo | null;
 }

@@ -1,8 +1,9 @@
 // Finds the timeline of the page, and connects the findings with it.
 
 import { fromBase64, inflate } from "./decode.ts";
-import type { Header } from "./header.ts";
+import type { Header, RunInfo } from "./header.ts";
 import { buildModel, type Columns } from "./model.ts";
+import { RunCharts } from "./run.ts";
 import { Timeline } from "./timeline.ts";
 
 async function start(root: HTMLElement): Promise<void> {
@@ -19,7 +20,17 @@ async function start(root: HTMLElement): Promise<void> {
   addJumps(root, timeline, header);
   Object.assign(window, { stepwhyTimeline: timeline });
   root.querySelector(".unscripted")?.remove();
+  if (header.run) showRun(header.run, columns);
   root.dataset["ready"] = "true";
+}
+
+/** Replace the drawing of the steps by charts that can be zoomed. */
+function showRun(info: RunInfo, columns: Columns): void {
+  const run = document.querySelector<HTMLElement>("#run");
+  if (!run) return;
+  run.hidden = false;
+  run.parentElement!.classList.add("charted");
+  Object.assign(window, { stepwhyRun: new RunCharts(run, info, columns) });
 }
 
 /** A button at each finding that the timeline can show. */

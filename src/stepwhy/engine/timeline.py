@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from stepwhy.engine.explain import explain
 from stepwhy.engine.profile import profiles
-from stepwhy.export.timeline import MOST_SLICES, part_of, timeline_of
+from stepwhy.export.timeline import MOST_SLICES, packed_run, part_of, timeline_of
 from stepwhy.findings.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from stepwhy.engine.explain import Opened
     from stepwhy.engine.privacy import Redact
-    from stepwhy.export.timeline import Part
+    from stepwhy.export.timeline import PackedRun, Part
     from stepwhy.findings import Result
     from stepwhy.findings.profile import ProfileResult
     from stepwhy.passes.facts import Facts
@@ -37,6 +37,7 @@ class TimelineParts:
     def __init__(self) -> None:
         self._parts: list[tuple[Meta, Part]] = []
         self._views: tuple[ProfileResult, ...] = ()
+        self._run: PackedRun | None = None
         self._problem = ""
 
     def seen(self, one: Opened, facts: Facts) -> None:
@@ -45,8 +46,10 @@ class TimelineParts:
         most = MOST_SLICES // (len(self._parts) + 1)
         try:
             self._parts.append((one.trace.meta, part_of(facts, most)))
-            if len(self._parts) == 1 and len(one.trace.slices) <= _MOST_OF_VIEWS:
-                self._views = profiles(facts, one.path)
+            if len(self._parts) == 1:
+                self._run = packed_run(facts)
+                if len(one.trace.slices) <= _MOST_OF_VIEWS:
+                    self._views = profiles(facts, one.path)
         except Exception as error:  # noqa: BLE001 - see above
             self._problem = f"{type(error).__name__}: {error}"
 
@@ -58,10 +61,17 @@ class TimelineParts:
                 timeline = timeline_of(
                     [(f"Rank {meta.rank}" if is_job else "", part) for meta, part in self._parts]
                 )
-                return replace(timeline, views=self._views)
+                return self._with_first_rank(timeline)
             except Exception as error:  # noqa: BLE001 - likewise
                 self._problem = f"{type(error).__name__}: {error}"
         return Timeline(span_ns=0, rows=(), columns={}, slices=0, problem=self._problem)
+
+    def _with_first_rank(self, timeline: Timeline) -> Timeline:
+        """The timeline with what is shown of the first rank alone."""
+        if self._run is None:
+            return replace(timeline, views=self._views)
+        run, columns = self._run
+        return replace(timeline, views=self._views, run=run, columns=timeline.columns | columns)
 
 
 def explain_with_timeline(

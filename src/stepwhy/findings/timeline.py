@@ -56,6 +56,20 @@ class TimelineRow(msgspec.Struct, frozen=True):
     series: TimelineSeries | None = None
 
 
+class TimelineRun(msgspec.Struct, frozen=True):
+    """The whole run, of which the slices of the timeline may be a small part.
+
+    Args:
+        steps: Number of steps in the columns: all, or the fastest and slowest of neighbours.
+        count: Number of steps in the run.
+        rows: What was sampled during the run; the role of all rows is 'series'.
+    """
+
+    steps: int
+    count: int
+    rows: tuple[TimelineRow, ...]
+
+
 class Gap(msgspec.Struct, frozen=True):
     """A time in which the device did not compute.
 
@@ -87,7 +101,10 @@ class Timeline(msgspec.Struct, frozen=True):
             or 0 if unknown; and 'launch': 0 if unknown, else 1 plus the zigzag difference between
             the index of the call that launched it and the last such index. Of sampled values, row
             by row: 'sample_time', ns since the value before it in its row, or since the
-            beginning; and 'sample_value': 0 if unknown, else 1 plus the zigzag value.
+            beginning; and 'sample_value': 0 if unknown, else 1 plus the zigzag value. Of `run`:
+            'run_number', the difference to the step before; 'run_start', ns since that one's start;
+            'run_duration', ns; 'run_traced', 1 while a profiler ran; 'run_sample_time' and
+            'run_sample_value', like those of the rows.
         slices: Number of slices in the trace.
         merged: Number of them that are only drawn together with others.
         shortest_ns: Slices of at least this duration are drawn one by one.
@@ -99,6 +116,7 @@ class Timeline(msgspec.Struct, frozen=True):
         problem: Why there is no timeline; '' if there is one.
         left_out: Number of counters without a row, because there are too many.
         views: Views of the operations for the tables beside it, of the first rank.
+        run: The run of the first rank; None if it has too few steps for a chart.
     """
 
     span_ns: int
@@ -114,6 +132,7 @@ class Timeline(msgspec.Struct, frozen=True):
     problem: str = ""
     left_out: int = 0
     views: tuple[ProfileResult, ...] = ()
+    run: TimelineRun | None = None
 
     @property
     def size(self) -> int:

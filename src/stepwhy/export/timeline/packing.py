@@ -43,10 +43,19 @@ def columns_of(slices: Drawn, sampled: Sequence[Sampled], begin: int) -> dict[st
         "merged": slices.merged,
         "bytes": slices.size + 1,
         "launch": _launches(slices.launch),
-        "sample_time": _sample_times(sampled, begin),
-        "sample_value": _sample_values(sampled),
+        **sample_columns(sampled, begin),
     }
     return {name: packed(column) for name, column in columns.items()}
+
+
+def sample_columns(sampled: Sequence[Sampled], begin: int) -> dict[str, Ints]:
+    """The two columns of samples, row by row; (values,).
+
+    Args:
+        sampled: The samples of each row.
+        begin: Time from which they count, ns.
+    """
+    return {"sample_time": _sample_times(sampled, begin), "sample_value": _sample_values(sampled)}
 
 
 def _gaps(slices: Drawn, begin: int) -> Ints:

@@ -64,12 +64,17 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
             phases=words.phase_sentence(result.breakdown),
             together=words.parallel_sentence(result),
             is_hottest_listed=words.is_hottest_listed(result),
-            style=_asset("style.css"),
+            style=_style(has_charts=view is not None and view.run is not None),
             script=script,
             script_hash=_hash(script),
         )
     )
     return isolate(plain(text))
+
+
+def _style(*, has_charts: bool) -> str:
+    """Style of the page; that of the library for charts comes first, so that it can be changed."""
+    return (_asset("charts.css") if has_charts else "") + _asset("style.css")
 
 
 def _scripts(*, has_tables: bool, has_timeline: bool) -> list[str]:

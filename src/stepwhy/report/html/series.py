@@ -9,7 +9,9 @@ import msgspec
 from stepwhy import units
 
 if TYPE_CHECKING:
-    from stepwhy.findings.timeline import Timeline, TimelineRow, TimelineSeries
+    from collections.abc import Iterable
+
+    from stepwhy.findings.timeline import TimelineRow, TimelineSeries
 
 
 class SeriesRow(msgspec.Struct, frozen=True):
@@ -29,9 +31,9 @@ class SeriesRow(msgspec.Struct, frozen=True):
     samples: str
 
 
-def series_rows(timeline: Timeline) -> tuple[SeriesRow, ...]:
-    """The rows of a timeline that show sampled values."""
-    return tuple(_row(row, row.series) for row in timeline.rows if row.series is not None)
+def series_rows(rows: Iterable[TimelineRow]) -> tuple[SeriesRow, ...]:
+    """Those rows of a timeline that show sampled values."""
+    return tuple(_row(row, row.series) for row in rows if row.series is not None)
 
 
 def _row(row: TimelineRow, series: TimelineSeries) -> SeriesRow:

@@ -73,6 +73,25 @@ class Jump(msgspec.Struct, frozen=True):
     category: int
 
 
+class Run(msgspec.Struct, frozen=True):
+    """The whole run, for its charts.
+
+    Args:
+        steps: Number of steps in the columns.
+        first, last: Numbers of the first and the last steady step.
+        median_ns: Median of the steady steps.
+        changes: Numbers of the first steps after lasting changes of the step time.
+        rows: What was sampled.
+    """
+
+    steps: int
+    first: int
+    last: int
+    median_ns: int
+    changes: tuple[int, ...]
+    rows: tuple[TimelineRow, ...]
+
+
 class Header(msgspec.Struct, frozen=True):
     """What the script reads; see `web/src/header.ts`."""
 
@@ -83,6 +102,7 @@ class Header(msgspec.Struct, frozen=True):
     jumps: tuple[Jump, ...]
     shortest_ns: int
     warm_up: int
+    run: Run | None
 
 
 class TimelineView(msgspec.Struct, frozen=True):
@@ -96,6 +116,7 @@ class TimelineView(msgspec.Struct, frozen=True):
         notes: What is not drawn one by one, in sentences.
         gaps: Longest times in which the device did not compute.
         series: What was sampled, as text.
+        run: What was sampled over the whole run, as text; None if it has no charts.
         problem: Why there is no timeline, in words; '' if there is one.
     """
 
@@ -106,6 +127,7 @@ class TimelineView(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
     gaps: tuple[Gap, ...]
     series: tuple[SeriesRow, ...] = ()
+    run: tuple[SeriesRow, ...] | None = None
     problem: str = ""
 
 
@@ -129,6 +151,7 @@ def timeline_view(timeline: Timeline | None, result: Result) -> TimelineView | N
         tuple(_jump(one) for one in found),
         timeline.shortest_ns,
         timeline.warm_up,
+        _run(timeline, result),
     )
     return TimelineView(
         header=_as_script(msgspec.json.encode(header).decode()),
@@ -139,7 +162,26 @@ def timeline_view(timeline: Timeline | None, result: Result) -> TimelineView | N
         legend=categories,
         notes=tuple(_notes(timeline)),
         gaps=timeline.gaps,
-        series=series_rows(timeline),
+        series=series_rows(timeline.rows),
+        run=None if header.run is None else series_rows(header.run.rows),
+    )
+
+
+def _run(timeline: Timeline, result: Result) -> Run | None:
+    """What the script needs for charts of the run; None if these are not the result's steps."""
+    run, steps = timeline.run, result.steps
+    traced = sum(window.steps for window in steps.traced)
+    if run is None or run.count != len(steps.durations_ns) + traced:
+        return None
+    described = next((one for one in steps.stretches if one.described), None)
+    first, last = (described.first_step, described.last_step) if described else (1, run.count)
+    return Run(
+        run.steps,
+        first + steps.warm_up,
+        last,
+        steps.median_ns,
+        tuple(one.first_step for one in steps.stretches[1:]),
+        run.rows,
     )
 
 
