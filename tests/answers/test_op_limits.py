@@ -32,7 +32,7 @@ def test_operations_beyond_the_most_are_added_up(monkeypatch):
     assert [(node.name, node.own.host_ns) for node in result.nodes] == [
         *(("(other operations)", 28), ("op9", 10), ("op8", 9), ("op7", 8)),
     ]
-    assert result.notes == (operations_added_up(1 << 16, 7, op_costs.OTHERS),)
+    assert result.notes == (operations_added_up(3, 7, op_costs.OTHERS),)
 
 
 def test_paths_end_where_ranges_are_nested_too_deep(monkeypatch):

@@ -20,3 +20,8 @@ def test_each_operation_takes_as_long_as_in_its_shortest_step():
 def test_two_steps_do_not_show_a_floor():
     timeline = STEPS.replace("[--------][--------][--------]", "[--------][--------]          ")
     assert operations_floor_ns(Facts(parse(timeline))) is None
+
+
+def test_operations_that_are_missing_in_some_steps_show_no_floor():
+    other = STEPS.replace("aaaabb    aabbbb    aaaabb", "aaaa      bbbb      aaaabb")
+    assert operations_floor_ns(Facts(parse(other))) is None

@@ -143,7 +143,7 @@ def grade(
     """
     if predict or recompute:
         _grade_predictions(
-            names, size, repeats or 3, out, again=again, run=predict, as_json=as_json
+            names, size, repeats or 3, out, again=again, run=not recompute, as_json=as_json
         )
         return
     from stepwhy.bench import graded

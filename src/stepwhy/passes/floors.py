@@ -24,7 +24,8 @@ def operations_floor_ns(facts: Facts) -> int | None:
     overlap as much as in the mean step.
 
     Returns:
-        ns per mean steady step, on the scale of its breakdown; None with too few profiled steps.
+        ns per mean steady step, on the scale of its breakdown; None with too few profiled steps, or
+        if no operation is in all of them.
     """
     steps = facts.steady_count
     if steps < FEWEST_STEPS:
@@ -39,7 +40,10 @@ def operations_floor_ns(facts: Facts) -> int | None:
     kinds, kind = numbered(names * len(scopes) + place)
     sums = sums_of(facts.nesting.self_ns(rows), kind * steps + step, len(kinds) * steps)
     per_step = np.asarray(sums).reshape(len(kinds), steps)
-    share = float(per_step.min(axis=1).sum()) / max(float(per_step.mean(axis=1).sum()), 1.0)
+    shortest = float(per_step.min(axis=1).sum())
+    if not shortest:
+        return None
+    share = shortest / float(per_step.mean(axis=1).sum())
     return round(min(share, 1.0) * facts.breakdown["compute"])
 
 
