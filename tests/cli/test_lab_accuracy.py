@@ -75,12 +75,14 @@ def test_a_program_that_fails_is_recorded_and_run_again(lab):
     assert stored(lab)[0]["error"] == ""
 
 
-def test_recompute_runs_nothing(lab):
+@pytest.mark.parametrize("also", [(), ("--predict", "--again")])
+def test_recompute_runs_nothing(lab, also):
     invoke("grade", "--predict", "--repeats", 2, "--out", "o")
     place = lab / "accuracy.json"
     place.write_text(place.read_text().replace('"high_ns":11500000', '"high_ns":1'))
-    outcome = invoke("grade", "--recompute", "--json")
+    outcome = invoke("grade", "--recompute", "--json", "--out", "p", *also)
     assert outcome.exit_code == 0, outcome.output
+    assert not (lab.parent / "p").exists()
     assert stored(lab)[0]["high_ns"] == 11_500_000
     assert json.loads(outcome.stdout)["schema"] == "stepwhy.accuracy/1"
 
