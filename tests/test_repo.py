@@ -52,6 +52,19 @@ def test_a_page_that_differs_or_is_left_over_is_noticed(docs, monkeypatch):
     assert docs.drifted() == {ROOT / "docs/reference/cli.md": "planted", left_over: None}
 
 
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
+def test_the_readmes_figures_are_those_of_the_lab(name):
+    pairs = json.loads((ROOT / "lab/accuracy.json").read_text())["pairs"]
+    total = {key: sum(pair[key] for pair in pairs) for key in (
+        "found_first", "faulty_runs", "false_alarms", "fixed_runs")}  # fmt: skip
+    page = (ROOT / "docs/reference/accuracy.md").read_text()
+    removal = re.search(r"work that disappears \| \d+ of (\d+) \| ([\d.]+ %)", page)
+    text = (ROOT / name).read_text()
+    passage = text[text.index("113") :].partition("##")[0]
+    figures = {*re.findall(r"[\d.]+ %|\d+", passage)}
+    assert {str(len(pairs)), *map(str, total.values()), *removal.groups()} <= figures
+
+
 def test_every_error_and_dependency_is_documented(docs):
     assert list(docs.omissions()) == []
 
