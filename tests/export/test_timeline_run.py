@@ -1,10 +1,10 @@
 """The whole run for the charts of the page."""
 
 import itertools
-import zlib
 
 import numpy as np
 import pytest
+from tests.export.timelines import varints
 
 from stepwhy.export.timeline import run as runs
 from stepwhy.export.timeline.run import packed_run, whole_run
@@ -23,17 +23,6 @@ def marks(*rows):
     """The step log of a run: start, duration and whether each step was traced."""
     lines = [f"{start} ms | {length} ms | {int(traced)}" for start, length, traced in rows]
     return "\n".join(["", "marks: start_ns | dur_ns | profiled", *lines, ""])
-
-
-def varints(data):
-    found, value, shift = [], 0, 0
-    for byte in zlib.decompress(data):
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            found.append(value)
-            value = shift = 0
-    return found
 
 
 def test_observed_steps_are_the_run():

@@ -14,6 +14,7 @@ from stepwhy.columns.groups import group_rows
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.counters import series
 from stepwhy.passes.gpus import sampled_gpus
+from stepwhy.passes.run_steps import run_steps
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from stepwhy.passes.counters import Series
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.run_steps import RunSteps
     from stepwhy.trace import Trace
 
     Numbers = NDArray[np.int64]
@@ -98,20 +100,17 @@ class RunSeries(msgspec.Struct, frozen=True):
 
 def series_of(facts: Facts) -> RunSeries:
     """The series of a trace."""
-    trace, places = facts.trace, _Places(facts)
-    marks = trace.marks
-    is_profiled = marks.profiled == 1
-    is_seen = ~is_profiled & (marks.light == 0) & (marks.input_wait_ns != NULL).any()
+    trace, steps = facts.trace, run_steps(facts)
+    marks, meta, places = trace.marks, trace.meta, _Places(facts, steps)
+    is_seen = (marks.profiled != 1) & (marks.light == 0) & (marks.input_wait_ns != NULL).any()
     waited = np.maximum(marks.input_wait_ns, 0)
-    steps = places.curve(~is_profiled, places.durations_ns) if len(marks) else places.recorded()
-    meta = trace.meta
     return RunSeries(
         framework=meta.framework,
         rank=None if meta.rank == NULL else meta.rank,
         is_dated=bool(places.first_ns >= _EARLIEST_EPOCH_NS),
-        is_observed=bool(len(marks)),
-        steps=steps,
-        profiled=places.curve(is_profiled, places.durations_ns),
+        is_observed=steps.is_observed,
+        steps=places.curve(~steps.profiled, steps.durations_ns),
+        profiled=places.curve(steps.profiled, steps.durations_ns),
         waits=places.curve(is_seen, np.minimum(waited, marks.dur_ns)),
         observed_ns=int(marks.dur_ns[is_seen].sum()),
         categories=_categories(facts, places),
@@ -122,40 +121,38 @@ def series_of(facts: Facts) -> RunSeries:
 
 
 class _Places:
-    """Numbers of the steps of a trace: of the observed ones, or else of those that it records."""
+    """Numbers of the steps of a run.
 
-    def __init__(self, facts: Facts) -> None:
-        marks, found = facts.trace.marks, facts.steps
-        self._has_steps = bool(len(marks)) or found.source != "whole-trace"
-        self._recorded = found
-        self._is_observed = bool(len(marks))
-        self._starts = marks.start_ns if len(marks) else found.starts
-        self.durations_ns = marks.dur_ns if len(marks) else found.durations_ns
-        self.first_ns = int(self._starts[0]) if len(self._starts) else 0
-        self.end_ns = int((self._starts + self.durations_ns).max(initial=0))
+    Args:
+        facts: Facts of the trace.
+        steps: The steps of the run.
+    """
+
+    def __init__(self, facts: Facts, steps: RunSteps) -> None:
+        self._recorded, self._steps = facts.steps, steps
+        # Without steps, the curves belong to the span that was analysed.
+        has_steps = len(steps.starts_ns) > 0
+        starts = steps.starts_ns if has_steps else facts.steps.starts
+        durations_ns = steps.durations_ns if has_steps else facts.steps.durations_ns
+        self.first_ns = int(starts[0]) if len(starts) else 0
+        self.end_ns = int((starts + durations_ns).max(initial=0))
 
     def curve(self, rows: NDArray[np.bool_], values: Numbers) -> Curve:
-        """A curve of some observed steps; each has the time of its end."""
+        """A curve of some of the steps; each has the time of its end."""
         chosen = np.flatnonzero(rows)
-        starts = self._starts[chosen]
-        return Curve(chosen + 1, starts + self.durations_ns[chosen], values[chosen])
-
-    def recorded(self) -> Curve:
-        """The wall times of recorded steps; empty if none were found."""
-        return self.curve(np.full(len(self._starts), self._has_steps), self.durations_ns)
+        ends_ns = (self._steps.starts_ns + self._steps.durations_ns)[chosen]
+        return Curve(chosen + 1, ends_ns, values[chosen])
 
     def of_recorded(self) -> Numbers:
         """Numbers of the recorded steps."""
         found = self._recorded
-        if not self._is_observed:
+        if not self._steps.is_observed:
             return np.arange(1, len(found.starts) + 1)
         return self.at(found.host_starts + (found.host_ends - found.host_starts) // 2)
 
     def at(self, times_ns: Numbers) -> Numbers:
         """Number of the step that has begun last before each time; 0 before the first."""
-        if not self._has_steps:
-            return np.zeros(len(times_ns), dtype=np.int64)
-        return np.searchsorted(self._starts, times_ns, side="right")
+        return np.searchsorted(self._steps.starts_ns, times_ns, side="right")
 
     def sampled(self, samples: Series) -> Curve:
         """A curve of samples."""

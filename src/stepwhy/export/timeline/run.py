@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from stepwhy.export.timeline.packing import packed, sample_columns
 from stepwhy.export.timeline.series import sampled_rows
 from stepwhy.findings.timeline import TimelineRun
+from stepwhy.passes.run_steps import run_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,22 +79,16 @@ def packed_run(facts: Facts) -> PackedRun | None:
 
 
 def whole_run(facts: Facts) -> WholeRun:
-    """The steps that were observed, else those that were recorded, and what was sampled meanwhile.
+    """The steps of the run, and what was sampled meanwhile.
 
     Args:
         facts: Facts of the trace.
     """
-    marks = facts.trace.marks
-    if len(marks):
-        starts, durations, traced = marks.start_ns, marks.dur_ns, marks.profiled
-    else:
-        steps = facts.recorded_steps
-        starts, durations = steps.starts, steps.durations_ns
-        # All of them are recorded, so that it tells none from another.
-        traced = np.zeros(len(starts), dtype=np.int64)
-    starts, durations, traced = (one.astype(np.int64) for one in (starts, durations, traced))
-    run = WholeRun(np.arange(1, len(starts) + 1), starts, durations, traced, len(starts))
-    if not len(starts):
+    steps = run_steps(facts)
+    starts, durations, count = steps.starts_ns, steps.durations_ns, len(steps.starts_ns)
+    traced = steps.profiled.astype(np.int64)
+    run = WholeRun(np.arange(1, count + 1), starts, durations, traced, count)
+    if not count:
         return run
     end_ns = int((starts + durations).max())
     rows = sampled_rows(facts.trace, int(starts[0]), end_ns, _MOST_SAMPLES)
