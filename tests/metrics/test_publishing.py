@@ -96,8 +96,8 @@ def test_what_cannot_work_is_said_before_the_training(tmp_path):
     assert prepared([Textfile(tmp_path / "no" / "x.prom"), able], lines.append) == [able]
     (line,) = lines
     assert line == (
-        "no metrics in a file: the folder of x.prom does not exist. Create it for --metrics-file. "
-        "The training runs all the same"
+        "the folder of x.prom does not exist. Create it for --metrics-file. "
+        "The training runs without metrics in a file"
     )
 
 

@@ -66,9 +66,7 @@ def prepared(publishers: Sequence[Publisher], report: Callable[[str], None]) -> 
         try:
             publisher.prepare()
         except StepwhyError as error:
-            report(
-                f"no {publisher.what}: {error.what}. {error.todo}. The training runs all the same"
-            )
+            report(f"{error.what}. {error.todo}. The training runs without {publisher.what}")
         else:
             able.append(publisher)
     return able
