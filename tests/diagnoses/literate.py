@@ -9,6 +9,7 @@ subset of what is expected::
     cost: 6 ms                         # 'none' for no cost; '6 ms ± 1 ms' allows a range
     saving: 3 ms .. 6 ms
     edit: input=workers:2              # its text; 'none' for no edit
+    edit cost: 4 ms                    # the work that it is about
     evidence: what = 0.6 ± 0.01        # or '= text'; '@ where' may follow
     reason: part of the reason
     fix: part of its text or code
@@ -87,6 +88,11 @@ def _edit(finding, value):
     return [] if actual == value else [f"edit: {actual}, not {value}"]
 
 
+def _edit_cost(finding, value):
+    actual = finding.edit.cost_ns
+    return [] if _in_range(actual, value) else [f"edit cost: {actual}, not {value}"]
+
+
 def _evidence(finding, value):
     what, _, rest = value.partition(" = ")
     measured, _, where = rest.partition(" @ ")
@@ -125,6 +131,7 @@ _CHECKS = {
     "cost": _cost,
     "saving": _saving,
     "edit": _edit,
+    "edit cost": _edit_cost,
     "evidence": _evidence,
     "reason": _reason,
     "fix": _fix,

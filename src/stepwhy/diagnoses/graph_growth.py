@@ -112,7 +112,8 @@ def _judge(facts: Facts, growth: _Growth) -> Finding:
     evidence = _evidence(facts, growth, prepared, usual)
     if cost >= SHARE * facts.wall_ns:
         gain = saving("remove graph growth", min(prepared, cost), highest)
-        # Python creates the operations. How much faster the others run, the prediction knows.
+        # With the Python time, which creates the operations, but without the slow first execution
+        # of kernels: the prediction itself accounts for how much faster the remaining work runs.
         edit = Edit("compile", "gone", cost_ns=gone)
         return RULE.finding(cost, evidence, _fix(facts, growth), gain, edit)
     if growth.share >= MOSTLY:
