@@ -13,6 +13,7 @@ import datetime as dt
 import json
 import platform
 import shutil
+import sys
 import tempfile
 import time
 from importlib.metadata import version
@@ -22,7 +23,7 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from stepwhy.engine.explain import Opened, explain_opened
-from stepwhy.export.timeline import part_of, timeline_of
+from stepwhy.engine.timeline import TimelineParts
 from stepwhy.report import html
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.kinds import DeviceKind, Kind, Role
@@ -116,28 +117,30 @@ def trace_of(slices):
 
 def write_page(slices, file):
     """Write the page, and return what it cost."""
-    trace, seconds = trace_of(slices), {}
-    parts = []
+    trace, parts, spent = trace_of(slices), TimelineParts(), 0.0
 
-    def seen(_, facts):
+    def seen(opened, facts):
+        nonlocal spent
         begin = time.perf_counter()
-        parts.append(("", part_of(facts)))
-        seconds["timeline"] = time.perf_counter() - begin
+        parts.seen(opened, facts)
+        spent += time.perf_counter() - begin
 
     begin = time.perf_counter()
     result = explain_opened([Opened("trace", "kineto", trace)], [], seen=seen)
-    explained = time.perf_counter() - begin
+    explained = time.perf_counter() - begin - spent
     begin = time.perf_counter()
-    timeline = timeline_of(parts)
+    timeline = parts.timeline()
+    if timeline.problem:
+        sys.exit(f"no timeline: {timeline.problem}")
     file.write_text(html.render(result, timeline), encoding="utf-8")
-    seconds["timeline"] += time.perf_counter() - begin
+    spent += time.perf_counter() - begin
     return {
         "slices": len(trace.slices),
         "file_mb": round(file.stat().st_size / 1e6, 2),
         "merged": timeline.merged,
         "shortest_ns": timeline.shortest_ns,
-        "explain_s": round(explained - seconds["timeline"], 2),
-        "timeline_s": round(seconds["timeline"], 2),
+        "explain_s": round(explained, 2),
+        "timeline_s": round(spent, 2),
     }
 
 
