@@ -78,11 +78,12 @@ def page_of(tmp_path):
 
     `name` replaces the name of the kernel in the trace, and `change` changes the text of the page.
     With `levels`, there is a queue and a counter; a text is the name of the queue. `kernels` is the
-    number of further kernels.
+    number of further kernels, and `further` the notation of further tables.
     """
 
-    def write(name="gem", change=lambda text: text, *, levels=False, kernels=0) -> Path:
-        trace = parse(INPUT_BOUND + further_kernels(kernels) + (LEVELS if levels else ""))
+    def write(name="gem", change=lambda text: text, *, levels=False, kernels=0, further="") -> Path:
+        tables = (LEVELS if levels else "") + (f"\n{further}" if further else "")
+        trace = parse(INPUT_BOUND + further_kernels(kernels) + tables)
         if isinstance(levels, str):
             name, trace = "gem", renamed(trace, "batches", levels)
         trace = renamed(trace, "gem", name)

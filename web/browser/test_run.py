@@ -109,3 +109,17 @@ def test_names_in_charts_stay_text(page_of, show):
     page = show(page_of(levels="<img src=x onerror=alert(1)>"))
     assert page.locator("#run img").count() == 0
     assert "<img src=x" in page.locator("#run .u-legend").nth(1).inner_text()
+
+
+def test_a_step_that_is_too_long_for_the_chart_is_marked_at_its_top(page_of, show):
+    # The first step takes half a second, all others 20 ms.
+    late = "marks: start_ns | dur_ns | profiled\n0 ms | 500 ms | 0\n" + "".join(
+        f"{500 + 20 * i} ms | 20 ms | 0\n" for i in range(30)
+    )
+    page = show(page_of(further=late))
+    box = plot(page)
+    clip = {"x": box["x"] - 6, "y": box["y"] - 6, "width": 14, "height": 14}
+    picture = Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB")
+    soft = page.evaluate("getComputedStyle(document.body).getPropertyValue('--soft')").strip()
+    wanted = {tuple(bytes.fromhex(soft[1:])), (0x1F, 0x85, 0xC9)}
+    assert wanted & {colour for _, colour in picture.getcolors(1 << 24)}

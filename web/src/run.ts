@@ -6,7 +6,8 @@ import * as format from "./format.ts";
 import type { Row, RunInfo } from "./header.ts";
 import { type Series, seriesOf } from "./series.ts";
 import {
-  ceiling, durationsOf, grouped, type Marks, marksOf, type RunSteps, spanOf, stepAt, stepsOf,
+  ceiling, durationsOf, grouped, type Marks, marksOf, type Part, partOf, type RunSteps, spanOf,
+  stepAt, stepsOf,
 } from "./steps.ts";
 
 const NS = 1e9;
@@ -93,11 +94,11 @@ export class RunCharts {
 
   private stepChart(): uPlot {
     const { info, steps } = this;
-    const soft = this.colour("--soft");
-    const dots = (label: string, stroke: string): uPlot.Series => ({
-      label, stroke, paths: () => null, points: { show: true, size: 5, fill: stroke },
-      value: (_, value) => duration(value),
-    });
+    const dots = (label: Part): uPlot.Series => {
+      const stroke = this.colourOf(label);
+      const points = { show: true, size: 5, fill: stroke };
+      return { label, stroke, points, paths: () => null, value: (_, value) => duration(value) };
+    };
     const data = [
       Array.from(steps.start, (start) => start / NS),
       durationsOf(steps, info, "steady"),
@@ -108,11 +109,11 @@ export class RunCharts {
     const series: uPlot.Series[] = [
       { label: "Step", value: (_, time) => (time === null ? "–" : this.stepName(time)) },
       {
-        label: "steady", stroke: COLOURS[0], width: 1, paths: uPlot.paths.stepped!({ align: 1 }),
+        label: "steady", stroke: this.colourOf("steady"), width: 1, paths: uPlot.paths.stepped!({ align: 1 }),
         value: (_, value) => duration(value),
       },
-      dots("left out", soft),
-      dots("traced", COLOURS[5]),
+      dots("left out"),
+      dots("traced"),
     ];
     const kept = data.map((column, i) => i < 2 || !isEmpty(column));
     const options = this.options("Step time", TALL, series.filter((_, i) => kept[i]));
@@ -123,7 +124,7 @@ export class RunCharts {
       },
     };
     options.axes![1].values = (_, splits) => splits.map((split) => format.duration(split));
-    options.hooks!.draw = [(u) => this.drawMarks(u, soft)];
+    options.hooks!.draw = [(u) => this.drawMarks(u, this.colour("--soft"))];
     return this.chart(options, data.filter((_, i) => kept[i]) as uPlot.AlignedData);
   }
 
@@ -219,6 +220,31 @@ export class RunCharts {
     }
     ctx.stroke();
     ctx.restore();
+    this.drawCut(u);
+  }
+
+  /** A triangle at the top for each step that is too long for the chart. */
+  private drawCut(u: uPlot): void {
+    const { ctx, bbox } = u;
+    const [size, top] = [5 * devicePixelRatio, bbox.top];
+    const { max } = u.scales["y"];
+    const [from, to] = this.range;
+    this.steps.start.forEach((start, i) => {
+      const time = start / NS;
+      if (this.steps.duration[i] <= (max ?? Infinity) || time < from || time > to) return;
+      const x = u.valToPos(time, "x", true);
+      ctx.fillStyle = this.colourOf(partOf(this.steps, this.info, i));
+      ctx.beginPath();
+      ctx.moveTo(x, top - size);
+      ctx.lineTo(x - size, top + size);
+      ctx.lineTo(x + size, top + size);
+      ctx.fill();
+    });
+  }
+
+  private colourOf(part: Part): string {
+    if (part === "left out") return this.colour("--soft");
+    return part === "traced" ? COLOURS[5] : COLOURS[0];
   }
 
   private stepName(time: number): string {
