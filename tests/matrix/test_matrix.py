@@ -182,7 +182,10 @@ def test_the_log_holds_every_step(pair: Pair) -> None:
     assert len(pair.processes) == pair.program.processes
     for process in pair.processes:
         lines = lines_of(process)
-        assert Counter(line["kind"] for line in lines) == pair.program.log
+        kinds = Counter(line["kind"] for line in lines)
+        assert kinds.keys() == pair.program.log.keys()
+        assert kinds >= Counter(pair.program.log)
+        assert kinds.total() <= sum(pair.program.log.values()) + pair.program.spare
         assert len(steps_of(lines)) == pair.program.steps
         assert all(line["start_ns"] <= line["end_ns"] for line in lines)
 
