@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from stepwhy.diagnoses import TABLE, load, rank, run_all
 from stepwhy.diagnoses.shared.causes import with_causes
-from stepwhy.findings import Evidence, Finding
+from stepwhy.findings import Evidence, Finding, Saving, parse_edit
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
 
@@ -117,3 +117,28 @@ def test_copies_for_operations_on_the_wrong_device_are_explained_by_them(moved, 
     wrong = replace(found("misplaced-op", 9), evidence=copied)
     explained = with_causes(Facts(trace), [wrong, found("exposed-transfer", 8)], RULES)
     assert explained[1].explained_by == cause
+
+
+PROGRAM = """
+unit: 1 ms
+framework: pytorch
+main   step    |[------------------]|
+CPU:0  kernel  |          kkkkkkmmmm|  k=aten::conv2d  m=aten::mm
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "edit", "low_ns"),
+    [
+        ("CPU:0", "input=workers:2", 0),
+        ("CPU:0", "input=gone", 2_000_000),
+        ("GPU:0", "input=workers:2", 2_000_000),
+    ],
+)
+def test_worker_processes_beside_operations_may_save_nothing(device, edit, low_ns):
+    saving = Saving(2_000_000, 9_000_000, "prepare batches in parallel")
+    one = replace(found("serial-input"), saving=saving, edit=parse_edit(edit))
+    facts = Facts(parse(PROGRAM.replace("CPU:0", device)))
+    (bounded,) = with_causes(facts, [one], RULES)
+    assert (bounded.saving.low_ns, bounded.saving.high_ns) == (low_ns, 9_000_000)
+    assert ("Measure the fix with 'stepwhy try'." in bounded.saving.note) == (low_ns == 0)

@@ -47,26 +47,3 @@ def test_a_failing_model_leaves_the_bound(monkeypatch):
     monkeypatch.setattr("stepwhy.engine.pricing.price", fail)
     one = finding("launch-bound", 4, Edit("dispatch", "gone"))
     assert priced(Facts(parse(WAITING)), [one]) == (one,)
-
-
-PROCESSES = """
-unit: 1 ms
-framework: pytorch
-signals: +step-log
-main   step    |[------------------]|
-CPU:0  kernel  |          kkkkkkmmmm|  k=aten::conv2d  m=aten::mm
-marks: start_ns | dur_ns | profiled | cpu_ns
-0 ms | 20 ms | 1 | 15 ms
-20 ms | 20 ms | 0 | 15 ms
-40 ms | 20 ms | 0 | 15 ms
-"""
-
-
-def test_worker_processes_beside_operations_may_save_nothing():
-    saving = Saving(2_000_000, 9_000_000, "prepare batches in parallel")
-    edit = Edit("input", "workers", count=2, cost_ns=9_000_000)
-    one = Finding("serial-input", "found", "Input", 10_000_000, saving, edit=edit)
-    (found,) = priced(Facts(parse(PROCESSES)), [one])
-    assert (found.saving.low_ns, found.saving.high_ns) == (0, 9_000_000)
-    assert found.saving.note.startswith("Worker processes take cores from the operations")
-    assert found.saving.note.endswith("Measure it with 'stepwhy try'.")

@@ -206,7 +206,7 @@ def test_worker_processes_beside_operations_on_cpus_have_no_price(framework, dev
     edit = Edit("input", "workers", count=2, cost_ns=8_000_000)
     found = price(Facts(parse(program)), [edit], NONE)
     said = found.reason if isinstance(found, Refusal) else ""
-    assert said.startswith("Worker processes take cores") == is_refused
+    assert said.startswith("Worker processes compete") == is_refused
 
 
 @pytest.mark.parametrize(

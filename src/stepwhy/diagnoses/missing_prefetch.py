@@ -17,7 +17,8 @@ that works ahead is not enough: then `serial-input` reports it instead.
 
 The saving assumes that the rest of the step takes as long as before, or as long as the CPU time of
 the step divided among all cores if that is longer. Its low end adds a fifth to this time (a tenth
-on accelerators).
+on accelerators). Beside operations on CPUs, a worker process may save nothing, because it competes
+for the cores and hands batches over through shared memory: the saving then starts at zero.
 
 ## Fix
 Prepare the next batch ahead: `prefetch`, one worker process, or a thread.

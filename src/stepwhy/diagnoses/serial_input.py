@@ -25,7 +25,9 @@ by element with other data: those are dropout masks and noise, which must be new
 the time in which the numbers are generated and nothing else runs.
 
 The saving assumes as many workers as keep up, at most one less than there are cores, and that the
-CPU time of the step is divided among all cores.
+CPU time of the step is divided among all cores. Beside operations on CPUs, worker processes may
+save nothing, because they compete for the cores and hand batches over through shared memory: the
+saving then starts at zero.
 
 ## Fix
 Let several workers prepare batches. What is the same in every epoch can be computed once instead.

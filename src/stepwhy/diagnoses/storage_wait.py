@@ -14,7 +14,8 @@ nor waiting for a core. `stepwhy run` also samples what the thread waits for. Th
 blocked time multiplied by the share of these samples in which it waited for a disk. The pattern is
 found only if the process read at least 64 KiB per step from disks, and more than it wrote or
 swapped. The saving is the part of the cost that reading ahead can overlap with the rest of the
-step.
+step. Beside operations on CPUs, worker processes may save nothing, because they compete for the
+cores and hand batches over through shared memory: the saving then starts at zero.
 
 ## Fix
 Read ahead of the step, with several reads at a time: workers, parallel reads, prefetching. Store

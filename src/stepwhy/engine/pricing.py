@@ -10,12 +10,11 @@ from stepwhy.diagnoses import rank
 from stepwhy.findings import Prediction, Saving
 from stepwhy.units import format_fraction, quantise
 from stepwhy.whatif import price
-from stepwhy.whatif.inputs import BESIDE_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stepwhy.findings import Finding, Refusal
+    from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
 
@@ -26,8 +25,7 @@ _LESS = "Less than half of the cost, because the step would then wait for other 
 def priced(facts: Facts, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings with predicted savings where their edits can be priced, ranked by these.
 
-    The others keep the bound that their diagnosis states, or none below where the fix may gain
-    nothing.
+    The others keep the bound that their diagnosis states.
 
     Args:
         facts: Facts of the run.
@@ -44,17 +42,9 @@ def _priced(facts: Facts, finding: Finding) -> Finding:
     except Exception:  # noqa: BLE001 - a finding without a prediction is better than no report
         return finding
     if not isinstance(found, Prediction):
-        return _unpriced(finding, found)
+        return finding
     saving = saving_of(found)
     return replace(finding, saving=replace(saving, note=_with_reason(finding, saving)))
-
-
-def _unpriced(finding: Finding, refusal: Refusal) -> Finding:
-    """The finding, without a least saving where the fix is known to gain nothing on some runs."""
-    if finding.saving is None or refusal.reason != BESIDE_OPERATIONS:
-        return finding
-    note = f"{refusal.reason} {refusal.todo}"
-    return replace(finding, saving=replace(finding.saving, low_ns=0, note=note))
 
 
 def _with_reason(finding: Finding, saving: Saving) -> str:

@@ -35,6 +35,7 @@ _SLOWER_REST = 1.10
 # Source: threads beside operations in five pairs on two cores, 0.92 to 1.25 of what was predicted.
 _OVERLAPPED = (0.90, 1.20)
 _OVERLAPPED_ON_ACCELERATOR = (1.00, 1.10)
+_PACKED = 0.95  # of the CPU time divided among all cores, at least
 _FLOOR = 0.75  # of the shortest times of operations, which are of few steps, with cold caches
 # Of the step, for an interval. Work that takes the place of other work is not modelled, so its time
 # has to be known better before it is called a prediction.
@@ -138,7 +139,7 @@ def hard_bounds(inputs: PricingInputs) -> Bounds:
     """
     least = 0.0
     if inputs.family == "overlapped" and inputs.cpu_ns is not None and inputs.cores:
-        least = inputs.cpu_ns / inputs.cores * _OVERLAPPED[0]
+        least = _PACKED * inputs.cpu_ns / inputs.cores
     if not inputs.inflates_operations and inputs.floor_ns is not None:
         least = max(least, _FLOOR * inputs.floor_ns)
     # Measured before the fix, so that they may be longer than what is left of the step.

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stepwhy.findings.accuracy import PricingInputs
 from stepwhy.findings.edits import family_of
 from stepwhy.findings.predictions import Refusal
-from stepwhy.passes.batch_work import find_batch_work
+from stepwhy.passes.batch_work import find_batch_work, starts_processes
 from stepwhy.passes.cores import (
     background_cores,
     children_cpu_ns_per_step,
@@ -23,6 +23,7 @@ from stepwhy.passes.floors import operations_floor_ns
 from stepwhy.passes.overlap import job_cpu_ns
 from stepwhy.passes.usable import unusable
 from stepwhy.trace import NULL, DeviceKind, Kind
+from stepwhy.wording.notes import PROCESSES_BESIDE_OPERATIONS
 from stepwhy.wording.verdict import why_unknown
 
 if TYPE_CHECKING:
@@ -42,15 +43,6 @@ _CATEGORIES: Final[dict[What, str]] = {
     "syncs": "sync",
 }
 """The category of the breakdown that all of a part of the step is in."""
-
-BESIDE_OPERATIONS: Final = (
-    "Worker processes take cores from the operations and hand each batch over through shared "
-    "memory. How much that costs on this machine was not measured."
-)
-"""Why worker processes on a machine without an accelerator have no price; they may gain nothing."""
-
-_LOADERS: Final = ("DataLoader", "PyDataset")
-"""What prepares batches in worker processes, or in the training loop itself."""
 
 _BETWEEN_OPERATIONS: Final[tuple[What, ...]] = ("storage", "profiler")
 """Parts that make no operation longer: they add no operations, and no threads beside them."""
@@ -115,8 +107,8 @@ def _unpriced(facts: Facts, edits: Sequence[Edit]) -> Refusal | None:
                 "Its time is in some long steps, and the step that is described is a usual one.",
                 "Measure it with 'stepwhy try'.",
             )
-        if not facts.has_accelerator and _starts_processes(facts, edit):
-            return Refusal(tuple(edits), BESIDE_OPERATIONS, "Measure it with 'stepwhy try'.")
+        if starts_processes(facts, edit):
+            return Refusal(tuple(edits), *PROCESSES_BESIDE_OPERATIONS)
         if edit.change == "moved" and not _has_device(facts, edit.device):
             return Refusal(
                 tuple(edits),
@@ -124,21 +116,6 @@ def _unpriced(facts: Facts, edits: Sequence[Edit]) -> Refusal | None:
                 "Measure the fixed program with 'stepwhy compare'.",
             )
     return None
-
-
-def _starts_processes(facts: Facts, edit: Edit) -> bool:
-    """Whether batches would be prepared in other processes, and not in threads.
-
-    In the lab, worker processes beside operations on two cores left steps of 86 and 130 % where 58
-    and 76 % were predicted; threads left steps about as long as predicted.
-    """
-    if edit.change not in {"workers", "prefetch"}:
-        return False
-    work = find_batch_work(facts)
-    if work is None:
-        return edit.change == "workers" and facts.trace.meta.framework != "tensorflow"
-    # One thread can read ahead in a generator; several of them would wait for one another.
-    return work.source in _LOADERS or (edit.change == "workers" and work.source == "generator")
 
 
 def _has_device(facts: Facts, device: str) -> bool:
@@ -193,4 +170,4 @@ def _with_work(facts: Facts, edits: Sequence[Edit], known: PricingInputs) -> Pri
     )
 
 
-__all__ = ["BESIDE_OPERATIONS", "gather"]
+__all__ = ["gather"]

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 # Most files that are listed as left out.
 _MOST_FILES = 50
 
+PROCESSES_BESIDE_OPERATIONS = (
+    (
+        "Worker processes compete with the operations for the CPU cores, and hand each batch over "
+        "through shared memory. How long that takes was not measured."
+    ),
+    "Measure the fix with 'stepwhy try'.",
+)
+"""Why the saving of such processes is not predicted, and what to do."""
+
 NO_VIEWS = {
     NoView.NO_OPERATIONS: "no operation ran in the steady steps",
     NoView.NO_SCOPES: "it records no name scopes, modules or ranges",

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS
-from stepwhy.passes.batch_work import find_batch_work
+from stepwhy.passes.batch_work import find_batch_work, starts_processes
 from stepwhy.passes.devices import known_bytes
 from stepwhy.trace import Kind
+from stepwhy.wording.notes import PROCESSES_BESIDE_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stepwhy.diagnoses.shared.rule import Rule
-    from stepwhy.findings import Finding
+    from stepwhy.findings import Finding, Saving
     from stepwhy.passes.facts import Facts
 
 MAIN_CAUSE = 0.5  # of the symptom's cost; a cause that explains less leaves most of it open
@@ -39,7 +40,7 @@ def with_causes(
     """The findings, each with the id of the finding that explains it.
 
     Where workers cannot keep up, a step that does less else may only wait longer for its batch, so
-    that savings elsewhere can be nothing.
+    that savings elsewhere can be nothing. So can those of processes that compete with operations.
 
     Args:
         facts: Facts of the run.
@@ -51,13 +52,19 @@ def with_causes(
     causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
     unsure = _behind_workers(facts, found, rules)
     return [
-        replace(
-            f,
-            explained_by=causes.get(f.id, ""),
-            saving=replace(f.saving, low_ns=0) if f.saving and f.id in unsure else f.saving,
-        )
+        replace(f, explained_by=causes.get(f.id, ""), saving=_saving(facts, f, unsure))
         for f in findings
     ]
+
+
+def _saving(facts: Facts, finding: Finding, unsure: frozenset[str]) -> Saving | None:
+    """The saving of a finding, from nothing where the fix may gain nothing."""
+    saving = finding.saving
+    if saving is None:
+        return None
+    if finding.edit is not None and starts_processes(facts, finding.edit):
+        return replace(saving, low_ns=0, note=" ".join(PROCESSES_BESIDE_OPERATIONS))
+    return replace(saving, low_ns=0) if finding.id in unsure else saving
 
 
 def _refined(found: Mapping[str, Finding], rules: Mapping[str, Rule]) -> dict[str, str]:
