@@ -64,6 +64,7 @@ def test_every_allowed_change_has_a_text():
         ("input=workers:2", "overlapped"),
         ("storage=overlapped", "overlapped"),
         ("ops=fused", "replaced"),
+        ("python=replaced", "replaced"),
         ("ops:MatMul=2x", "replaced"),
         ("threads=2", "replaced"),
     ],

@@ -73,7 +73,7 @@ def diagnose(facts: Facts) -> Finding:
     cost = facts.callback_ns
     evidence = (share, *_calls(facts, rows), *_lines(facts))
     gain = saving("remove callbacks", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts, rows), gain, Edit("python", "gone"))
+    return RULE.finding(cost, evidence, _fix(facts, rows), gain, _edit(facts, rows))
 
 
 def _why_unseen(facts: Facts) -> str:
@@ -113,10 +113,22 @@ def _lines(facts: Facts) -> tuple[Evidence, ...]:
     )
 
 
+def _edit(facts: Facts, rows: Rows) -> Edit:
+    """What the fix changes: only debugging output disappears, other work has to be done."""
+    return Edit("python", "gone" if _is_debugging(facts, rows) else "replaced")
+
+
+def _is_debugging(facts: Facts, rows: Rows) -> bool:
+    """Whether most of the time is spent in output of `jax.debug`."""
+    if facts.trace.meta.framework != "jax":
+        return False
+    return _DEBUG.fullmatch(by_name(facts, rows)[0].name) is not None
+
+
 def _fix(facts: Facts, rows: Rows) -> Fix:
     """What to do, by framework and by what most of the time is spent in."""
     framework = facts.trace.meta.framework
-    if framework == "jax" and _DEBUG.fullmatch(by_name(facts, rows)[0].name):
+    if _is_debugging(facts, rows):
         return _JAX_DEBUG
     if framework == "tensorflow" and (facts.trace.slices.scope[rows] != NULL).any():
         return _TF1

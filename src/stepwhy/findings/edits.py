@@ -19,6 +19,7 @@ In text, an edit is `WHAT[:PATTERN]=CHANGE`::
     communication=balanced     no rank waits for another one that has more work
     ops:Transpose=replaced     other operations do the same, such as those of another layout
     python=gone                the host's time in this category of the breakdown disappears
+    python=replaced            operations of the framework do the same
     memory=gone                no operation waits for memory from the system
     profiler=gone              no profiler of the program itself runs
     threads=2                  each operation uses two threads
@@ -70,7 +71,7 @@ ALLOWED: dict[What, tuple[Change, ...]] = {
     "communication": ("gone", "faster", "overlapped", "bucketed", "balanced"),
     "compile": ("gone", "faster"),
     "dispatch": ("gone", "faster"),
-    "python": ("gone", "faster", "overlapped"),
+    "python": ("gone", "faster", "overlapped", "replaced"),
     "storage": ("gone", "faster", "overlapped"),
     "memory": ("gone", "faster"),
     "profiler": ("gone",),
