@@ -35,7 +35,9 @@ def observe(tmp_path, *args):
     parts = find_session_parts(facts)
     around = parts.outside_ns + parts.preparing_ns + parts.gap_ns + parts.unexplained_ns
     assert around + sum(parts.bursts_ns.values()) == parts.wall_ns == facts.wall_ns
-    assert parts.unexplained_ns <= _MOST_UNEXPLAINED * parts.wall_ns
+    # If the traced runs happened to be faster, they do not show what the others did in addition.
+    faster = max(-(parts.slower or 0.0), 0.0)
+    assert parts.unexplained_ns <= (_MOST_UNEXPLAINED + faster) * parts.wall_ns
     return parts, examine(unfetched_tower, facts)
 
 

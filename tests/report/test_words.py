@@ -214,7 +214,7 @@ def test_sentence_says_that_the_report_covers_part_of_the_run():
 
 def test_phases_name_the_compute_time_of_an_unknown_phase():
     breakdown = a_breakdown({"unknown": 5 * MS, "forward": 35 * MS, "backward": 60 * MS})
-    sentence = "Compute is forward 35 %, backward 60 %; the phase of 5.0 % is unknown."
+    sentence = "Compute time: forward 35 %, backward 60 %, unknown phase 5.0 %."
     assert words.phase_sentence(breakdown) == sentence
 
 

@@ -31,12 +31,14 @@ def bound(by, time=40, **about):
 def test_what_bounds_the_step_with_its_numbers():
     assert bound("input") == (
         "The step waits for input: for 40.0 ms of every 100 ms (40 %) the GPU idles because the "
-        "next batch is not there."
+        "next batch is not ready."
     )
     assert bound("compute", 90) == (
         "The step is bound by compute: the GPU computes for 90.0 ms of every 100 ms (90 %)."
     )
-    assert bound("startup", 60).startswith("The step waits for set-up: 60.0 ms of every 100 ms")
+    assert bound("startup", 60).startswith(
+        "The step waits for compilation or set-up: 60.0 ms of every 100 ms"
+    )
 
 
 def test_what_rules_the_step_comes_before_the_loss():
@@ -61,6 +63,18 @@ def test_set_up_that_was_set_aside():
     assert text.startswith("First-run set-up takes 300 ms of this record; without it, the host ")
 
 
+@pytest.mark.parametrize(
+    ("about", "ending"),
+    [
+        ({}, "the GPU only exchanges data or waits for other ranks."),
+        ({"kind": "cpu"}, "the process only exchanges data or waits for other ranks."),
+        ({"devices": 2}, "both devices only exchange data or wait for other ranks."),
+    ],
+)
+def test_exposed_communication_is_exchange_or_wait(about, ending):
+    assert bound("communication", **about).endswith(ending)
+
+
 @pytest.mark.parametrize("by", ["communication", "transfer", "storage"])
 def test_every_bound_has_its_sentence(by):
     assert "40.0 ms of every 100 ms (40 %)" in bound(by)
@@ -69,7 +83,7 @@ def test_every_bound_has_its_sentence(by):
 @pytest.mark.parametrize(
     ("host", "doing"),
     [
-        ("sync", "is mostly blocked in calls that wait for the device"),
+        ("sync", "is mostly blocked in calls that synchronise with the device"),
         ("dispatch", "mostly executes framework code to launch the next work"),
         ("python", "mostly runs Python outside the framework"),
     ],

@@ -48,7 +48,7 @@ RULE = Rule(
     id="feed-dict-copy",
     family="input",
     name="Conversion of fed values",
-    found="Convert the fed values once, not in each step",
+    found="Convert the fed values once, before the loop",
     clear="Feeding costs little",
 )
 

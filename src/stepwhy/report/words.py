@@ -52,11 +52,11 @@ CATEGORY_WORDS = {
     "transfer": CategoryWords("transfer", "copying data to or from the device", "#6aa8a4", "T"),
     "input_wait": CategoryWords("input wait", "waiting for the next batch", "#d98c1c", "I"),
     "compile": CategoryWords("compile", "tracing, compiling, first-run set-up", "#943e3c", "B"),
-    "sync": CategoryWords("sync", "host waits for the device", "#e8bd0d", "S"),
+    "sync": CategoryWords("sync", "host in a synchronising call", "#e8bd0d", "S"),
     "dispatch": CategoryWords("dispatch", "framework launching work", "#b5607a", "D"),
     "python": CategoryWords("python", "your Python code", "#22bffb", "P"),
     "storage": CategoryWords("storage", "checkpoint, summary or log writing", "#7b7a0c", "W"),
-    "unexplained": CategoryWords("unexplained", "no evidence", "#bcc1c0", "?"),
+    "unexplained": CategoryWords("unexplained", "cause not found", "#bcc1c0", "?"),
 }
 
 _CATEGORY_OF_BOUND: dict[str, str] = {
@@ -235,8 +235,8 @@ def phase_sentence(breakdown: Breakdown) -> str:
     if not known:
         return ""
     parts = ", ".join(f"{one_line(name)} {share(ns, total)}" for name, ns in known.items())
-    rest = f"; the phase of {share(unknown, total)} is unknown" if unknown > 0 else ""
-    return f"Compute is {parts}{rest}."
+    rest = f", unknown phase {share(unknown, total)}" if unknown > 0 else ""
+    return f"Compute time: {parts}{rest}."
 
 
 def parallel_sentence(result: Result) -> str:

@@ -63,19 +63,19 @@ _IDLES = "for {time} of every {step} ({share}) {idle}"
 _BOUNDS: dict[BoundBy, tuple[str, str]] = {
     "input": (
         "The step waits for input",
-        f"{_IDLES} because the next batch is not there.",
+        f"{_IDLES} because the next batch is not ready.",
     ),
     "communication": (
         "The step waits for communication",
-        "for {time} of every {step} ({share}) data is exchanged while nothing computes.",
+        "for {time} of every {step} ({share}) {communicating}.",
     ),
     "transfer": (
         "The step waits for copies",
-        "for {time} of every {step} ({share}) data moves while nothing computes.",
+        "for {time} of every {step} ({share}) data is copied while nothing computes.",
     ),
     "startup": (
-        "The step waits for set-up",
-        "{time} of every {step} ({share}) goes to tracing, compiling or first-run initialisation.",
+        "The step waits for compilation or set-up",
+        "{time} of every {step} ({share}) goes to tracing, compiling or initialisation.",
     ),
     "storage": (
         "The step waits for storage",
@@ -92,7 +92,7 @@ _LOST_TO: dict[BoundBy, str] = {
     "input": "the wait for input",
     "communication": "communication that nothing overlaps",
     "transfer": "copies that nothing overlaps",
-    "startup": "set-up",
+    "startup": "compilation or set-up",
     "storage": "storage",
     "host": "the host",
 }
@@ -101,7 +101,7 @@ _INPUT_LOCKED = (
     "or a core."
 )
 _DOING = {
-    "sync": "is mostly blocked in calls that wait for the device",
+    "sync": "is mostly blocked in calls that synchronise with the device",
     "dispatch": "mostly executes framework code to launch the next work",
     "python": "mostly runs Python outside the framework",
 }
@@ -129,10 +129,11 @@ def verdict_sentence(reason: Reason, fix_first: str = "") -> str:
 
 def _bound(bound: Bound) -> str:
     """What takes most of the step first, then the loss."""
-    idle, busy = _devices(bound)
+    idle, busy, communicating = _devices(bound)
     sentence = _template(bound).format(
         idle=idle,
         busy=busy,
+        communicating=communicating,
         time=format_ns(bound.time_ns),
         step=format_ns(bound.wall_ns),
         share=format_fraction(bound.time_ns / bound.wall_ns),
@@ -163,16 +164,21 @@ def _inner(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def _devices(bound: Bound) -> tuple[str, str]:
-    """The devices as subject and verb, idle and computing: 'the GPU idles', 'the GPU computes'."""
+def _devices(bound: Bound) -> tuple[str, str, str]:
+    """The devices as subject and verb: idle, computing, and only communicating."""
     if bound.devices > 1:
         count = bound.devices
         every = "both devices" if count == 2 else f"all {count} devices"
-        return f"{every} idle", f"at least one of {count} devices computes"
-    if bound.kind == "cpu":
-        return "nothing computes", "the CPU computes"  # a CPU that waits is not idle
+        return (
+            f"{every} idle",
+            f"at least one of {count} devices computes",
+            f"{every} only exchange data or wait for other ranks",
+        )
+    only = "only exchanges data or waits for other ranks"
+    if bound.kind == "cpu":  # a CPU that waits is not idle
+        return "nothing computes", "the CPU computes", f"the process {only}"
     name = "the GPU" if bound.kind == "gpu" else "the accelerator"
-    return f"{name} idles", f"{name} computes"
+    return f"{name} idles", f"{name} computes", f"{name} {only}"
 
 
 def why_unknown(reason: Unknown) -> str:
