@@ -155,6 +155,32 @@ def test_a_first_call_that_takes_long_is_start_up():
     assert breakdown(line) == {"compute": 1, "compile": 20, "dispatch": 19}
 
 
+def launching_op(line, start, launch, end):
+    line.add(line.thread(), Kind.OP, start, end, name="delta_r2")
+    line.add(line.thread(), Kind.LAUNCH, launch, launch + 1, name="cudaLaunchKernel")
+    line.add(line.stream(), Kind.KERNEL, end, end + 1)
+
+
+def test_an_operation_that_is_silent_before_it_launches_compiles():
+    line = Timeline().steps(0, 60)
+    launching_op(line, 5, 40, 46)
+    assert breakdown(line) == {"compute": 1, "compile": 35, "dispatch": 6, "unexplained": 18}
+
+
+def test_an_operation_that_is_silent_in_every_step_does_not_compile():
+    line = Timeline().steps(0, 40, 80, 120, 160)
+    for at in (0, 40, 80, 120):
+        launching_op(line, at, at + 30, at + 39)
+    assert breakdown(line) == {"compute": 1, "dispatch": 39}
+
+
+def test_an_operation_that_launches_nothing_does_not_compile():
+    line = Timeline().steps(0, 40)
+    line.add(line.thread(), Kind.OP, 0, 39)
+    line.add(line.stream(), Kind.KERNEL, 39, 40)
+    assert breakdown(line) == {"compute": 1, "dispatch": 39}
+
+
 def test_a_long_copy_call_is_no_start_up():
     line = Timeline().steps(0, 40)
     line.add(line.stream(), Kind.KERNEL, 39, 40)

@@ -5,7 +5,7 @@ import pytest
 from msgspec import structs
 from tests.report.conftest import a_breakdown, some_steps
 
-from stepwhy.findings import CATEGORIES, EventGroup, Evidence, ParallelUse, Stretch, Verdict
+from stepwhy.findings import CATEGORIES, Evidence, ParallelUse, Stretch
 from stepwhy.report import words
 
 MS = 1_000_000
@@ -153,19 +153,6 @@ def test_health_needs_a_clear_check_and_a_verdict(sample, name, expected):
     assert words.is_healthy(sample(name)) is expected
 
 
-def test_step_that_waits_is_not_healthy_without_findings(sample):
-    nothing_found = sample("healthy")
-    waits = structs.replace(
-        nothing_found,
-        verdict=Verdict("host", 0.9, "The host delays the step."),
-        breakdown=structs.replace(nothing_found.breakdown, hottest_line="feed.py(8): distance_map"),
-    )
-    assert not words.is_healthy(waits)
-    text = words.nothing_found(waits)
-    assert text.startswith("No check found the cause")
-    assert text.endswith("start at feed.py(8): distance_map.")
-
-
 def test_parallel_sentence(sample):
     together = structs.replace(sample("healthy"), parallel=ParallelUse(2, 0.6, 0.75, 0.8))
     assert words.parallel_sentence(together) == (
@@ -173,21 +160,6 @@ def test_parallel_sentence(sample):
         "of the step)."
     )
     assert words.parallel_sentence(sample("healthy")) == ""
-
-
-def test_start_at_the_function_that_is_compiled_in_every_step(sample):
-    compiled = EventGroup(
-        "compile", "jit(step)", "train.py(7): main", 40, 9, 40, "x: shape", 38, 1, 40
-    )
-    rare = EventGroup("compile", "jit(add)", "train.py(2): main", 1, 3, 1, "", 0, 1, 1)
-    waits = structs.replace(
-        sample("healthy"),
-        verdict=Verdict("startup", 0.9, "The step waits for set-up."),
-        events=(rare, compiled),
-    )
-    assert words.nothing_found(waits).endswith(
-        "start at train.py(7): main, where jit(step) was compiled 40 times (x: shape)."
-    )
 
 
 def test_shorter_profiled_steps_are_not_a_negative_cost():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.columns.intervals import Intervals
-from stepwhy.columns.nesting import innermost_time
+from stepwhy.columns.nesting import climb, innermost_time
 from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.launches import FIRST_USE_NS
@@ -61,8 +61,10 @@ def find_evidence(
     python = _innermost(trace, threads.all, nesting, Kind.PYTHON) | _executors(trace, Kind.PYTHON)
     dispatch = _innermost(trace, threads.all, nesting, *_CALLS)
     dispatch = dispatch | _autograd_gaps(trace, threads, nesting) | _graph_runs(trace)
+    compiling = _of(trace, threads, Kind.COMPILE) | _first_use(trace, threads, launches, steps)
     if not host_is_device:
         dispatch = dispatch | _executors(trace, Kind.KERNEL, Kind.OP)
+        compiling = compiling | _slow_launching(trace, threads, nesting, steps)
     gaps = _short_gaps(trace, threads)
     if _records_code(trace, threads):
         python = python | gaps
@@ -74,9 +76,7 @@ def find_evidence(
     return {
         "communication": _executors(trace, Kind.WAIT) | intervals_of(trace, collectives),
         "input_wait": _of(trace, threads, Kind.INPUT) | _executors(trace, Kind.INPUT),
-        "compile": _of(trace, threads, Kind.COMPILE)
-        | _first_use(trace, threads, launches, steps)
-        | time_of_kinds(trace, "trace", "compile"),
+        "compile": compiling | time_of_kinds(trace, "trace", "compile"),
         "sync": (_of(trace, threads, Kind.SYNC) | _blocked(trace, threads, launches)) - called,
         "dispatch": dispatch - storage - called,
         "python": python - storage,
@@ -113,6 +113,30 @@ def _first_use(trace: Trace, threads: Threads, launches: Launches, steps: StepTa
     graph_ops = graph_ops[trace.slices.scope[graph_ops] != NULL]
     rows = np.concatenate([calls[~_copies(trace, calls)], graph_ops])
     return intervals_of(trace, rows[~_in_most_steps(trace, rows, steps)])
+
+
+def _slow_launching(
+    trace: Trace, threads: Threads, nesting: Nesting, steps: StepTable
+) -> Intervals:
+    """Long silences in operations that launch device work, but not in most steps.
+
+    In them, the operation compiles or loads a library. An operation that computes on the host
+    launches nothing.
+    """
+    tracks = of_threads(trace, threads.all)
+    chosen = np.zeros(len(trace.slices), dtype=bool)
+    slow = _long(trace, tracks, Kind.OP)
+    slow = slow[nesting.self_ns(slow) >= FIRST_USE_NS] if len(slow) else slow
+    if not len(slow):
+        return Intervals.empty()
+    chosen[slow] = True
+    launching = np.unique(climb(nesting, rows_of(trace, (Kind.LAUNCH,), tracks), chosen))
+    rows = launching[launching != NULL]
+    chosen[:] = False
+    chosen[rows[~_in_most_steps(trace, rows, steps)]] = True
+    own = innermost_time(nesting, chosen)
+    silent = own.ends - own.starts >= FIRST_USE_NS
+    return Intervals(own.starts[silent], own.ends[silent])
 
 
 def _long(trace: Trace, tracks: Tracks, *kinds: Kind) -> Rows:

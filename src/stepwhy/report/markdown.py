@@ -11,6 +11,7 @@ from stepwhy import units
 from stepwhy.kernel_names.short import short_name
 from stepwhy.report import advice, picture, words
 from stepwhy.report.markdown_text import code, code_block, line, prose, table
+from stepwhy.report.without_findings import nothing_found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +107,7 @@ def _findings(result: Result, room: int | None) -> list[str]:
     found = words.found(result)
     if not found:
         is_known = result.verdict.bound_by != "unknown"
-        return [prose(words.nothing_found(result)), ""] if is_known else []
+        return [prose(nothing_found(result)), ""] if is_known else []
     lines = ["### What to change", ""]
     # Titles, and the sentence on what others explain.
     left = None if room is None else room - len(lines) - min(len(found), _TITLES + 1) - 3

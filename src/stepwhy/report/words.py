@@ -251,9 +251,6 @@ def parallel_sentence(result: Result) -> str:
     )
 
 
-_REPEATED = {"trace": "traced", "compile": "compiled"}
-
-
 def found(result: Result) -> list[Finding]:
     """What to change: the findings that no other explains."""
     return [f for f in result.findings if f.verdict == "found" and not f.explained_by]
@@ -271,29 +268,6 @@ def explained_sentence(result: Result) -> str:
 def notes(result: Result) -> list[str]:
     """The notes, without how the run ended, which stands first in every report."""
     return [note for note in result.notes if note != result.run.ending]
-
-
-def nothing_found(result: Result) -> str:
-    """Sentence for a result without findings; a step that waits is not healthy."""
-    clear = sum(finding.verdict == "clear" for finding in result.findings)
-    if not clear:
-        return "Nothing was found, but no check had the data that it needs."
-    checks = "1 check" if clear == 1 else f"{clear} checks"
-    if is_healthy(result):
-        return f"No problem found: {checks} came back clear."
-    return f"No check found the cause ({checks} came back clear): {_where_to_start(result)}."
-
-
-def _where_to_start(result: Result) -> str:
-    """Sentence on where to start if no check found the cause."""
-    repeated = [e for e in result.events if e.kind in _REPEATED and e.source]
-    if result.verdict.bound_by == "startup" and repeated:
-        most = max(repeated, key=lambda e: e.total_ns)
-        why = f" ({most.first_reason})" if most.first_reason else ""
-        again = f"{most.name} was {_REPEATED[most.kind]} {most.count} times"
-        return one_line(f"start at {most.source}, where {again}{why}")
-    line = one_line(result.breakdown.hottest_line)
-    return f"start at {line}" if line else "start with the largest category above"
 
 
 _THREADS = {

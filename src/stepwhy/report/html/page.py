@@ -19,6 +19,7 @@ from stepwhy.report.html.bidi import isolate
 from stepwhy.report.html.memory import memory_charts
 from stepwhy.report.html.operations import operation_tables
 from stepwhy.report.html.timeline import timeline_view
+from stepwhy.report.without_findings import nothing_found
 from stepwhy.text import plain
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
             unsure=words.is_unsure(result.verdict),
             partial=words.PARTIAL if words.is_partial(result) else "",
             healthy=words.is_healthy(result),
-            nothing_found=words.nothing_found(result),
+            nothing_found=nothing_found(result),
             gpus=words.gpu_sentences(result),
             sampled_lines=words.sampled_lines(result),
             phases=words.phase_sentence(result.breakdown),

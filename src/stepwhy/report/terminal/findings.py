@@ -11,6 +11,7 @@ from stepwhy import units
 from stepwhy.kernel_names.short import short_name
 from stepwhy.report import words
 from stepwhy.report.console import Text
+from stepwhy.report.without_findings import nothing_found
 from stepwhy.text import one_line, plain
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _nothing_found(result: Result) -> Iterator[RenderableType]:
     if result.verdict.bound_by == "unknown":
         return
     style = "" if words.is_healthy(result) else "yellow"
-    yield Text(f"\n{words.nothing_found(result)}", style)
+    yield Text(f"\n{nothing_found(result)}", style)
 
 
 def _finding(

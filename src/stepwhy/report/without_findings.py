@@ -1,0 +1,66 @@
+"""What a report says if no check found a problem: whether that is good news, and where to look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy import units
+from stepwhy.kernel_names.short import short_name
+from stepwhy.report.words import is_healthy
+from stepwhy.text import one_line
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Result
+
+_REPEATED = {"trace": "traced", "compile": "compiled"}
+_SHOWN = 3
+_LEAST_SHOWN = 0.03  # of the step; smaller operations are not worth a name here
+_ON_HOST = ("dispatch", "python", "sync", "input_wait")
+
+
+def nothing_found(result: Result) -> str:
+    """Sentences for a result without findings; a step that waits is not healthy."""
+    clear = sum(finding.verdict == "clear" for finding in result.findings)
+    if not clear:
+        return "Nothing was found, but no check had the data that it needs."
+    checks = "1 check" if clear == 1 else f"{clear} checks"
+    largest = _largest_operations(result)
+    if is_healthy(result):
+        named = f" The step computes mostly {largest}." if largest else ""
+        return f"No problem found: {checks} came back clear.{named}"
+    place = _where_to_start(result)
+    if not place:
+        place = f"start with {largest}" if largest else "start with the largest category above"
+    return f"No check found the cause ({checks} came back clear): {place}."
+
+
+def _where_to_start(result: Result) -> str:
+    """The recompiled function or the hottest line of the program; '' if none is known."""
+    repeated = [e for e in result.events if e.kind in _REPEATED and e.source]
+    if result.verdict.bound_by == "startup" and repeated:
+        most = max(repeated, key=lambda e: e.total_ns)
+        why = f" ({most.first_reason})" if most.first_reason else ""
+        again = f"{most.name} was {_REPEATED[most.kind]} {most.count} times"
+        return one_line(f"start at {most.source}, where {again}{why}")
+    line = one_line(result.breakdown.hottest_line)
+    return f"start at {line}" if line else ""
+
+
+def _largest_operations(result: Result) -> str:
+    """The operations that take most of the step, with their shares; '' if none is large."""
+    categories, wall_ns = result.breakdown.categories, result.breakdown.wall_ns
+    lost = max(categories, key=lambda name: categories[name], default="")
+    rows = [op for op in result.ops if (op.device == "host") == (lost in _ON_HOST)]
+    longest_ns: dict[str, int] = {}
+    for op in rows or result.ops:  # operations of a run on CPUs are all on the host
+        longest_ns[op.name] = max(longest_ns.get(op.name, 0), op.self_ns)
+    largest = sorted(longest_ns, key=lambda name: -longest_ns[name])[:_SHOWN]
+    named = [
+        f"{one_line(short_name(name))} ({units.format_fraction(longest_ns[name] / wall_ns)})"
+        for name in largest
+        if longest_ns[name] >= _LEAST_SHOWN * wall_ns
+    ]
+    return " and ".join(filter(None, [", ".join(named[:-1]), *named[-1:]]))
+
+
+__all__ = ["nothing_found"]

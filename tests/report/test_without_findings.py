@@ -1,0 +1,79 @@
+"""Reports without a finding: good news, or where to look."""
+
+from msgspec import structs
+
+from stepwhy.findings import EventGroup, Op, Verdict
+from stepwhy.report import words
+from stepwhy.report.without_findings import nothing_found
+
+MS = 1_000_000
+
+
+def step_of(result, *, ops=(), **categories):
+    """The result with a step of 100 ms, spent in some categories, with some operations."""
+    empty = dict.fromkeys(result.breakdown.categories, 0)
+    breakdown = structs.replace(
+        result.breakdown,
+        wall_ns=100 * MS,
+        categories=empty | {name: ms * MS for name, ms in categories.items()},
+        hottest_line="",
+    )
+    return structs.replace(result, breakdown=breakdown, ops=ops)
+
+
+def op(name, device, ms):
+    return Op(name, device, "unknown", 1.0, ms * MS, ms * MS, None)
+
+
+def host_bound(result):
+    return structs.replace(result, verdict=Verdict("host", 0.9, "The host delays the step."))
+
+
+def test_step_that_waits_is_not_healthy_without_findings(sample):
+    waits = host_bound(step_of(sample("healthy"), dispatch=100))
+    breakdown = structs.replace(waits.breakdown, hottest_line="feed.py(8): distance_map")
+    waits = structs.replace(waits, breakdown=breakdown)
+    assert not words.is_healthy(waits)
+    text = nothing_found(waits)
+    assert text.startswith("No check found the cause")
+    assert text.endswith("start at feed.py(8): distance_map.")
+
+
+def test_start_at_the_function_that_is_compiled_in_every_step(sample):
+    compiled = EventGroup(
+        "compile", "jit(step)", "train.py(7): main", 40, 9, 40, "x: shape", 38, 1, 40
+    )
+    rare = EventGroup("compile", "jit(add)", "train.py(2): main", 1, 3, 1, "", 0, 1, 1)
+    waits = structs.replace(
+        sample("healthy"),
+        verdict=Verdict("startup", 0.9, "The step waits for compilation."),
+        events=(rare, compiled),
+    )
+    assert nothing_found(waits).endswith(
+        "start at train.py(7): main, where jit(step) was compiled 40 times (x: shape)."
+    )
+
+
+def test_a_healthy_step_names_what_it_computes(sample):
+    ops = (
+        op("ampere_bf16_gemm", "GPU:0", 53),
+        op("ampere_bf16_gemm", "GPU:1", 50),
+        op("attention", "GPU:0", 20),
+        op("layer_norm", "GPU:0", 1),
+        op("aten::mm", "host", 60),
+    )
+    text = nothing_found(step_of(sample("healthy"), compute=100, ops=ops))
+    assert text.endswith(
+        "came back clear. The step computes mostly ampere_bf16_gemm (53 %) and attention (20 %)."
+    )
+
+
+def test_a_step_that_waits_for_the_host_names_its_operations(sample):
+    ops = (op("gemm", "GPU:0", 5), op("aten::nonzero", "host", 70), op("aten::mm", "host", 9))
+    waits = host_bound(step_of(sample("healthy"), compute=5, dispatch=95, ops=ops))
+    assert nothing_found(waits).endswith("start with aten::nonzero (70 %) and aten::mm (9.0 %).")
+
+
+def test_without_operations_the_categories_are_left(sample):
+    waits = host_bound(step_of(sample("healthy"), communication=100))
+    assert nothing_found(waits).endswith("start with the largest category above.")
