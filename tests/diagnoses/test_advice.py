@@ -89,7 +89,9 @@ NEEDS = {
     r"\bkeras\.": framework("tensorflow"),
     r"\bjax\.": framework("jax"),
     r"TORCHINDUCTOR_CACHE_DIR": named(r"(?m)^triton_|CompiledFunction|^Torch-Compiled"),
-    r'"cuda"|torch\.cuda|reduce-overhead|CUDA_ALLOC|ActivityCUDA|\.CUDA\b': on_gpus,
+    r'"cuda"|torch\.cuda|reduce-overhead|CUDA_ALLOC|ActivityCUDA|\.CUDA\b': lambda facts: (
+        on_gpus(facts) or facts.trace.meta.idle_accelerator
+    ),
     r"pin_memory|non_blocking|/GPU:0|gpu:": on_gpus,
     r"DataLoader\(": lambda facts: (
         named("DataLoader", Kind.INPUT)(facts)

@@ -57,6 +57,7 @@ TABLE: tuple[str, ...] = (
     "single_device_towers",
     "unfetched_tower",
     "soft_placement_fallback",
+    "idle_accelerator",
     "uncolocated_gradients",
     "variable_traffic",
     "pageable_copy",

@@ -110,10 +110,13 @@ def _join(
 
 def _meta(traces: Sequence[Trace]) -> Meta:
     first = traces[0].meta
+    is_expected = any(t.meta.device_expected for t in traces)
+    idle = next(filter(None, (t.meta.idle_accelerator for t in traces)), "")
     return replace(
         first,
         signals=frozenset(s for t in traces for s in t.meta.signals),
-        device_expected=any(t.meta.device_expected for t in traces),
+        device_expected=is_expected,
+        idle_accelerator="" if is_expected else idle,
         notes=tuple(dict.fromkeys(n for t in traces for n in t.meta.notes)),
     )
 

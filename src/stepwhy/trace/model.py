@@ -61,6 +61,8 @@ class Meta(msgspec.Struct, frozen=True):
             rank of one run; its id is the rank), 'host-ahead' (the host was seen to begin steps
             before the device had finished earlier ones).
         device_expected: The trace shows that an accelerator was in use, seen or not.
+        idle_accelerator: Model of an accelerator that the machine has, and that the run gave no
+            work; '' if none is known.
         notes: Facts about the trace for the reader, e.g. why a part cannot be judged.
         limit: Why the trace cannot show where the time of a step goes, and what to do: a clause
             without a capital or a full stop. '' if it can; otherwise no time is explained.
@@ -81,6 +83,7 @@ class Meta(msgspec.Struct, frozen=True):
     command: str = ""
     signals: frozenset[str] = frozenset()
     device_expected: bool = False
+    idle_accelerator: str = ""
     notes: tuple[str, ...] = ()
     limit: str = ""
     exit_code: int | None = None

@@ -31,8 +31,8 @@ r"""A trace drawn as text: the fixtures of literate tests.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, its pipeline ``stage``
   (``1``, or ``1 of 4``), ``world_size``, ``signals`` (default: those for which something is drawn;
   ``+x`` and ``-x`` change that), ``expects: accelerator``, ``model`` (of the accelerators below
-  it), ``run`` (start and end of the command: ``0 s .. 90 s``). Lines that begin with ``#`` are
-  comments.
+  it), ``idle`` (model of an accelerator without work), ``run`` (start and end of the command:
+  ``0 s .. 90 s``). Lines that begin with ``#`` are comments.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _TABLES: dict[str, Table] = {
 }  # fmt: skip
 _FACTS = (
     "unit", "format", "framework", "rank", "stage", "world_size", "signals", "expects", "arrows",
-    "model", "run",
+    "model", "run", "idle",
 )  # fmt: skip
 _DEVICE_KINDS = {"CPU": DeviceKind.CPU, "GPU": DeviceKind.GPU, "TPU": DeviceKind.TPU}
 _SIGNALS = {
@@ -167,6 +167,7 @@ class _Drawing(msgspec.Struct):
                 signals=self._signals(),
                 run_ns=self._run(),
                 device_expected=self.accelerator or self.facts.get("expects") == "accelerator",
+                idle_accelerator=self.facts.get("idle", ""),
             )
         )
 

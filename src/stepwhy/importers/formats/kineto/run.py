@@ -30,13 +30,15 @@ def meta_of(format_name: str, header: dict[str, Any], facts: Facts) -> Meta:
     """
     distributed = header.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
+    expected = _device_expected(header, facts)
     return Meta(
         format=format_name,
         framework="pytorch" if _PADDLE.isdisjoint(header) else "paddle",
         rank=_int(distributed.get("rank")),
         world_size=_int(distributed.get("world_size")),
         signals=_signals(facts),
-        device_expected=_device_expected(header, facts),
+        device_expected=expected,
+        idle_accelerator="" if expected else device_model(header),
         notes=_notes(facts),
     )
 
