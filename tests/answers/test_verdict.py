@@ -3,11 +3,12 @@
 import pytest
 from tests.passes.timeline import MS, Timeline
 
-from stepwhy.answers.verdict import decide, first_to_fix, start_up_share
+from stepwhy.answers.verdict import QUEUE_CONFIDENCE, decide, first_to_fix, start_up_share
 from stepwhy.findings import Finding
 from stepwhy.findings.reasons import Gap, Lack, Lead, Limited, NoEvidence, NotTraced
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Copy, Kind
+from stepwhy.trace.notation import parse
 
 HOST = {
     "input_wait": Kind.INPUT, "compile": Kind.COMPILE, "sync": Kind.SYNC, "dispatch": Kind.OP,
@@ -44,6 +45,33 @@ def unknown(line, **meta):
     result = verdict(line, **meta)
     assert (result.bound_by, result.confidence) == ("unknown", 0.0)
     return result.reason
+
+
+def queue_record(*fills):
+    """Only samples of a queue with 32 places."""
+    rows = "".join(
+        f"{i} s | images | tf1-queue | {fill} | 32 | 0\n" for i, fill in enumerate(fills)
+    )
+    return Facts(parse(f"levels: time_ns | queue | kind | value | capacity | reserve\n{rows}"))
+
+
+def test_a_queue_that_was_always_empty_shows_a_wait_for_input():
+    found = decide(queue_record(*[0] * 19, 4))
+    assert (found.bound_by, found.confidence) == ("input", QUEUE_CONFIDENCE)
+    assert found.reason.name == "images"
+    assert found.reason.share == pytest.approx(0.95, abs=0.03)
+
+
+@pytest.mark.parametrize("fills", [[0] * 9, [0] * 15 + [9] * 5, [32] * 20])
+def test_a_queue_that_fills_or_was_rarely_sampled_shows_nothing(fills):
+    assert decide(queue_record(*fills)).reason == Gap(Lack.CONTENT_BESIDE_QUEUES)
+
+
+def test_device_rows_behind_the_end_of_a_cut_file():
+    trace = step(dispatch=100).trace(device_expected=True)
+    assert decide(Facts(trace)).reason == Gap(Lack.DEVICE_ACTIVITY)
+    trace.health.count("json-truncated", "warning", "The file is cut off.", dropped=0)
+    assert decide(Facts(trace)).reason == Gap(Lack.DEVICE_ACTIVITY_CUT_OFF)
 
 
 def test_nothing_recorded():

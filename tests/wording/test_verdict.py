@@ -11,6 +11,7 @@ from stepwhy.findings.reasons import (
     MostlyStartUp,
     NoEvidence,
     NotTraced,
+    StarvedQueue,
 )
 from stepwhy.wording.verdict import verdict_sentence, why_unknown
 
@@ -55,6 +56,13 @@ def test_the_loss_of_a_step_that_is_mostly_compute(lost_to):
     assert text.startswith(
         "The step is mostly compute: the GPU computes for 75.0 ms of every 100 ms (75 %); 20 % is "
         "lost to "
+    )
+
+
+def test_a_queue_that_was_empty():
+    assert verdict_sentence(StarvedQueue("images", 0.95)) == (
+        "The steps probably wait for input: queue 'images' was empty in 95 % of the time. How long "
+        "they wait was not recorded."
     )
 
 

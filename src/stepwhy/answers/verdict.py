@@ -9,8 +9,9 @@ import numpy as np
 
 from stepwhy.answers.host_load import host_load
 from stepwhy.answers.host_notes import core_contention
-from stepwhy.findings.reasons import Bound, Gap, Lack, Lead, MostlyStartUp, NoEvidence
+from stepwhy.findings.reasons import Bound, Gap, Lack, Lead, MostlyStartUp, NoEvidence, StarvedQueue
 from stepwhy.passes.cores import CONTENDED, run_delay_share
+from stepwhy.passes.pipelines import find_pipelines, starved_queue
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.selection import mask, of_role
 from stepwhy.passes.usable import MOSTLY_START_UP, shows_steady_steps, unusable
@@ -42,6 +43,8 @@ MOST_IDLE_UNEXPLAINED = 0.2
 FEWEST_HOST_OPS = 10
 # Fewer device slices than this in a record without steps show single calls, not a training step.
 FEWEST_DEVICE_SLICES = 10
+
+QUEUE_CONFIDENCE = 0.6  # the steps themselves were not seen
 
 # Traced steps that take this many times as long as the others, or as short, show other steps.
 UNTYPICAL = 3.0
@@ -78,6 +81,9 @@ def decide(facts: Facts) -> Decision:
     """What bounds the mean steady step of a trace."""
     unknown = unusable(facts) or next(_gaps(facts), None)
     if unknown:
+        starved = _starved_queue(facts) if unknown == Gap(Lack.CONTENT_BESIDE_QUEUES) else None
+        if starved is not None:
+            return Decision("input", QUEUE_CONFIDENCE, starved)
         return Decision("unknown", 0.0, unknown)
     share = start_up_share(facts)
     # In a run that stepwhy observed, set-up in steady steps is not start-up.
@@ -87,6 +93,14 @@ def decide(facts: Facts) -> Decision:
     bound_by = _largest(losses)
     category = max(_CATEGORIES_OF[bound_by], key=losses.__getitem__)
     return Decision(bound_by, _confidence(facts, losses[category]), _bound(facts, bound_by))
+
+
+def _starved_queue(facts: Facts) -> StarvedQueue | None:
+    """The queue that was empty nearly all the time; None if there is none."""
+    emptiest = starved_queue(find_pipelines(facts.trace, None))
+    if emptiest is None:
+        return None
+    return StarvedQueue(emptiest.name, emptiest.empty_share or 0.0)
 
 
 def _most_start_up(facts: Facts) -> float:

@@ -26,7 +26,8 @@ None for the result. A smaller `min_after_dequeue` shuffles less.
 ## When it abstains
 When no level was sampled: the size of a queue can be read only if the graph has an operation for
 it, such as the one that `tf.train.batch` creates, and only rarely while other threads hold the GIL.
-When the queue ran empty, but not in the traced steps.
+When the queue ran empty, but not in the traced steps. In a record without steps, such as event
+files of TensorBoard, when the queue was empty for less than 90 % of the time.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from stepwhy.diagnoses.shared.measure import contention_ns
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.counters import series
-from stepwhy.passes.pipelines import find_pipelines
+from stepwhy.passes.pipelines import find_pipelines, starved_queue
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ RULE = Rule(
     name="Queues that run empty",
     found="Fill the queue faster, or reduce its reserve",
     clear="The queues have elements when the step asks for them",
-    needs=(("steps",),),
     refines="input-bound",
+    without_steps=True,
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
@@ -72,6 +73,8 @@ def diagnose(facts: Facts) -> Finding:
     queues = [p for p in find_pipelines(facts.trace, steady_ns) if p.kind == "tf1-queue"]
     if not queues:
         return RULE.no_data("queue-levels", "No fill level of a queue was sampled.")
+    if not facts.wall_ns:
+        return _without_steps(queues)
     start = _slow_start(facts, queues)
     emptiest = max(queues, key=lambda q: q.empty_share or 0.0)
     if emptiest.samples < FEWEST_SAMPLES:
@@ -88,6 +91,19 @@ def diagnose(facts: Facts) -> Finding:
     most = cost + contention_ns(facts, cost, 1.0)
     gain = saving("fill the queue: remove input_wait", LEAST_SAVED * cost, most)
     return RULE.finding(cost, _evidence(facts, emptiest), _FASTER, gain, Edit("input", "free"))
+
+
+def _without_steps(queues: list[Pipeline]) -> Finding:
+    """What the fill level alone shows, in a record without steps."""
+    starved = starved_queue(queues)
+    if starved is None:
+        return RULE.incomplete("steps", "The steps that wait for the queue were not recorded.")
+    evidence = (
+        Evidence("share of the time near empty", starved.empty_share or 0.0, "fraction",
+                 starved.name),
+        Evidence("samples", starved.samples, "count"),
+    )  # fmt: skip
+    return RULE.finding(None, evidence, _FASTER)
 
 
 def _doubtful(facts: Facts, queue: Pipeline) -> Finding:

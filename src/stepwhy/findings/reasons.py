@@ -27,6 +27,7 @@ class Lack(Enum):
     TRACED_STEPS = auto()
     """The run ended before a step could be traced."""
     DEVICE_ACTIVITY = auto()
+    DEVICE_ACTIVITY_CUT_OFF = auto()
     KERNELS_OF_A_DEVICE = auto()
     DEVICE_OWNERS = auto()
     """Which of several merged processes used which device; their number, if known."""
@@ -104,6 +105,7 @@ def lack_of(reason: Unknown) -> str:
 _NAMES = {
     Lack.CONTENT_BESIDE_QUEUES: "step-content",
     Lack.CONTENT_BESIDE_MEMORY: "step-content",
+    Lack.DEVICE_ACTIVITY_CUT_OFF: "device-activity",
     Lack.KERNELS_OF_A_DEVICE: "kernels",
     Lack.OPERATIONS: "enough-operations",
 }
@@ -115,6 +117,18 @@ _NAMES = {
 class MostlyStartUp(msgspec.Struct, frozen=True):
     """Share of the recorded steps that is start-up, 0..1."""
 
+    share: float
+
+
+class StarvedQueue(msgspec.Struct, frozen=True):
+    """A queue that was empty nearly all the time, in a record that does not show the steps.
+
+    Args:
+        name: The queue.
+        share: Share of the time in which it was empty, 0..1.
+    """
+
+    name: str
     share: float
 
 
@@ -148,7 +162,7 @@ class Bound(msgspec.Struct, frozen=True):
     locked: bool = False
 
 
-Reason: TypeAlias = Unknown | MostlyStartUp | Bound
+Reason: TypeAlias = Unknown | MostlyStartUp | StarvedQueue | Bound
 """Why a verdict is what it is."""
 
 # --- how steps were found and cut ----------------------------------------------------------------

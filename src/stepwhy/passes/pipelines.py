@@ -17,6 +17,8 @@ from stepwhy.findings import Pipeline, PipelineStage
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from stepwhy.trace import Trace
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 # empty or full may change just before the sample.
 _NEAR = 0.05
 _MOST_POINTS = 200
+# A queue that smooths out bursts is empty for moments; one that is empty for this share of the time
+# cannot keep up. Fewer samples give no reliable share.
+_STARVED = 0.9
+_FEWEST_SAMPLES = 10
 # If sampling paused, a sample counts for at most this many usual intervals.
 _LONGEST_SAMPLE = 20
 
@@ -46,6 +52,17 @@ def find_pipelines(trace: Trace, steady_ns: tuple[int, int] | None) -> tuple[Pip
         for (kind, name), own in stages.items()
     ]
     return (*sampled, *unsampled)
+
+
+def starved_queue(pipelines: Iterable[Pipeline]) -> Pipeline | None:
+    """The pipeline that was empty nearly all the time; None if there is none.
+
+    Args:
+        pipelines: As `find_pipelines` returns them.
+    """
+    sampled = [p for p in pipelines if p.samples >= _FEWEST_SAMPLES]
+    emptiest = max(sampled, key=lambda pipeline: pipeline.empty_share or 0.0, default=None)
+    return emptiest if emptiest and (emptiest.empty_share or 0.0) >= _STARVED else None
 
 
 def _queues(trace: Trace) -> dict[tuple[int, int], NDArray[np.int32]]:

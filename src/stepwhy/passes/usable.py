@@ -39,7 +39,8 @@ def _reasons(facts: Facts) -> Iterator[Unknown]:
     if meta.limit:
         yield Limited(meta.limit)
     if meta.device_expected and not facts.has_accelerator:
-        yield Gap(Lack.DEVICE_ACTIVITY)
+        is_cut = trace.health.has("json-truncated")
+        yield Gap(Lack.DEVICE_ACTIVITY_CUT_OFF if is_cut else Lack.DEVICE_ACTIVITY)
     if trace.health.has("device-without-kernels"):
         yield Gap(Lack.KERNELS_OF_A_DEVICE)
     if facts.has_accelerator and not facts.leading:

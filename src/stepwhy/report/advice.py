@@ -31,6 +31,7 @@ _LOOK_BETWEEN = (
     "Check what the loop does between two framework calls: reading, writing, sleeping and "
     "waiting are not traced."
 )
+_CUT = "json-truncated"  # what is missing may stand behind the cut
 _WATCH = "Watch the run with 'stepwhy run train.py': summaries do not show what a step does."
 
 
@@ -48,7 +49,8 @@ def next_steps(result: Result) -> list[str]:
         else:
             advice.append(_WAIT if result.steps.traced else _untraced(result, framework))
         return list(dict.fromkeys(filter(None, advice)))
-    if not result.devices:
+    is_cut = any(entry.counter == _CUT for file in result.inputs for entry in file.health)
+    if not result.devices and not is_cut:
         advice.append(_RECORD_DEVICES.get(framework, "Record device activity as well."))
     if result.steps.source == "whole-trace":
         advice.append(_MARK_STEPS.get(framework, "Mark the steps while you record."))

@@ -13,6 +13,7 @@ from stepwhy.findings.reasons import (
     MostlyStartUp,
     NoEvidence,
     NotTraced,
+    StarvedQueue,
 )
 from stepwhy.units import format_count, format_fraction, format_ns
 
@@ -31,6 +32,8 @@ _LACKS = {
     "train for 20 steps or more.",
     Lack.DEVICE_ACTIVITY: "the run used an accelerator, but this file has no record of what the "
     "device did. Record again with device activity on.",
+    Lack.DEVICE_ACTIVITY_CUT_OFF: "the run used an accelerator, but the file is cut off before its "
+    "record of what the device did. Copy the file again, or let the profiler finish writing it.",
     Lack.KERNELS_OF_A_DEVICE: "the run launched work on accelerators whose kernels are missing "
     "from this file; the capture is partial. Record again, with every device of the process.",
     Lack.DEVICE_OWNERS: "{number} processes were merged into this file, and its rows do not say "
@@ -122,6 +125,11 @@ def verdict_sentence(reason: Reason, fix_first: str = "") -> str:
             return (
                 f"Start-up takes {format_fraction(share)} of what was recorded: first-run set-up, "
                 f"not the training step, is what this record shows.{fix}"
+            )
+        case StarvedQueue(name, share):
+            return (
+                f"The steps probably wait for input: queue {name!r} was empty in "
+                f"{format_fraction(share)} of the time. How long they wait was not recorded.{fix}"
             )
         case _:
             return f"Cannot tell: {why_unknown(reason)}"

@@ -52,6 +52,7 @@ class Rule(msgspec.Struct, frozen=True):
             the symptom's cost, the symptom is only listed as explained by it.
         of_ranks: Whether the pattern shows only in the comparison of several ranks, `Facts.ranks`.
         of_stages: Whether it also shows in one stage of a pipeline.
+        without_steps: Whether it can judge a record that does not show the steps.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Rule(msgspec.Struct, frozen=True):
     refines: str = ""
     of_ranks: bool = False
     of_stages: bool = False
+    without_steps: bool = False
 
     def finding(
         self,
@@ -168,7 +170,8 @@ def _abstain(rule: Rule, facts: Facts) -> Finding | None:
             return rule.not_applicable("The run does not use TensorFlow.")
         return rule.lacks(*absent)
     # Placement is valid in any trace; times are not.
-    reason = None if rule.family == "placement" else unusable(facts)
+    needs_no_times = rule.family == "placement" or rule.without_steps
+    reason = None if needs_no_times else unusable(facts)
     return None if reason is None else rule.incomplete(lack_of(reason), why_unknown(reason))
 
 
