@@ -163,6 +163,13 @@ def test_the_importer_reads_it(tmp_path):
     assert not importer.recognise(Source(b"[{}]", "x"))
 
 
+def test_an_archive_of_another_trace_is_no_stored_trace(tmp_path):
+    path = tmp_path / "profile.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("worker7.pt.trace.json", "{}")
+    assert not is_store(path.read_bytes())
+
+
 def test_a_newer_version_is_refused(tmp_path):
     data = stored(small(), tmp_path)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:

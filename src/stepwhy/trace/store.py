@@ -99,7 +99,11 @@ def _whole(trace: Trace, table: Table) -> dict[str, NDArray[Any]]:
 def is_store(head: bytes) -> bool:
     """Whether a file begins like a stored trace: a zip archive with an uncompressed header."""
     is_compressed = head[8:10] != b"\x00\x00"
-    return head.startswith(b"PK\x03\x04") and not is_compressed and _HEADER.encode() in head[:64]
+    if not head.startswith(b"PK\x03\x04") or is_compressed:
+        return False
+    # Other archives may begin with a file whose name only contains that of the header.
+    length = int.from_bytes(head[_LENGTHS[0]], "little")
+    return head[_BEFORE_MEMBER : _BEFORE_MEMBER + length] == _HEADER.encode()
 
 
 def load(data: Data, origin: str, fits: Callable[[int], None] | None = None) -> Trace:
