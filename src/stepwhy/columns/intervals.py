@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns.chunks import CHUNK, chunks
+from stepwhy.columns.growing import Growing
 from stepwhy.columns.memory import give_back_after
 from stepwhy.columns.null import NULL
 
@@ -73,13 +74,13 @@ class Intervals(msgspec.Struct, frozen=True):
         give_back_after(len(rows))
         if (rows[1:] < rows[:-1]).any():
             rows = np.sort(rows)
-        parts, reach = [], int(_LIMITS.min)
+        joined, reach = _Joined(), int(_LIMITS.min)
         for chunk in chunks(len(rows)):
             starts = start_ns[rows[chunk]]
             part = cls.of(starts, starts + dur_ns[rows[chunk]]).between(reach, int(_LIMITS.max))
             reach = int(part.ends.max(initial=reach))
-            parts.append(part)
-        return _joined(parts)
+            joined.append(part)
+        return joined.all()
 
     @classmethod
     def covered(cls, begins: Times, ends: Times) -> Intervals:
@@ -91,14 +92,14 @@ class Intervals(msgspec.Struct, frozen=True):
         """
         for edges in (begins, ends):
             edges.sort(kind="stable")
-        parts = []
+        joined = _Joined()
         cuts = [int(_LIMITS.min), *begins[CHUNK::CHUNK].tolist(), int(_LIMITS.max)]
         for window in pairwise(cuts):
             (first, last), (since, until) = (np.searchsorted(x, window) for x in (begins, ends))
-            parts.append(
+            joined.append(
                 _covered(begins[first:last], ends[since:until], int(first - since), window)
             )
-        return _joined(parts)
+        return joined.all()
 
     @classmethod
     def union(cls, sets: Sequence[Intervals]) -> Intervals:
@@ -107,15 +108,13 @@ class Intervals(msgspec.Struct, frozen=True):
         if len(filled) < 2:
             return filled[0] if filled else cls.empty()
         give_back_after(sum(map(len, filled)))
-        return _joined(
-            [
-                cls.of(
-                    np.concatenate([one.starts for one in window]),
-                    np.concatenate([one.ends for one in window]),
-                )
-                for window in _windows(filled)
-            ]
-        )
+        joined = _Joined()
+        for window in _windows(filled):
+            starts, ends = (
+                np.concatenate([getattr(one, end) for one in window]) for end in ("starts", "ends")
+            )
+            joined.append(cls.of(starts, ends))
+        return joined.all()
 
     @classmethod
     def single(cls, start: int, end: int) -> Intervals:
@@ -220,11 +219,12 @@ def first_of(sets: Sequence[Intervals]) -> list[Intervals]:
     Args:
         sets: 1 to 16 sets.
     """
-    parts = [_first_of(window) for window in _windows(sets)]
-    others = [_joined(part) for part in [*zip(*parts, strict=True)][1:]]
-    parts.clear()
+    others = [_Joined() for _ in sets[1:]]
+    for window in _windows(sets):
+        for joined, part in zip(others, _first_of(window)[1:], strict=True):
+            joined.append(part)
     give_back_after(sum(map(len, sets)))
-    return [sets[0], *others]  # nothing comes before the first
+    return [sets[0], *(joined.all() for joined in others)]  # nothing comes before the first
 
 
 def _first_of(sets: Sequence[Intervals]) -> list[Intervals]:
@@ -291,15 +291,27 @@ def _windows(sets: Sequence[Intervals]) -> Iterator[Sequence[Intervals]]:
         yield [one.between(*window) for one in sets]
 
 
-def _joined(parts: Sequence[Intervals]) -> Intervals:
-    """Concatenate consecutive sets, merging intervals that touch where two sets meet."""
-    filled = [part for part in parts if len(part)]
-    if not filled:
-        return Intervals.empty()
-    touches = [int(one.ends[-1] == other.starts[0]) for one, other in pairwise(filled)]
-    starts = [one.starts[touch:] for one, touch in zip(filled, [0, *touches], strict=True)]
-    ends = [one.ends[: len(one) - touch] for one, touch in zip(filled, [*touches, 0], strict=True)]
-    return Intervals(np.concatenate(starts), np.concatenate(ends))
+class _Joined:
+    """Concatenates consecutive sets, merging intervals that touch where two sets meet."""
+
+    def __init__(self) -> None:
+        self._starts, self._ends = Growing(np.int64), Growing(np.int64)
+        self._last = Intervals.empty()
+
+    def append(self, part: Intervals) -> None:
+        """Append a set that begins where the sets so far end, or later."""
+        if not len(part):
+            return
+        last = self._last
+        touches = int(len(last) > 0 and last.ends[-1] == part.starts[0])
+        self._ends.append(last.ends[: len(last) - touches])
+        self._starts.append(part.starts[touches:])
+        self._last = part
+
+    def all(self) -> Intervals:
+        """All sets; nothing can be appended afterwards."""
+        self._ends.append(self._last.ends)
+        return Intervals(self._starts.values(), self._ends.values())
 
 
 def windows_at(times: Times, starts: Times, ends: Times) -> NDArray[np.int32]:

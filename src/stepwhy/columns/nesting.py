@@ -9,8 +9,9 @@ import numpy as np
 
 from stepwhy.columns import compiled
 from stepwhy.columns._tree import build_tree
-from stepwhy.columns.chunks import chunks, take
+from stepwhy.columns.chunks import chunks
 from stepwhy.columns.groups import by_code
+from stepwhy.columns.growing import Growing
 from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.memory import give_back_after
 from stepwhy.columns.narrow import constant, narrowest
@@ -214,11 +215,18 @@ def _innermost_edges(nesting: Nesting, chosen: NDArray[np.bool_]) -> tuple[Times
 
     Either happens only where a slice is chosen and its parent is not, or vice versa.
     """
-    around = take(chosen, nesting.parent) & (nesting.parent != NULL)
-    entered, left = np.flatnonzero(chosen & ~around), np.flatnonzero(around & ~chosen)
-    starts = nesting.slices.start_ns
-    inside, outside = nesting.ends(entered), nesting.ends(left)
-    return np.concatenate([starts[entered], outside]), np.concatenate([inside, starts[left]])
+    begins, ends = Growing(np.int64), Growing(np.int64)
+    for chunk in chunks(len(chosen)):
+        parent, own = nesting.parent[chunk], chosen[chunk]
+        around = chosen[parent] & (parent != NULL)
+        entered, left = (
+            chunk.start + np.flatnonzero(mask) for mask in (own & ~around, around & ~own)
+        )
+        begins.append(nesting.slices.start_ns[entered])
+        begins.append(nesting.ends(left))
+        ends.append(nesting.ends(entered))
+        ends.append(nesting.slices.start_ns[left])
+    return begins.values(), ends.values()
 
 
 def innermost_at(nesting: Nesting, rows: Rows, starts: Times, time_ns: int) -> int:
