@@ -47,7 +47,7 @@ def longest(order, first_in, source, from_end, lag, duration, delay, earliest, s
         order: Nodes, each after all its sources; (nodes,).
         first_in: As in `order_nodes`; (nodes + 1,).
         source: Likewise; (edges,).
-        from_end: 1 if an edge begins at the end of its source, 0 if at its start; (edges,).
+        from_end: Whether an edge begins at the end of its source, not at its start; (edges,).
         lag: Least time along each edge; (edges,).
         duration: Of each node; (nodes,).
         delay: Added to what the edges allow; (nodes,).

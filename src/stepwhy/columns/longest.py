@@ -29,7 +29,6 @@ class Network(msgspec.Struct, frozen=True):
         source, target: Nodes of each edge; (edges,).
         first_in: Position of each node's first edge; (nodes + 1,).
         order: Nodes, each after all its sources; (nodes,).
-        chosen: Position of each edge among those that `network` was given; (edges,).
     """
 
     nodes: int
@@ -37,7 +36,6 @@ class Network(msgspec.Struct, frozen=True):
     target: Ints
     first_in: Ints
     order: Ints
-    chosen: Ints
 
 
 class Paths(msgspec.Struct, frozen=True):
@@ -48,30 +46,30 @@ class Paths(msgspec.Struct, frozen=True):
 
 
 def network(nodes: int, source: Ints, target: Ints) -> Network:
-    """Sort the edges of a graph, and order its nodes.
+    """Order the nodes of a graph.
 
     Args:
         nodes: Number of nodes.
         source: Source of each edge; (edges,).
-        target: Target of each edge; (edges,).
+        target: Target of each edge, ascending; (edges,).
 
     Raises:
         ValueError: The graph has a circle.
     """
-    by_target, by_source = (np.argsort(end, kind="stable") for end in (target, source))
+    by_source = np.argsort(source, kind="stable")
     first_in, first_out = (_firsts(end, nodes) for end in (target, source))
     order, left = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
-    arguments = (first_in, source[by_target], nodes, first_out, target[by_source], order, left)
+    arguments = (first_in, source, nodes, first_out, target[by_source], order, left)
     done, written = _run("order_nodes", arguments)
     if done < nodes:
         raise ValueError(f"{nodes - done} of {nodes} nodes lie on a circle or behind one")
-    return Network(nodes, source[by_target], target[by_target], first_in, written[5], by_target)
+    return Network(nodes, source, target, first_in, written[5])
 
 
 def longest_paths(
     net: Network,
     *,
-    from_end: Ints,
+    from_end: NDArray[np.bool_],
     lag: Ints,
     duration: Ints,
     delay: Ints,
@@ -81,7 +79,7 @@ def longest_paths(
 
     Args:
         net: The graph.
-        from_end: 1 if an edge begins at the end of its source, 0 if at its start; (edges,).
+        from_end: Whether an edge begins at the end of its source, not at its start; (edges,).
         lag: Least time along each edge; (edges,).
         duration: Of each node; (nodes,).
         delay: Added to what the edges allow; (nodes,).
@@ -112,7 +110,7 @@ def _firsts(ends: Ints, nodes: int) -> Ints:
     return np.append(0, np.cumsum(np.bincount(ends, minlength=nodes))).astype(np.int64)
 
 
-def _run(name: str, arguments: tuple[Ints | int, ...]) -> tuple[int, list[Any]]:
+def _run(name: str, arguments: tuple[NDArray[Any] | int, ...]) -> tuple[int, list[Any]]:
     """Run a loop, compiled if possible; its result, and its arguments with what it wrote."""
     largest = max(len(a) for a in arguments if isinstance(a, np.ndarray))
     if (kernels := compiled.for_rows(_ROWS_PER_NODE * largest, _KERNELS)) is not None:

@@ -48,7 +48,7 @@ def changed(facts: Facts, graph: Graph, edits: tuple[Edit, ...], *, best: bool) 
     """
     start = recorded(graph)
     change = Change(
-        facts, graph, start.duration_ns.copy(), start.delay_ns.copy(), start.lag_ns.copy(), best
+        facts, graph, start.duration_ns.copy(), start.delay_ns.copy(), start.lag_ns, best
     )
     for edit in edits:
         if edit.what not in _APPLY or edit.change in _UNKNOWN:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from stepwhy.findings.predictions import Prediction, Refusal
 from stepwhy.whatif.changes import NothingToChangeError, changed
 from stepwhy.whatif.graph import build_graph
 from stepwhy.whatif.quality import judge
-from stepwhy.whatif.replay import delays_in_place, recorded, replayed, steps_of
+from stepwhy.whatif.replay import delays_in_place, recorded_steps, replayed
 
 if TYPE_CHECKING:
     from stepwhy.findings.edits import Edit
@@ -34,24 +36,63 @@ def price_replayed(facts: Facts, edits: tuple[Edit, ...]) -> Prediction | Refusa
     if not quality.qualifies:
         return Refusal(edits, " ".join(quality.reasons))
     graph = facts.derived(build_graph)
+    base_ns = recorded_steps(graph).mean_ns(graph.steady)
     try:
-        changes = [changed(facts, graph, edits, best=best) for best in (True, False)]
+        outcomes = [_outcome(facts, graph, edits, base_ns, best=best) for best in (True, False)]
     except NothingToChangeError as error:
         return Refusal(edits, f"{error}.")
-    return _prediction(facts, graph, edits, changes)
+    return _prediction(facts, edits, outcomes, facts.wall_ns / max(base_ns, 1.0))
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    """What a replay shows of some edits, on the time scale of the recorded steps.
+
+    Args:
+        mean_ns: The mean step.
+        slowed_ns: Time per step that kernels may take longer beside other work.
+        removed_ns: Device work per step that disappears.
+        notes: What was assumed, in sentences.
+    """
+
+    mean_ns: float
+    slowed_ns: float
+    removed_ns: int
+    notes: tuple[str, ...]
+
+
+def _outcome(
+    facts: Facts, graph: Graph, edits: tuple[Edit, ...], base_ns: float, *, best: bool
+) -> _Outcome:
+    """The outcome of edits at their best, or at their least.
+
+    Raises:
+        NothingToChangeError: The trace has nothing that an edit is about.
+    """
+    change = changed(facts, graph, edits, best=best)
+    return _Outcome(
+        _mean_ns(graph, change, base_ns),
+        change.slowed_ns,
+        _removed_ns(facts, graph, change),
+        change.notes,
+    )
+
+
+def _removed_ns(facts: Facts, graph: Graph, change: Change) -> int:
+    """Device work per steady step that a change removes."""
+    nodes, work = graph.nodes, slice(graph.nodes.first, None)
+    shorter = nodes.duration_ns[work] - change.duration_ns[work]
+    return facts.mean_ns(float(shorter[facts.steps.in_steady(nodes.start_ns[work])].sum()))
 
 
 def _prediction(
-    facts: Facts, graph: Graph, edits: tuple[Edit, ...], changes: list[Change]
+    facts: Facts, edits: tuple[Edit, ...], outcomes: list[_Outcome], scale: float
 ) -> Prediction:
-    base = steps_of(graph, graph.nodes.start_ns, recorded(graph)).mean_ns(graph.steady)
-    scale = facts.wall_ns / max(base, 1.0)
-    remaining = [scale * _mean_ns(graph, change, base) for change in changes]
+    remaining = [scale * one.mean_ns for one in outcomes]
     low, high = min(remaining), max(remaining)
     low, high = (min(value, facts.wall_ns) for value in (low, high))
     high = facts.wall_ns - _sure(edits) * (facts.wall_ns - high)
     centre = (low + high) / 2
-    high += scale * max(change.slowed_ns for change in changes)
+    high += scale * max(one.slowed_ns for one in outcomes)
     if any(edit.change in {"workers", "prefetch"} for edit in edits):
         high = (1 + _BESIDE_WORKERS) * high
         centre = (1 + _BESIDE_WORKERS / 2) * centre
@@ -67,8 +108,8 @@ def _prediction(
         method="replay",
         structural_low_ns=round(low),
         structural_high_ns=round(high),
-        naive_ns=_subtracted_ns(facts, graph, edits, changes[0]),
-        notes=_notes(edits, changes),
+        naive_ns=_subtracted_ns(facts, edits, outcomes[0].removed_ns),
+        notes=_notes(edits, outcomes),
     )
 
 
@@ -92,9 +133,9 @@ def _sure(edits: tuple[Edit, ...]) -> float:
     return min((edit.sure for edit in edits if edit.what != "input"), default=1.0)
 
 
-def _notes(edits: tuple[Edit, ...], changes: list[Change]) -> tuple[str, ...]:
+def _notes(edits: tuple[Edit, ...], outcomes: list[_Outcome]) -> tuple[str, ...]:
     """How the prediction was made, and what was assumed."""
-    own = (note for change in changes for note in change.notes)
+    own = (note for one in outcomes for note in one.notes)
     of_input = all(edit.what == "input" for edit in edits)
     return tuple(dict.fromkeys([_OF_LOADERS if of_input else _OF_OTHERS, *own]))
 
@@ -115,12 +156,8 @@ _CATEGORIES = {
 """The category of the breakdown that a part of the step has most of its time in."""
 
 
-def _subtracted_ns(facts: Facts, graph: Graph, edits: tuple[Edit, ...], change: Change) -> int:
+def _subtracted_ns(facts: Facts, edits: tuple[Edit, ...], removed_ns: int) -> int:
     """What subtracting from the step would leave, without regard to what else is waited for."""
-    steady = facts.steps.in_steady(graph.nodes.start_ns)
-    steady[: graph.nodes.first] = False
-    shorter = (graph.nodes.duration_ns - change.duration_ns)[steady]
-    of_device = facts.mean_ns(float(shorter.sum()))
     left = dict(facts.breakdown)
     for edit in edits:
         category = _CATEGORIES.get(edit.what, edit.what)
@@ -129,7 +166,7 @@ def _subtracted_ns(facts: Facts, graph: Graph, edits: tuple[Edit, ...], change: 
             (1 - kept) * (facts.breakdown[category] if edit.cost_ns is None else edit.cost_ns)
         )
         if category in {"compute", "transfer", "communication"}:
-            cost = of_device
+            cost = removed_ns
         left[category] -= min(cost, left[category])
     return sum(left.values())
 

@@ -94,7 +94,7 @@ class Edges(msgspec.Struct, frozen=True):
 
     Args:
         source, target: Nodes.
-        from_end: 1 if the target waits for the end of the source, 0 if for its start.
+        from_end: True if the target waits for the end of the source, False if for its start.
         lag_ns: Least time in between; negative if the target may begin earlier.
         cause: `Cause`.
         evidence: `Evidence`.
@@ -102,7 +102,7 @@ class Edges(msgspec.Struct, frozen=True):
 
     source: Rows
     target: Rows
-    from_end: Rows
+    from_end: Mask
     lag_ns: Times
     cause: NDArray[np.int8]
     evidence: NDArray[np.int8]
@@ -127,6 +127,10 @@ class Edges(msgspec.Struct, frozen=True):
         )
         return reached
 
+    def by_target(self) -> Edges:
+        """The edges sorted by target; those of one target keep their order."""
+        return self.only(np.argsort(self.target, kind="stable"))
+
     def possible(self, nodes: Nodes) -> Edges:
         """The edges that the recorded times do not contradict.
 
@@ -135,7 +139,8 @@ class Edges(msgspec.Struct, frozen=True):
         """
         since, start = nodes.start_ns[self.source], nodes.start_ns[self.target]
         is_forward = (since < start) | ((since == start) & np.isin(self.cause, _IN_ORDER))
-        return self.only(is_forward & (self.reached_ns(nodes) <= start + _ROUNDING_NS))
+        is_possible = is_forward & (self.reached_ns(nodes) <= start + _ROUNDING_NS)
+        return self if is_possible.all() else self.only(is_possible)
 
 
 def edges(
@@ -152,7 +157,7 @@ def edges(
     return Edges(
         source.astype(np.int64),
         target.astype(np.int64),
-        np.broadcast_to(from_end, count).astype(np.int64),
+        np.broadcast_to(from_end, count).astype(np.bool_),
         np.broadcast_to(lag_ns, count).astype(np.int64),
         np.full(count, cause, dtype=np.int8),
         np.full(count, evidence, dtype=np.int8),
@@ -166,6 +171,14 @@ def joined(parts: Sequence[Edges]) -> Edges:
         strict=True,
     )
     return Edges(*(np.concatenate(column) for column in columns))
+
+
+def latest_ns(nodes: Nodes, parts: Sequence[Edges]) -> Times:
+    """The latest begin that the edges of each node ask for, its own if it has none; (nodes,)."""
+    latest = np.full(len(nodes), NEVER_NS, dtype=np.int64)
+    for some in parts:
+        np.maximum.at(latest, some.target, some.reached_ns(nodes))
+    return np.where(latest > NEVER_NS, latest, nodes.start_ns)
 
 
 def of_host(nodes: Nodes) -> Edges:
@@ -296,16 +309,18 @@ def _on_stream(
     return found
 
 
-def of_events(nodes: Nodes, others: Edges) -> Edges:
+def of_events(nodes: Nodes, latest: Times) -> Edges:
     """A stream begins where another one's work ends, and nothing else explains why so late.
 
     For traces that do not record which stream waits for which.
+
+    Args:
+        nodes: The nodes.
+        latest: `latest_ns` of all other edges.
     """
-    latest = np.full(len(nodes), np.iinfo(np.int64).min)
-    np.maximum.at(latest, others.target, others.reached_ns(nodes))
     late = np.flatnonzero((nodes.start_ns - latest)[nodes.first :] > COINCIDENCE_NS)
     order, first = by_code(nodes.stream)
-    found = [others.only(np.zeros(len(others.source), dtype=bool))]
+    found = [edges(late[:0], late[:0], Cause.EVENT)]
     for mine in np.split(order, first[1:]):
         waiting = late[nodes.stream[late] != nodes.stream[mine[0]]] if len(mine) else late[:0]
         ends = nodes.end_ns[nodes.first + mine]
@@ -331,6 +346,7 @@ __all__ = [
     "Nodes",
     "edges",
     "joined",
+    "latest_ns",
     "of_copies",
     "of_events",
     "of_host",

@@ -24,6 +24,7 @@ from stepwhy.whatif.edges import (
     Nodes,
     edges,
     joined,
+    latest_ns,
     of_copies,
     of_events,
     of_host,
@@ -88,24 +89,9 @@ def build_graph(facts: Facts) -> Graph:
     waits = joined([of_waits(trace, nodes), of_copies(trace, nodes), of_queues(nodes)])
     waits = waits.possible(nodes)
     nodes = _without_waiting(nodes, waits)
-    others = joined(
-        [
-            of_host(nodes),
-            of_launches(trace, nodes),
-            of_streams(nodes),
-            of_recorded_waits(trace, nodes),
-        ]
-    )
-    found = joined([waits, others.possible(nodes)])
-    found = joined([found, of_events(nodes, found).possible(nodes)])
-    step = _step_of(facts, nodes)
-    latest, _ = _latest(len(nodes), found, found.reached_ns(nodes), nodes.start_ns)
-    late = np.flatnonzero(nodes.start_ns - latest > max(OPAQUE_NS, _PLACED * facts.wall_ns))
-    found = joined([found, _places(facts, nodes, late)])
+    found = _edges(facts, nodes, waits).by_target()
     net = network(len(nodes), found.source, found.target)
-    found = found.only(net.chosen)
-    counted = np.where(found.cause == Cause.PLACE, NEVER_NS, found.reached_ns(nodes))
-    latest, binding = _latest(len(nodes), found, counted, nodes.start_ns)
+    latest, binding = _latest(nodes, found)
     return Graph(
         nodes=nodes,
         edges=found,
@@ -113,9 +99,25 @@ def build_graph(facts: Facts) -> Graph:
         delay_ns=nodes.start_ns - latest,
         binding=binding,
         group=_groups(trace, nodes, found, binding),
-        step=step,
+        step=_step_of(facts, nodes),
         steady=facts.steps.steady,
     )
+
+
+def _edges(facts: Facts, nodes: Nodes, waits: Edges) -> Edges:
+    """All edges: the given ones, those that were recorded, and what explains the delays left."""
+    trace = facts.trace
+    others = (
+        of_host(nodes),
+        of_launches(trace, nodes),
+        of_streams(nodes),
+        of_recorded_waits(trace, nodes),
+    )
+    parts = [waits, *(some.possible(nodes) for some in others)]
+    parts.append(of_events(nodes, latest_ns(nodes, parts)).possible(nodes))
+    delay_ns = nodes.start_ns - latest_ns(nodes, parts)
+    late = np.flatnonzero(delay_ns > max(OPAQUE_NS, _PLACED * facts.wall_ns))
+    return joined([*parts, _places(facts, nodes, late)])
 
 
 def _nodes(facts: Facts) -> Nodes:
@@ -161,21 +163,18 @@ def _places(facts: Facts, nodes: Nodes, late: Rows) -> Edges:
     return found.possible(nodes)
 
 
-def _latest(count: int, some: Edges, reached_ns: Times, default: Times) -> tuple[Times, Rows]:
+def _latest(nodes: Nodes, some: Edges) -> tuple[Times, Rows]:
     """The latest that the edges of each node reach, and the edge; (nodes,) each.
 
-    Args:
-        count: Number of nodes.
-        some: The edges.
-        reached_ns: When each of them lets its target begin; (edges,).
-        default: For nodes without an edge that counts; (nodes,).
+    A node without an edge that counts begins at its own time, and has no such edge: `NULL`.
     """
-    latest = np.full(count, NEVER_NS, dtype=np.int64)
+    reached_ns = np.where(some.cause == Cause.PLACE, NEVER_NS, some.reached_ns(nodes))
+    latest = np.full(len(nodes), NEVER_NS, dtype=np.int64)
     np.maximum.at(latest, some.target, reached_ns)
-    binding = np.full(count, NULL, dtype=np.int64)
+    binding = np.full(len(nodes), NULL, dtype=np.int64)
     decides = np.flatnonzero((reached_ns == latest[some.target]) & (reached_ns > NEVER_NS))
     binding[some.target[decides][::-1]] = decides[::-1]
-    return np.where(latest > NEVER_NS, latest, default), binding
+    return np.where(latest > NEVER_NS, latest, nodes.start_ns), binding
 
 
 def _groups(trace: Trace, nodes: Nodes, found: Edges, binding: Rows) -> NDArray[np.int32]:

@@ -16,7 +16,7 @@ from stepwhy.trace import NULL, Kind
 from stepwhy.units import format_fraction
 from stepwhy.whatif.graph import OPAQUE_NS, build_graph
 from stepwhy.whatif.points import Point
-from stepwhy.whatif.replay import Replayed, recorded, replayed, steps_of, usual_delays
+from stepwhy.whatif.replay import Replayed, recorded_steps, replayed, usual_delays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ def _reasons(joined: float, opaque: float, error: float) -> Iterator[str]:
 def _errors(graph: Graph) -> tuple[float, float]:
     """Error of the median step with usual delays, and the largest of a step's end."""
     steady = graph.steady
-    base = steps_of(graph, graph.nodes.start_ns, recorded(graph))
+    base = recorded_steps(graph)
     usual = replayed(graph, usual_delays(graph))
     before, after = (_durations(steps, steady) for steps in (base, usual))
     ends = [steps.end_ns[steady] - steps.begin_ns[steady][0] for steps in (base, usual)]
@@ -104,11 +104,11 @@ def _durations(steps: Replayed, steady: slice) -> NDArray[np.int64]:
 def critical(facts: Facts, graph: Graph) -> CriticalPath:
     """What the critical path of the steady steps consists of."""
     nodes = graph.nodes
-    base = steps_of(graph, nodes.start_ns, recorded(graph))
+    base = recorded_steps(graph)
     begin_ns, end_ns = int(base.begin_ns[graph.steady][0]), int(base.end_ns[-1])
     path = critical_path(graph.net, graph.binding, _last(graph, end_ns))
     path = path[nodes.end_ns[path] >= begin_ns]
-    ran = np.append(graph.edges.from_end[graph.binding[path[1:]]] == 1, True)
+    ran = np.append(graph.edges.from_end[graph.binding[path[1:]]], True)
     on_device, spent = path >= nodes.first, np.where(ran, nodes.duration_ns[path], 0)
     delay_ns = graph.delay_ns[path[1:]]
     opaque = int(delay_ns[delay_ns > OPAQUE_NS].sum())

@@ -47,7 +47,10 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 def recorded(graph: Graph) -> Schedule:
-    """Everything as it was recorded; delays move with what they follow."""
+    """Everything as it was recorded; delays move with what they follow.
+
+    Durations and delays are those of the graph, lags a copy.
+    """
     is_place = graph.edges.cause == Cause.PLACE
     lag_ns = np.where(is_place, NEVER_NS, graph.edges.lag_ns)
     return Schedule(graph.nodes.duration_ns, graph.delay_ns, lag_ns)
@@ -87,7 +90,7 @@ def run(graph: Graph, schedule: Schedule) -> Paths:
     )
 
 
-def steps_of(graph: Graph, starts_ns: Times, schedule: Schedule) -> Replayed:
+def steps_of(graph: Graph, starts_ns: Times, duration_ns: Times) -> Replayed:
     """The steps of a replay: each lasts from the end of the one before, or from its own begin.
 
     A step ends with its device work, or on the host if that is later.
@@ -95,12 +98,13 @@ def steps_of(graph: Graph, starts_ns: Times, schedule: Schedule) -> Replayed:
     Args:
         graph: The graph.
         starts_ns: Start of each node; (nodes,).
-        schedule: What was replayed.
+        duration_ns: Duration of each node; (nodes,).
     """
     points = graph.nodes.points
     host_begin, host_end = (starts_ns[points.of(k)] for k in (Point.STEP_BEGIN, Point.STEP_END))
     work_end = np.full(len(host_begin), NEVER_NS, dtype=np.int64)
-    ends = (starts_ns + schedule.duration_ns)[graph.nodes.first :]
+    device = slice(graph.nodes.first, None)
+    ends = starts_ns[device] + duration_ns[device]
     inside = graph.step != NULL
     np.maximum.at(work_end, graph.step[inside], ends[inside])
     end = np.maximum.accumulate(np.maximum(work_end, host_end))
@@ -108,12 +112,17 @@ def steps_of(graph: Graph, starts_ns: Times, schedule: Schedule) -> Replayed:
     return Replayed(begin, end)
 
 
+def recorded_steps(graph: Graph) -> Replayed:
+    """The steps as they were recorded."""
+    return steps_of(graph, graph.nodes.start_ns, graph.nodes.duration_ns)
+
+
 def replayed(graph: Graph, schedule: Schedule) -> Replayed:
     """The steps of a schedule."""
-    return steps_of(graph, run(graph, schedule).start, schedule)
+    return steps_of(graph, run(graph, schedule).start, schedule.duration_ns)
 
 
 __all__ = [
-    "Replayed", "Schedule", "delays_in_place", "recorded", "replayed", "run", "steps_of",
-    "usual_delays",
+    "Replayed", "Schedule", "delays_in_place", "recorded", "recorded_steps", "replayed", "run",
+    "steps_of", "usual_delays",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from stepwhy.columns.groups import by_code
 from stepwhy.trace import NULL
 from stepwhy.whatif.changes import changed
 from stepwhy.whatif.graph import build_graph
-from stepwhy.whatif.replay import recorded, run, steps_of
+from stepwhy.whatif.replay import recorded_steps, run, steps_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,8 +51,8 @@ def predicted_rows(facts: Facts, prediction: Prediction) -> list[Row]:
     graph = facts.derived(build_graph)
     change = changed(facts, graph, prediction.edits, best=True)
     starts = run(graph, change.schedule).start
-    before = steps_of(graph, graph.nodes.start_ns, recorded(graph))
-    after = steps_of(graph, starts, change.schedule)
+    before = recorded_steps(graph)
+    after = steps_of(graph, starts, change.duration_ns)
     shift = before.begin_ns - after.begin_ns
     steady = np.arange(len(shift))[graph.steady]
     inside = np.flatnonzero(np.isin(graph.step, steady) & (graph.step != NULL))

@@ -1,6 +1,6 @@
 """Compiled loops for longest paths: 30 times as fast as the plain ones that they are made of."""
 
-from numba import int64, njit, void
+from numba import boolean, int64, njit, void
 
 from stepwhy.columns import _longest_plain
 from stepwhy.columns.kernels.numbering import PLAIN, readonly
@@ -10,7 +10,9 @@ _READ, _WRITTEN = readonly(int64), int64[::1]
 order_nodes = njit(
     int64(_READ, _READ, int64, _READ, _READ, _WRITTEN, _WRITTEN), cache=True, **PLAIN
 )(_longest_plain.order_nodes)
-longest = njit(void(*[_READ] * 8, _WRITTEN, _WRITTEN), cache=True, **PLAIN)(_longest_plain.longest)
+longest = njit(
+    void(*[_READ] * 3, readonly(boolean), *[_READ] * 4, _WRITTEN, _WRITTEN), cache=True, **PLAIN
+)(_longest_plain.longest)
 walk_back = njit(int64(int64, _READ, _READ, _WRITTEN), cache=True, **PLAIN)(
     _longest_plain.walk_back
 )
