@@ -178,10 +178,7 @@ class Facts:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """Host activity by category, kept for the breakdowns of several devices."""
-        return self._find_evidence()
-
-    def _find_evidence(self) -> Evidence:
+        """Host activity by category."""
         return find_evidence(
             self.trace,
             self.threads,
@@ -208,8 +205,7 @@ class Facts:
         """
         if not self._is_explained:
             return unexplained(*self.span)
-        evidence = self._find_evidence() if self._is_of_one_device else self.evidence
-        return partition(self.leading, evidence, *self.span)
+        return partition(self.leading, self.evidence, *self.span)
 
     @property
     def _is_of_one_device(self) -> bool:
