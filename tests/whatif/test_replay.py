@@ -8,6 +8,7 @@ from stepwhy.engine.explain import open_one
 from stepwhy.findings import Prediction, Refusal, parse_edit
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
+from stepwhy.whatif import graph
 from stepwhy.whatif.device import price_replayed
 from stepwhy.whatif.edges import Cause, Evidence
 from stepwhy.whatif.graph import build_graph
@@ -200,3 +201,15 @@ def test_work_that_is_late_when_a_step_begins_makes_no_circle(tmp_path):
     path = tmp_path / "trace.json"
     path.write_text(kineto())
     assert not judge(Facts(open_one(str(path)).trace)).qualifies
+
+
+@pytest.mark.parametrize(
+    ("drawing", "edit"),
+    [(WAITING, "kernels:gemm=2x"), (AHEAD, "kernels:gemm=2x"), (EXCHANGING, "communication=gone")],
+)
+def test_of_a_long_trace_the_first_steps_are_replayed(drawing, edit, monkeypatch):
+    whole = remaining(drawing, edit)
+    monkeypatch.setattr(graph, "MOST_WORK", 2)
+    facts = facts_of(drawing)
+    assert len(build_graph(facts).steps.starts) < len(facts.steps.starts)
+    assert remaining(drawing, edit) == pytest.approx(whole, rel=0.1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.columns.intervals import Intervals, windows_at
 from stepwhy.findings.reasons import BetweenMarkers, Cut
@@ -82,6 +83,12 @@ class StepTable(msgspec.Struct, frozen=True):
     def steady(self) -> slice:
         """The steps that means are computed over."""
         return slice(self.warm_up, len(self.starts))
+
+    def first(self, count: int) -> StepTable:
+        """The first steps."""
+        windows = (self.starts, self.ends, self.host_starts, self.host_ends)
+        starts, ends, host_starts, host_ends = (column[:count] for column in windows)
+        return replace(self, starts=starts, ends=ends, host_starts=host_starts, host_ends=host_ends)
 
     def in_steady(self, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Mask of the times in a steady step, not between two of them; (times,)."""

@@ -139,9 +139,8 @@ def _latency(change: Change, rows: Rows) -> NDArray[np.int64]:
 def _move_beside(change: Change, rows: Rows) -> None:
     """Work that runs beside the kernels: they do not wait for it, but may become slower."""
     nodes = change.graph.nodes
-    steps = max(len(change.facts.steps.starts[change.graph.steady]), 1)
     steady = change.facts.is_steady[nodes.rows[rows]]
-    beside = float(change.duration_ns[nodes.first + rows][steady].sum()) / steps
+    beside = change.graph.mean_ns(float(change.duration_ns[nodes.first + rows][steady].sum()))
     change.duration_ns[nodes.first + rows] = 0
     change.delay_ns[nodes.first + rows] = 0
     change.lag_ns[waits_for(change, rows)] = NEVER_NS

@@ -72,16 +72,17 @@ def _outcome(
     return _Outcome(
         _mean_ns(graph, change, base_ns),
         change.slowed_ns,
-        _removed_ns(facts, graph, change),
+        _removed_ns(graph, change),
         change.notes,
     )
 
 
-def _removed_ns(facts: Facts, graph: Graph, change: Change) -> int:
+def _removed_ns(graph: Graph, change: Change) -> int:
     """Device work per steady step that a change removes."""
     nodes, work = graph.nodes, slice(graph.nodes.first, None)
     shorter = nodes.duration_ns[work] - change.duration_ns[work]
-    return facts.mean_ns(float(shorter[facts.steps.in_steady(nodes.start_ns[work])].sum()))
+    steady = graph.steps.in_steady(nodes.start_ns[work])
+    return round(graph.mean_ns(float(shorter[steady].sum())))
 
 
 def _prediction(

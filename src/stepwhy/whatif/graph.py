@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.steps import StepTable
     from stepwhy.trace import Trace
 
     Rows = NDArray[np.int64]
@@ -48,6 +49,12 @@ if TYPE_CHECKING:
 OPAQUE_NS = 50_000
 """A delay above this is more than the latency of a launch or a wait: its cause is unknown, ns."""
 
+
+MOST_WORK = 1 << 17
+"""Device slices of a replay: of longer traces the first steps are replayed.
+
+More steps take time and memory, and do not change the prediction by as much as its error.
+"""
 
 # Share of the step from which on a delay without a known cause may have kept its work in its place.
 _PLACED = 0.01
@@ -64,7 +71,7 @@ class Graph(msgspec.Struct, frozen=True):
         binding: The edge that decided when each node began, -1 for none; (nodes,).
         group: Nodes with equal numbers have delays of the same kind; (nodes,).
         step: Step that launched each device slice, NULL outside of all; (device slices,).
-        steady: Which steps are steady.
+        steps: The steps that are replayed: all, or the first of a long trace.
     """
 
     nodes: Nodes
@@ -74,7 +81,16 @@ class Graph(msgspec.Struct, frozen=True):
     binding: Rows
     group: NDArray[np.int32]
     step: NDArray[np.int32]
-    steady: slice
+    steps: StepTable
+
+    @property
+    def steady(self) -> slice:
+        """Which steps are steady."""
+        return self.steps.steady
+
+    def mean_ns(self, sums: float) -> float:
+        """A sum over the steady steps as a mean per step."""
+        return sums / max(len(self.steps.starts[self.steady]), 1)
 
     @property
     def is_opaque(self) -> NDArray[np.bool_]:
@@ -85,11 +101,12 @@ class Graph(msgspec.Struct, frozen=True):
 
 def build_graph(facts: Facts) -> Graph:
     """The graph of a trace."""
-    trace, nodes = facts.trace, _nodes(facts)
+    trace, steps = facts.trace, _replayed_steps(facts)
+    nodes = _nodes(facts, steps)
     waits = joined([of_waits(trace, nodes), of_copies(trace, nodes), of_queues(nodes)])
     waits = waits.possible(nodes)
     nodes = _without_waiting(nodes, waits)
-    found = _edges(facts, nodes, waits).by_target()
+    found = _edges(facts, steps, nodes, waits).by_target()
     net = network(len(nodes), found.source, found.target)
     latest, binding = _latest(nodes, found)
     return Graph(
@@ -99,12 +116,20 @@ def build_graph(facts: Facts) -> Graph:
         delay_ns=nodes.start_ns - latest,
         binding=binding,
         group=_groups(trace, nodes, found, binding),
-        step=_step_of(facts, nodes),
-        steady=facts.steps.steady,
+        step=_step_of(trace, steps, nodes),
+        steps=steps,
     )
 
 
-def _edges(facts: Facts, nodes: Nodes, waits: Edges) -> Edges:
+def _replayed_steps(facts: Facts) -> StepTable:
+    """The first steps, with about as much device work as a replay may have."""
+    steps, work = facts.steps, len(facts.launches.device_rows)
+    if work <= MOST_WORK:
+        return steps
+    return steps.first(steps.warm_up + max(MOST_WORK * len(steps.starts) // work, 1))
+
+
+def _edges(facts: Facts, steps: StepTable, nodes: Nodes, waits: Edges) -> Edges:
     """All edges: the given ones, those that were recorded, and what explains the delays left."""
     trace = facts.trace
     others = (
@@ -117,17 +142,24 @@ def _edges(facts: Facts, nodes: Nodes, waits: Edges) -> Edges:
     parts.append(of_events(nodes, latest_ns(nodes, parts)).possible(nodes))
     delay_ns = nodes.start_ns - latest_ns(nodes, parts)
     late = np.flatnonzero(delay_ns > max(OPAQUE_NS, _PLACED * facts.wall_ns))
-    return joined([*parts, _places(facts, nodes, late)])
+    return joined([*parts, _places(steps, nodes, late)])
 
 
-def _nodes(facts: Facts) -> Nodes:
-    points, slices = find_points(facts), facts.trace.slices
+def _nodes(facts: Facts, steps: StepTable) -> Nodes:
+    slices = facts.trace.slices
     rows = facts.launches.device_rows.astype(np.int64)
+    calls = facts.launches.call_row.astype(np.int64)
+    until_ns = int(np.iinfo(np.int64).max)
+    if len(steps.starts) < len(facts.steps.starts):
+        until_ns = int(steps.host_ends[-1])
+        began = slices.start_ns[np.where(calls != NULL, calls, rows)] < until_ns
+        rows, calls = rows[began], calls[began]
+    points = find_points(facts, steps, until_ns)
     until_next = np.diff(points.time_ns, append=points.time_ns[-1:])
     return Nodes(
         points,
         rows,
-        facts.launches.call_row.astype(np.int64),
+        calls,
         slices.track[rows],
         np.concatenate([points.time_ns, slices.start_ns[rows]]),
         np.concatenate([until_next, slices.dur_ns[rows]]).astype(np.int64),
@@ -146,15 +178,14 @@ def _without_waiting(nodes: Nodes, waits: Edges) -> Nodes:
     return Nodes(nodes.points, nodes.rows, nodes.calls, nodes.stream, nodes.start_ns, duration_ns)
 
 
-def _step_of(facts: Facts, nodes: Nodes) -> NDArray[np.int32]:
+def _step_of(trace: Trace, steps: StepTable, nodes: Nodes) -> NDArray[np.int32]:
     """The step in which each device slice was launched, or began if its launch is unknown."""
-    since = facts.trace.slices.start_ns[np.where(nodes.calls != NULL, nodes.calls, nodes.rows)]
-    return windows_at(since, facts.steps.host_starts, facts.steps.host_ends)
+    since = trace.slices.start_ns[np.where(nodes.calls != NULL, nodes.calls, nodes.rows)]
+    return windows_at(since, steps.host_starts, steps.host_ends)
 
 
-def _places(facts: Facts, nodes: Nodes, late: Rows) -> Edges:
+def _places(steps: StepTable, nodes: Nodes, late: Rows) -> Edges:
     """Edges from the begin of the step that keep some nodes where they were in it."""
-    steps = facts.steps
     step = windows_at(nodes.start_ns[late], steps.host_starts, steps.host_ends)
     late, step = late[step != NULL], step[step != NULL]
     begin = nodes.points.of(Point.STEP_BEGIN)[step]

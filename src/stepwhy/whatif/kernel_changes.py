@@ -86,7 +86,7 @@ def _shorten_all(change: Change, chosen: Rows, edit: Edit) -> None:
     """
     nodes, facts = change.graph.nodes, change.facts
     steady = chosen[facts.is_steady[nodes.rows[chosen]]]
-    total = facts.mean_ns(float(change.duration_ns[nodes.first + steady].sum()))
+    total = change.graph.mean_ns(float(change.duration_ns[nodes.first + steady].sum()))
     share = (edit.cost_ns or 0) * (1 - kept_share(edit)) / max(total, 1)
     sure = 1.0 if change.best or edit.change != "fused" else 1 - _NOT_FUSED
     scale(change, chosen, 1 - min(sure * share, 1.0))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.steps import StepTable
 
     Rows = NDArray[np.int64]
     Times = NDArray[np.int64]
@@ -64,11 +65,19 @@ _HELD_UP = 5
 _HELD_UP_NS = 50_000
 
 
-def find_points(facts: Facts) -> Points:
-    """The points of the driving threads."""
-    trace, steps = facts.trace, facts.steps
+def find_points(facts: Facts, steps: StepTable, until_ns: int) -> Points:
+    """The points of the driving threads in some steps.
+
+    Args:
+        facts: Facts of the run.
+        steps: The steps.
+        until_ns: Leave out calls from this time on.
+    """
+    trace = facts.trace
     start, duration = trace.slices.start_ns, trace.slices.dur_ns
-    launches, waits = driving_launches(facts), driving_waits(facts)
+    launches, waits = (
+        calls[start[calls] < until_ns] for calls in (driving_launches(facts), driving_waits(facts))
+    )
     held = held_up(duration[launches])
     numbers = np.arange(len(steps.host_starts))
     found = [

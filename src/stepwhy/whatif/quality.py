@@ -57,7 +57,7 @@ class CriticalPath(msgspec.Struct, frozen=True):
 def judge(facts: Facts) -> Replay:
     """Whether the steps of a trace can be replayed."""
     graph = facts.derived(build_graph)
-    if not len(graph.nodes.rows) or not len(facts.steps.starts[graph.steady]):
+    if not len(graph.nodes.rows) or not len(graph.steps.starts[graph.steady]):
         return Replay(qualifies=False, reasons=("No device work was recorded in a step.",))
     joined = float((graph.nodes.calls != NULL).mean())
     path = critical(facts, graph)
