@@ -36,6 +36,10 @@ def test_a_run_without_events_has_none():
     assert find_events(marked(3).trace()) == ()
 
 
+def test_types_of_parameters_are_no_event():
+    assert find_events(marked(3).event("parameters", 1, 1, name="float32", count=9).trace()) == ()
+
+
 def test_the_same_thing_again_and_again_is_one_group():
     log = marked(10).event("trace", 1, 3, reason="first", source="a.py(1): f", count=1)
     log.event("trace", 31, 33, reason="new shape", source="a.py(1): f", count=2)

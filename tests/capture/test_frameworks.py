@@ -92,6 +92,13 @@ def steps_of(ended: Launch) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
+def parameters_of(ended: Launch) -> dict[str, int]:
+    """Elements of the parameters by type, as they were logged."""
+    logs = ended.run_dir.glob("process-*/events.jsonl")
+    events = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    return {e["name"]: e["count"] for e in events if e["kind"] == "parameters"}
+
+
 def torch_state(path: Path) -> dict[str, Any]:
     import torch
 
@@ -111,6 +118,7 @@ def test_tf1_sessions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     training = max((s["signature"] for s in steps), key=[s["signature"] for s in steps].count)
     # Twenty in the loop, and one in the other session.
     assert sum(s["signature"] == training for s in steps) == 21
+    assert parameters_of(ended) == {"float32": 64}
     windows = sorted(ended.run_dir.glob("process-*/windows/*"))
     assert len(windows) == sum(s["profiled"] for s in steps)
     assert len(windows) >= 4
@@ -139,6 +147,7 @@ def test_torch_optimizers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
     steps = steps_of(ended)
     assert len(steps) == 23
     assert all(0 < s["input_wait_ns"] < s["end_ns"] - s["start_ns"] for s in steps)
+    assert parameters_of(ended) == {"float32": 8 * 8 + 8 + 8 * 2 + 2}
     (process,) = ended.run_dir.glob("process-*/process.json")
     about = json.loads(process.read_text())
     assert about["intra_op_threads"] >= 1

@@ -18,15 +18,21 @@ if TYPE_CHECKING:
 
 
 def find_events(trace: Trace) -> tuple[EventGroup, ...]:
-    """The events of a run grouped by kind, name and source line, in order of first occurrence."""
+    """The events of a run grouped by kind, name and source line, in order of first occurrence.
+
+    The types of the parameters are no event: they take no time.
+    """
     events = trace.events
-    if not len(events):
+    happened = np.flatnonzero(~np.isin(events.kind, trace.strings_where(("parameters",))))
+    if not len(happened):
         return ()
-    first, group = group_rows(events.kind, events.name, events.source)
-    return tuple(_group(trace, rows) for rows in rows_by_group(group, len(first))[1])
+    keys = (events.kind[happened], events.name[happened], events.source[happened])
+    first, group = group_rows(*keys)
+    groups = rows_by_group(group, len(first))[1]
+    return tuple(_group(trace, happened[rows]) for rows in groups)
 
 
-def _group(trace: Trace, rows: NDArray[np.int32]) -> EventGroup:
+def _group(trace: Trace, rows: NDArray[np.integer]) -> EventGroup:
     """Summary of the events in some rows, all of one kind, name and source line."""
     events = trace.events
     starts, ends = events.start_ns[rows], events.start_ns[rows] + events.dur_ns[rows]

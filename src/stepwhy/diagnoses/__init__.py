@@ -67,6 +67,7 @@ TABLE: tuple[str, ...] = (
     "unfavourable_layout",
     "unfavourable_shape",
     "full_precision_matmul",
+    "double_precision",
     "unfused_attention",
     "unfused_pattern",
     "redundant_cast",

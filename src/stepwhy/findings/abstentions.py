@@ -57,6 +57,7 @@ SIGNALS = {
     "copy-memory": "whether copies use pinned or pageable host memory",
     "bandwidth": "copies large enough to measure the bandwidth of the link",
     "fed-values": "the values that a session is fed with, and fetches",
+    "parameter-types": "the types of the parameters",
     "accelerators": "the accelerators of the machine",
     "input-reads": "whether data is read more than once",
     "queue-levels": "fill levels of queues",

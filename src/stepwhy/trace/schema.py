@@ -238,7 +238,8 @@ COLUMNS: tuple[Column, ...] = (
         "graph has grown; 'change': the step time has changed permanently; 'workers': a loader has "
         "started its workers; 'epoch': a loader was restarted, until its first batch; 'save': a "
         "checkpoint was saved; 'gc': Python's garbage collector has paused the process; "
-        "'profiler': the training's own profiler ran.",
+        "'profiler': the training's own profiler ran; 'parameters': a model has trainable "
+        "parameters of the named type.",
     ),
     Column("events", "start_ns", "int64", "ns", "", "Start; rows are ordered by it."),
     Column("events", "dur_ns", "int64", "ns", "", "Duration, never negative."),
@@ -257,7 +258,7 @@ COLUMNS: tuple[Column, ...] = (
         "",
         "-1",
         "Traces of this function so far; operations added to the graph; workers; epochs so far; "
-        "objects freed.",
+        "objects freed; elements of the parameters.",
     ),
     Column("levels", "time_ns", "int64", "ns", "", "Time of the sample; rows are ordered by it."),
     _string("levels", "queue", "Name of the queue or buffer."),

@@ -274,6 +274,7 @@ def test_compilations_are_logged_with_their_reason(tmp_path: Path) -> None:
         ("jit(<lambda>)", "train.py(33): <module>", 2, "a new jitted function of the same code"),
         ("jit(update)", "train.py(34): <module>", 2, "batch: shape (16, 8) -> (12, 8)"),
     ]
+    assert ("parameters", "float32") in {(e["kind"], e["name"]) for e in events}
     # Functions of JAX itself are not reported as new objects.
     assert not any("new" in e.get("reason", "") for e in events if e["name"] not in own)
 

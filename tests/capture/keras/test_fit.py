@@ -82,6 +82,10 @@ def test_fit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     # Validation between the epochs belongs to no step.
     gaps = [b["start_ns"] - a["end_ns"] for a, b in pairwise(steps)]
     assert [i for i, gap in enumerate(gaps) if gap > 0] == [9, 19]
+    (log,) = ended.run_dir.glob("process-*/events.jsonl")
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    (types,) = (event for event in events if event["kind"] == "parameters")
+    assert (types["name"], types["count"]) == ("float32", 8 * 8 + 8 + 8 + 1)
     (window,) = ended.run_dir.glob("process-*/windows/*")
     assert b"IteratorGetNext" in (window / "trace.xplane.pb").read_bytes()
 

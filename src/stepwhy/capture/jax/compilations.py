@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.function_kinds import code_of, unwrap
+from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.retraces import Argument, Retraces, of_value
 from stepwhy.capture.user_code import user_line
 
@@ -66,6 +67,7 @@ class Compilations:
         self._loop = loop
         self._jax_folder = jax_folder
         self._retraces = Retraces(_NEW_OBJECT, _UNCHANGED)
+        self._types = ParameterTypes(loop.recorder)
         self._started_ns = 0
         self._pending: _Compilation | None = None
         self._warned = False
@@ -129,6 +131,7 @@ class Compilations:
             reason = ""  # JAX's own functions have further parameters, unknown here
         self._log(done, reason, count)
         self._report_inner_loop(name, params)
+        self._types.log(lambda: ((str(a.dtype), int(a.size)) for a in params.in_avals))
 
     def _flush(self) -> None:
         """Log a compilation whose call never ended: it was ahead of time."""

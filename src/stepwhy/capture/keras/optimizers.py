@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.call_log import observe_method
 from stepwhy.capture.function_kinds import FunctionKinds
 from stepwhy.capture.keras.backend import backend
+from stepwhy.capture.parameters import ParameterTypes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from types import ModuleType
+    from typing import Any
 
 
 def observe_optimizers(module: ModuleType, run_dir: str) -> None:
@@ -33,3 +38,23 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
     )
     number_of = FunctionKinds(calls.number).of_object
     observe_method(owner, name, calls, number_of, context.executing_eagerly)
+    _observe_types(owner, ParameterTypes(calls.loop.recorder))
+
+
+def _observe_types(owner: Any, types: ParameterTypes) -> None:
+    """Log the types of the variables that an optimizer is built for."""
+    original = owner.build
+
+    @functools.wraps(original)
+    def build(self: Any, variables: Any, *args: Any, **kwargs: Any) -> Any:
+        types.log(lambda: _parameters(variables))
+        return original(self, variables, *args, **kwargs)
+
+    owner.build = build
+
+
+def _parameters(variables: Iterable[Any]) -> Iterator[tuple[str, int]]:
+    """Type and number of elements of each variable."""
+    for variable in variables:
+        name = getattr(variable.dtype, "name", variable.dtype)  # a string in Keras 3
+        yield str(name), math.prod(variable.shape)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.meters import ProcessLoad
+from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.profiler_conflicts import ProfilerConflict
 from stepwhy.capture.recorder import Recorder
@@ -31,7 +32,7 @@ from stepwhy.capture.tf1.window import WindowWriter, copy_metadata, own_profiler
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import ModuleType
     from typing import Any
 
@@ -108,6 +109,7 @@ class SessionObserver:
         self._log = RunLog(recorder)
         self._conflict = ProfilerConflict(recorder)
         self._load = ProcessLoad()
+        self._types = ParameterTypes(recorder)
         self.forget()
 
     def forget(self) -> None:
@@ -115,6 +117,7 @@ class SessionObserver:
         self._signatures = Signatures()
         self._plan = TracePlan()
         self._growth.forget()
+        self._types.forget()
         self._levels.forget()
         self._log.forget()
         self._conflict.forget()
@@ -202,6 +205,7 @@ class SessionObserver:
         """Sample the queues and check the graph before a step begins."""
         plan, levels, time_ns = self._plan, self._levels, now_ns()
         self._growth.begin_step(session, time_ns)
+        self._types.log_once(lambda: _parameters(session.graph))
         if plan.after_trace or pending.run_times.count == _QUEUES_BY_STEP:
             levels.prepare(session)
         if levels.readers:
@@ -277,6 +281,12 @@ class SessionObserver:
             self._plan.stop()
             self._recorder.window_failed(error)
         self._plan.traced(end_ns - pending.start_ns, size)
+
+
+def _parameters(graph: Any) -> Iterator[tuple[str, int]]:
+    """Type and number of elements of each trainable variable of a graph."""
+    for variable in graph.get_collection("trainable_variables"):
+        yield str(variable.dtype.base_dtype.name), int(variable.shape.num_elements() or 0)
 
 
 def _observed_run(original: Run, observer: SessionObserver) -> Run:

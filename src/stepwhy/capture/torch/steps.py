@@ -22,11 +22,12 @@ from stepwhy.capture import step_marks
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.meters import ProcessLoad
 from stepwhy.capture.pacing import is_light
+from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.run_times import RunTimes
 from stepwhy.capture.torch.step_log import BATCH_STEPS, UNKNOWN, StepLog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
@@ -49,6 +50,8 @@ _LONG_SILENCE = 50
 # After so many backward passes without a step of an optimizer, the program updates its parameters
 # by hand. Fewer may be the batches that one step accumulates.
 _PASSES_BY_HAND = 20
+# The same where an optimizer exists: it may accumulate the gradients of many batches.
+_PASSES_BESIDE_OPTIMIZER = 1000
 # How long a light step leaves the writing to the next observed step.
 _GRACE_NS = 100_000_000
 
@@ -65,6 +68,9 @@ class StepObserver:
         window: The profiler windows.
         waits: The waits for batches.
         compilations: The compilations by `torch.compile`.
+
+    Attributes:
+        has_optimizer: Whether the program has made an optimizer.
     """
 
     def __init__(
@@ -81,11 +87,14 @@ class StepObserver:
         self._log = StepLog(recorder)
         self._passes = _BackwardPasses()
         self._load = ProcessLoad()
+        self._types = ParameterTypes(recorder)
+        self.has_optimizer = False
         self.forget()
 
     def forget(self) -> None:
         """Start over, as in a process that has seen no step (after a fork)."""
         self._log.forget()
+        self._types.forget()
         self._clock: weakref.ref[Any] | None = None
         self._others: dict[int, list[int]] = {}
         self._former: weakref.ref[Any] | None = None
@@ -138,7 +147,8 @@ class StepObserver:
         if optimizer is self._passes:
             ends = self._others.setdefault(id(optimizer), [])
             ends.append(now_ns())
-            return len(ends) >= _PASSES_BY_HAND
+            fewest = _PASSES_BESIDE_OPTIMIZER if self.has_optimizer else _PASSES_BY_HAND
+            return len(ends) >= fewest
         if clock is None or clock is self._passes:
             return True
         if self._former is not None and self._former() is optimizer:
@@ -155,6 +165,7 @@ class StepObserver:
             self._silence = _LONG_SILENCE
         self._former = weakref.ref(clock) if clock is not None and not returns else None
         self._taken_over_at = self._steps
+        self._types.log(lambda: _parameters(optimizer))
         self._recorder.describe(**_threads())
         self.begin(optimizer, self._others.get(id(optimizer), ()))
 
@@ -259,6 +270,13 @@ class StepObserver:
         if compiling and self._steps < _COMPILING_FOREVER:
             return False
         return self._steps >= _EARLIEST_STEP and self._run_times.settled()
+
+
+def _parameters(optimizer: Any) -> Iterator[tuple[str, int]]:
+    """Type and number of elements of each parameter of an optimizer."""
+    for group in getattr(optimizer, "param_groups", ()):
+        for parameter in group["params"]:
+            yield str(parameter.dtype).removeprefix("torch."), int(parameter.numel())
 
 
 def _threads() -> dict[str, int]:
