@@ -150,3 +150,18 @@ def test_steps_after_the_last_logged_epoch_are_unknown():
     trace = run([10] * 10, events)
     assert events_in(trace, np.arange(1, 10), rows_of_kinds(trace, "epoch")).steps.tolist() == [1]
     assert len(events_in(trace, np.arange(1, 10), rows_of_kinds(trace, "save")).steps) == 9
+
+
+COMPILATIONS = [("trace", step, 10) for step in (4, 8, 12)]
+
+
+@pytest.mark.parametrize(
+    ("longer_ms", "compile_ms"),
+    [(20, 10), (40, 30), (500, 10)],
+    ids=["compiled", "and run for the first time", "beside an evaluation"],
+)
+def test_a_first_run_belongs_to_its_compilation_but_an_evaluation_does_not(longer_ms, compile_ms):
+    durations = [longer_ms if step in {4, 8, 12} else 10 for step in range(17)]
+    trace = run(durations, COMPILATIONS)
+    compiled = events_in(trace, np.arange(1, 17), rows_of_kinds(trace, "trace"))
+    assert compiled.with_first_runs_ns == pytest.approx(compile_ms * MS * 3 / 16, rel=0.01)

@@ -74,6 +74,17 @@ def test_a_step_that_waits_for_the_host_names_its_operations(sample):
     assert nothing_found(waits).endswith("start with aten::nonzero (70 %) and aten::mm (9.0 %).")
 
 
+def test_profiled_operations_are_shares_of_the_step(sample):
+    ops = (op("aten::sqrt", "host", 300), op("aten::mul", "host", 100))
+    text = nothing_found(step_of(sample("healthy"), compute=100, ops=ops))
+    assert text.endswith("mostly aten::sqrt (75 %) and aten::mul (25 %).")
+
+
+def test_operations_do_not_explain_a_step_that_compiles(sample):
+    compiles = step_of(sample("healthy"), compute=10, compile=90, ops=(op("mul", "host", 10),))
+    assert nothing_found(host_bound(compiles)).endswith("start with the largest category above.")
+
+
 def test_without_operations_the_categories_are_left(sample):
     waits = host_bound(step_of(sample("healthy"), communication=100))
     assert nothing_found(waits).endswith("start with the largest category above.")

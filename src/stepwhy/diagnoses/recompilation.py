@@ -103,7 +103,7 @@ def _from_limit(facts: Facts, given_up: Rows, repeated: Rows) -> Finding:
 
 def _from_log(facts: Facts, inside: StepEvents) -> Finding:
     logged = cost_per_step(facts, inside)
-    cost = min(max(logged, inside.excess_ns, facts.breakdown["compile"]), facts.wall_ns)
+    cost = min(max(logged, inside.with_first_runs_ns, facts.breakdown["compile"]), facts.wall_ns)
     changes = _changes(facts, inside.rows)
     gain = saving("remove recompilation", logged, cost)
     evidence = (*summary(inside, "compile again", "compiling"), *changes)

@@ -66,7 +66,8 @@ FEWEST = 50  # operations per step; fewer are launched in less than a millisecon
 LEAST_SAVED = 0.4  # of the cost: AdamW of large tensors on a CPU, fused
 MOST_SAVED = 0.8  # of the cost: the same for hundreds of small tensors
 
-_STEP = regex(r"Optimizer\.step#(?P<optimizer>\w+)\.step")
+# Optimizers without an implementation that updates many parameters at once are left out.
+_STEP = regex(r"Optimizer\.step#(?P<optimizer>(?!SparseAdam|LBFGS|Adafactor|Muon)\w+)\.step")
 _AT_ONCE = regex(r"_foreach_|_fused_|multi_tensor")
 _SHOWN = 3
 

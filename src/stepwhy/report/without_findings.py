@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from stepwhy import units
@@ -10,7 +11,7 @@ from stepwhy.report.words import is_healthy
 from stepwhy.text import one_line
 
 if TYPE_CHECKING:
-    from stepwhy.findings import Result
+    from stepwhy.findings import Op, Result
 
 _REPEATED = {"trace": "traced", "compile": "compiled"}
 _SHOWN = 3
@@ -46,19 +47,35 @@ def _where_to_start(result: Result) -> str:
     return f"start at {line}" if line else ""
 
 
+def _slowed_by_profiling(ops: list[Op], compute_ns: int) -> float:
+    """How many times as long the profiled operations of a device take as an unprofiled step."""
+    sums: Counter[str] = Counter()
+    for op in ops:
+        sums[op.device] += op.self_ns
+    return max(1.0, max(sums.values(), default=0) / max(compute_ns, 1))
+
+
 def _largest_operations(result: Result) -> str:
     """The operations that take most of the step, with their shares; '' if none is large."""
     categories, wall_ns = result.breakdown.categories, result.breakdown.wall_ns
-    lost = max(categories, key=lambda name: categories[name], default="")
-    rows = [op for op in result.ops if (op.device == "host") == (lost in _ON_HOST)]
+    largest_part = max(categories, key=lambda name: categories[name], default="")
+    has_devices = any(op.device != "host" for op in result.ops)
+    if largest_part in _ON_HOST and has_devices:
+        rows, of_ns = [op for op in result.ops if op.device == "host"], wall_ns
+    elif largest_part == "compute":
+        # Operations of a run on CPUs are all on the host.
+        rows = [op for op in result.ops if (op.device != "host") == has_devices]
+        of_ns = round(wall_ns * _slowed_by_profiling(rows, categories["compute"]))
+    else:
+        return ""
     longest_ns: dict[str, int] = {}
-    for op in rows or result.ops:  # operations of a run on CPUs are all on the host
+    for op in rows:
         longest_ns[op.name] = max(longest_ns.get(op.name, 0), op.self_ns)
     largest = sorted(longest_ns, key=lambda name: -longest_ns[name])[:_SHOWN]
     named = [
-        f"{one_line(short_name(name))} ({units.format_fraction(longest_ns[name] / wall_ns)})"
+        f"{one_line(short_name(name))} ({units.format_fraction(longest_ns[name] / of_ns)})"
         for name in largest
-        if longest_ns[name] >= _LEAST_SHOWN * wall_ns
+        if longest_ns[name] > _LEAST_SHOWN * of_ns
     ]
     return " and ".join(filter(None, [", ".join(named[:-1]), *named[-1:]]))
 

@@ -152,6 +152,18 @@ def test_backward_passes_of_an_accumulated_batch_are_no_steps(
     assert len(log(observer, tmp_path)) == 3
 
 
+def test_backward_passes_before_the_first_step_of_an_optimizer_are_no_steps(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    observer.has_optimizer = True
+    optimizer = Optimizer()
+    for _ in range(3):
+        for _ in range(64):
+            observer.passed_backward()
+        observer.stepped(optimizer)
+    assert len(log(observer, tmp_path)) == 2
+
+
 def test_another_optimizer_takes_over_if_the_clock_is_deleted_or_silent(
     observer: observing.StepObserver, tmp_path: Path
 ) -> None:

@@ -54,11 +54,14 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
     inside, where a step boundary would cut the recorded range in two.
     """
     base: Any = module.Optimizer
-    wrap, stepped = base.profile_hook_step, observer_of(run_dir).steps.stepped
+    steps = observer_of(run_dir).steps
+    wrap, stepped = base.profile_hook_step, steps.stepped
 
     def around(step: Call) -> Call:
         # Called when an optimizer is made: by then torch has been imported completely.
         from torch.compiler import is_compiling
+
+        steps.has_optimizer = True
 
         @functools.wraps(step)
         def observed(*args: Any, **kwargs: Any) -> Any:

@@ -33,14 +33,15 @@ _BACKWARD = regex(r"(?:^|/)gradients(?:_\d+)?/|_grad/")
 def is_overhead(facts: Facts, parts: SessionParts) -> bool:
     """Whether a step spends much time in `Session.run` while no operation runs.
 
-    Time in which other threads hold the GIL does not count: feeding less would not shorten it.
+    Time between two operations does not count, nor time in which other threads hold the GIL:
+    feeding or fetching less would shorten neither.
 
     Args:
         facts: Facts of the run.
         parts: Parts of the steps.
     """
-    gap_ns = parts.gap_ns - facts.lock_wait_ns
-    return gap_ns >= max(OVERHEAD * parts.wall_ns, LEAST_OVERHEAD_NS)
+    around_ns = parts.before_ns + parts.after_ns - facts.lock_wait_ns
+    return around_ns >= max(OVERHEAD * parts.wall_ns, LEAST_OVERHEAD_NS)
 
 
 def session_evidence(facts: Facts, parts: SessionParts) -> tuple[Evidence, ...]:
