@@ -262,6 +262,12 @@ RUNS = [
     ("missing_prefetch", "_TF", TF + DATA, "assert next(iter(dataset)) == 0"),
     ("missing_prefetch", "_THREAD", TORCH + AHEAD, "assert seen == [1.0, 2.0]"),
     ("missing_prefetch", "_JAX", JAX + AHEAD, "assert seen == [1.0, 2.0]"),
+    (
+        "dominant_op",
+        "_UNBIND",
+        TORCH + "inputs, state, cell = torch.ones(2, 5, 3), 0, lambda row, state: state + row",
+        "assert state.tolist() == [[5, 5, 5]] * 2",
+    ),
     ("dominant_op", "_ONE_HOT", JAX + TOKENS, "assert (hidden == table[tokens]).all()"),
     ("host_callback", "_TF", TF + "rows = tf.ones([4, 3])", "assert total.shape == (4, 3)"),
     (

@@ -1,12 +1,14 @@
 """One operation takes most of the device's compute time, although a faster one does the same.
 
 ## What it means
-Most of the step's computation is one operation with a faster replacement: the gradient of indexing,
-which adds rows to a table.
+Most of the step's computation is one operation with a faster replacement: in JAX the gradient of
+indexing, which adds rows to a table; in PyTorch the zeros in which the gradients of slices begin,
+if a loop takes a tensor apart by `x[:, t]`.
 
 ## Why it costs
 Rows of the same index are added one after another, so the device uses little of its bandwidth, and
-less the more often indices repeat.
+less the more often indices repeat. The gradient of each slice is as large as the whole tensor, so
+a loop over T steps writes T times as much as is needed.
 
 ## How it is measured
 Sum the durations of the kernels in the steady steps, grouped by the framework operation that
@@ -16,7 +18,8 @@ itself: a compute-bound step has to compute. The evidence then shows where the c
 other diagnoses name precise causes.
 
 ## Fix
-Multiply by one-hot rows instead of indexing, so that the gradient is a matrix product.
+Multiply by one-hot rows instead of indexing, so that the gradient is a matrix product. Split a
+tensor once with `unbind` instead of indexing it in a loop.
 
 ## Fix risk
 One-hot rows need memory, and results differ in the last digits.
@@ -32,7 +35,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.measure import by_string, merged, nearest, times
+from stepwhy.diagnoses.shared.measure import by_string, merged, nearest, time_of, times
+from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.diagnoses.shared.slices import steady_work
 from stepwhy.findings import Evidence, Fix
@@ -61,6 +65,9 @@ RULE = Rule(
 DOMINANT = 0.30  # of the summed compute time; a third in one operation is worth replacing
 COMPUTE_BOUND = 0.50  # of the step in computation; below it something else limits the step
 FEWEST_SLICES = 10  # kernels or operations; among fewer, one always dominates
+
+FEWEST_TAKEN = 16  # slices per step; a few are heads of attention or parts of a gate
+MOSTLY = 0.5  # of the time of fills; the others are new tensors, such as gradients set to zero
 
 # Kernels of libraries; `stepwhy.kernel_names` knows their names.
 _OF_LIBRARIES = {
@@ -94,6 +101,10 @@ _FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 
+# Gradients of `x[:, t]` and `x[:, a:b]`: zeros of the size of x, and the gradient copied into them.
+# Source: PyTorch, aten/src/ATen/native/TensorShape.cpp, `select_backward`, `slice_backward`.
+_SLICE_BACKWARD = regex(r"aten::(?:select|slice)_backward")
+_FILL = regex(r"aten::(?:fill|zero)_")
 # Gradient of indexing. Source: names of XLA's fusions ('input_scatter_fusion').
 _SCATTER = regex(r"(?<!reduce[-_])scatter")
 
@@ -115,8 +126,11 @@ def diagnose(facts: Facts) -> Finding:
     total_ns = sum(family.total_ns for family in families)
     evidence = _evidence(facts, families, ops, total_ns)
     is_large = ops[0].total_ns >= DOMINANT * total_ns
-    if is_large and facts.share("compute") >= COMPUTE_BOUND and _adds_rows(facts, ops[0].name):
-        return RULE.finding(None, evidence, _ONE_HOT)
+    if is_large and facts.share("compute") >= COMPUTE_BOUND:
+        if _adds_rows(facts, ops[0].name):
+            return RULE.finding(None, evidence, _ONE_HOT)
+        if _fills_slices(facts, ops[0].name):
+            return RULE.finding(None, evidence, _UNBIND)
     return RULE.nothing(evidence)
 
 
@@ -126,6 +140,22 @@ def _adds_rows(facts: Facts, name: str) -> bool:
         return False
     named = facts.trace.slices.name == facts.trace.strings_where([name])[0]
     return bool((facts.phases[named] == Phase.BACKWARD).all())
+
+
+def _fills_slices(facts: Facts, name: str) -> bool:
+    """Whether an operation fills the gradients of slices of a tensor that a loop takes apart."""
+    if not is_pytorch(facts) or not _FILL.fullmatch(name):
+        return False
+    rows = facts.slices(Kind.OP, steady=True)
+    names = facts.trace.slices.name[rows]
+    slicing = rows[facts.trace.matches(names, _SLICE_BACKWARD.fullmatch)]
+    filling = rows[facts.trace.matches(names, _FILL.fullmatch)]
+    per_step = len(slicing) / max(facts.steady_count, 1)
+    inside = time_of(facts, slicing).within(
+        facts.trace.slices.start_ns[filling], facts.trace.ends(filling)
+    )
+    all_ns = int(facts.trace.slices.dur_ns[filling].sum())
+    return per_step >= FEWEST_TAKEN and int(inside.sum()) >= MOSTLY * all_ns
 
 
 def family_of(name: str) -> str:
@@ -170,6 +200,13 @@ def _evidence(
     return tuple(found)
 
 
+_UNBIND = Fix(
+    "A loop takes a tensor apart by indexing. The gradient of each slice is a tensor of zeros as "
+    "large as the whole one. Split it once with unbind, whose gradient is one tensor, or replace "
+    "the loop by a layer such as nn.LSTM.",
+    "for inputs_t in inputs.unbind(1):    # not inputs[:, t]\n    state = cell(inputs_t, state)",
+    "none",
+)
 _ONE_HOT = Fix(
     "A scatter in the backward pass is the gradient of indexing, usually of an embedding table. "
     "Multiply by one-hot rows instead: the gradient is then a matrix product. Remove "
