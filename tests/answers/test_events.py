@@ -1,5 +1,6 @@
 """Events, grouped by their cause."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.passes.timeline import MS, Timeline
@@ -36,8 +37,9 @@ def test_a_run_without_events_has_none():
     assert find_events(marked(3).trace()) == ()
 
 
-def test_types_of_parameters_are_no_event():
-    assert find_events(marked(3).event("parameters", 1, 1, name="float32", count=9).trace()) == ()
+@pytest.mark.parametrize("kind", ["parameters", "session"])
+def test_what_takes_no_time_is_no_event(kind):
+    assert find_events(marked(3).event(kind, 1, 1, name="float32", count=9).trace()) == ()
 
 
 def test_the_same_thing_again_and_again_is_one_group():

@@ -119,6 +119,8 @@ def test_tf1_sessions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     # Twenty in the loop, and one in the other session.
     assert sum(s["signature"] == training for s in steps) == 21
     assert parameters_of(ended) == {"float32": 64}
+    logs = ended.run_dir.glob("process-*/events.jsonl")
+    assert sum(log.read_text().count('"kind":"session"') for log in logs) == 2
     windows = sorted(ended.run_dir.glob("process-*/windows/*"))
     assert len(windows) == sum(s["profiled"] for s in steps)
     assert len(windows) >= 4

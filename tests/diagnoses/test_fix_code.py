@@ -219,6 +219,12 @@ RUNS = [
     ("idle_accelerator", "_TENSORFLOW", TF, ""),
     ("idle_accelerator", "_JAX", JAX, ""),
     (
+        "session_rebuild",
+        "_FIX",
+        TF1 + "steps, train_op = 2, tf.assign_add(tf.train.get_global_step(), 1)",
+        "assert session is not None; graph.__exit__(None, None, None)",
+    ),
+    (
         "double_precision",
         "_TORCH",
         TORCH + LAYER + "\nimport numpy; array = numpy.ones((4, 3))",

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 
+_TIMELESS = ("session", "parameters")
+
+
 def find_events(trace: Trace) -> tuple[EventGroup, ...]:
     """The events of a run grouped by kind, name and source line, in order of first occurrence.
 
-    The types of the parameters are no event: they take no time.
+    Sessions and the types of parameters are left out: they take no time themselves.
     """
     events = trace.events
-    happened = np.flatnonzero(~np.isin(events.kind, trace.strings_where(("parameters",))))
+    happened = np.flatnonzero(~np.isin(events.kind, trace.strings_where(_TIMELESS)))
     if not len(happened):
         return ()
     keys = (events.kind[happened], events.name[happened], events.source[happened])

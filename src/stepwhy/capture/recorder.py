@@ -210,7 +210,8 @@ class Recorder:
                 for its first batch of an epoch), 'iterator' (one was made although the previous
                 one had batches left), 'save' (a checkpoint was saved), 'gc' (Python's garbage
                 collector has paused the process), 'profiler' (the training's own profiler ran) or
-                'parameters' (the model has parameters of a type).
+                'parameters' (the model has parameters of a type) or 'session' (a session runs for
+                the first time).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.

@@ -52,6 +52,7 @@ TABLE: tuple[str, ...] = (
     "logging_stall",
     "large_fetch",
     "session_overhead",
+    "session_rebuild",
     "repeated_computation",
     "misplaced_op",
     "single_device_towers",

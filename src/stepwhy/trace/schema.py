@@ -239,7 +239,7 @@ COLUMNS: tuple[Column, ...] = (
         "started its workers; 'epoch': a loader was restarted, until its first batch; 'save': a "
         "checkpoint was saved; 'gc': Python's garbage collector has paused the process; "
         "'profiler': the training's own profiler ran; 'parameters': a model has trainable "
-        "parameters of the named type.",
+        "parameters of the named type; 'session': a session ran for the first time.",
     ),
     Column("events", "start_ns", "int64", "ns", "", "Start; rows are ordered by it."),
     Column("events", "dur_ns", "int64", "ns", "", "Duration, never negative."),

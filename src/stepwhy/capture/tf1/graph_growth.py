@@ -11,7 +11,8 @@ import weakref
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.user_code import UserFiles, source_of
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.user_code import UserFiles, source_of, user_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 # Reading where an operation was made takes 50 us, and listing the operations of a graph takes up to
 # milliseconds. So only this many events name a line, from this many operations each.
 _NAMED_EVENTS = 6
+_NAMED_SESSIONS = 20
 _SAMPLED_OPERATIONS = 8
 _LISTED_TYPES = 4
 
@@ -59,7 +61,7 @@ class GraphGrowth:
         self._sessions: weakref.WeakKeyDictionary[Any, _Watched] = weakref.WeakKeyDictionary()
         self._last: Any = _no_session
         self._watched = _Watched(0)
-        self._named = 0
+        self._named = self._made = 0
         self._files: UserFiles | None = None
         self._step_start_ns = 0
 
@@ -87,9 +89,22 @@ class GraphGrowth:
         self._watched.version = None
 
     def _switch_to(self, session: Any, version: int) -> None:
-        """Continue with another session."""
+        """Continue with another session; log it if it is new."""
+        if session not in self._sessions:
+            self._log_session()
         self._watched = self._sessions.setdefault(session, _Watched(version))
         self._last = weakref.ref(session)
+
+    def _log_session(self) -> None:
+        """Log that a session runs for the first time."""
+        self._made += 1
+        time_ns, source = now_ns(), ""
+        if self._made <= _NAMED_SESSIONS:
+            with contextlib.suppress(Exception):
+                source = user_line()
+        self._recorder.event(
+            "session", name="tf.Session", start_ns=time_ns, end_ns=time_ns, source=source
+        )
 
     def begin_step(self, session: Any, time_ns: int) -> None:
         """Log how much the graph has grown since the previous step.
