@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.units import format_bytes, format_count, format_fraction, format_ns, quantise
+from stepwhy.units import (
+    format_bytes,
+    format_count,
+    format_fraction,
+    format_ns,
+    quantise,
+    quantise_within,
+)
 
 FEW = settings(deadline=None, derandomize=True)
 
@@ -82,6 +89,21 @@ def test_counts():
 )
 def test_predictions_have_two_digits(ns, expected):
     assert quantise(ns) == expected
+
+
+@pytest.mark.parametrize(
+    ("ns", "limit_ns", "expected"),
+    [
+        (11_700, 11_700, 11_000),
+        (12_000, 11_700, 11_000),  # rounded before
+        (11_400, 11_700, 11_000),
+        (9_960, 9_960, 9_900),
+        (4_000, 4_000, 4_000),
+        (26_000, 11_700, 26_000),  # above the limit, and not by rounding
+    ],
+)
+def test_rounding_does_not_exceed_a_limit(ns, limit_ns, expected):
+    assert quantise_within(ns, limit_ns) == expected
 
 
 @FEW

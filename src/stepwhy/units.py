@@ -64,7 +64,27 @@ def format_exit(code: int) -> str:
 
 def quantise(ns: float) -> int:
     """Round a prediction to two significant digits: more would be false precision."""
+    magnitude = _last_digit(ns)
+    return round(ns / magnitude) * magnitude
+
+
+def quantise_within(ns: float, limit_ns: int) -> int:
+    """Round a prediction to two significant digits, but not beyond a limit that it does not exceed.
+
+    Args:
+        ns: The prediction, ns; one above the limit, except by rounding, is only rounded.
+        limit_ns: The limit, ns; positive.
+    """
+    rounded = quantise(ns)
+    if limit_ns < rounded <= quantise(limit_ns):
+        magnitude = _last_digit(limit_ns)
+        return limit_ns // magnitude * magnitude
+    return rounded
+
+
+def _last_digit(ns: float) -> int:
+    """Value of the second significant digit."""
     magnitude = 1
     while abs(ns) >= 100 * magnitude:
         magnitude *= 10
-    return round(ns / magnitude) * magnitude
+    return magnitude

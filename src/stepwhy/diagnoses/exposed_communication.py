@@ -14,6 +14,8 @@ by name of the collective. The time that overlaps with computation is shown as w
 lasts until the slowest rank has arrived: **the trace of one rank does not show whether it waits for
 others or for the network.** With the traces of several ranks, time in which the rank waits for
 others is left out if `straggler`, `start-skew`, `stage-imbalance` or `pipeline-bubble` explains it.
+The predicted saving is never longer than the rest of the step: what is exchanged there can only
+overlap with that.
 
 ## Fix
 First compare the ranks: if one arrives late, fix that rank. Then overlap: tune the bucket size,
@@ -40,7 +42,7 @@ from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, times
 from stepwhy.diagnoses.shared.program import is_pytorch, is_training, uses_ddp
 from stepwhy.diagnoses.shared.ranks import peers, reported
-from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving, within_cost
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.stages import find_stages
 from stepwhy.patterns import regex
@@ -49,7 +51,7 @@ from stepwhy.trace import NULL, Kind
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepwhy.findings import Finding
+    from stepwhy.findings import Finding, Saving
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.ranks import Rank
 
@@ -63,7 +65,11 @@ RULE = Rule(
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+LITTLE_ROOM = 0.5  # of the exposed communication: overlapping cannot remove most of it
 LEAST_SAVED = 0.0  # all of it may be waiting for a late rank, which overlapping does not fix
+
+_LESS = "Communicate less: the rest of the step is too short to hide it"
+_NO_ROOM = "Overlapping can save no more than the rest of the step; communicating less can."
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -80,8 +86,11 @@ def diagnose(facts: Facts) -> Finding:
             "Collectives are recorded, but no computation that could overlap with them.",
             evidence,
         )
-    gain = saving("remove communication", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("communication", "overlapped"))
+    edit = Edit("communication", "overlapped")
+    room_ns = _room_ns(facts)
+    gain = _gain(cost, room_ns)
+    found = RULE.finding(cost, evidence, _fix(facts), gain, edit)
+    return replace(found, title=_LESS) if room_ns < LITTLE_ROOM * cost else found
 
 
 def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> Finding:
@@ -103,8 +112,27 @@ def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> 
         return replace(
             RULE.nothing(evidence), title="Apart from waits for other ranks, it is short"
         )
-    gain = saving("remove communication", LEAST_SAVED * rest, rest)
+    gain = within_cost(_gain(rest, _room_ns(facts)), rest)
     return replace(finding, cost_ns_per_step=rest, saving=gain, evidence=evidence)
+
+
+def _gain(cost_ns: int, room_ns: int) -> Saving:
+    """What overlapping saves at most: the shorter of the communication and the rest of the step."""
+    gain = saving("remove communication", LEAST_SAVED * cost_ns, min(cost_ns, room_ns))
+    return gain if room_ns >= cost_ns else replace(gain, note=_NO_ROOM)
+
+
+def _room_ns(facts: Facts) -> int:
+    """Time of the step in which the busiest device could communicate, but does not, ns.
+
+    Compilation and the writing of files delay what would overlap.
+    """
+    overlapped_ns = max(
+        (on_scale(facts, mean_within(facts, one.communication)) for one in facts.leading), default=0
+    )
+    busy_ns = max(overlapped_ns, facts.breakdown["communication"])
+    blocked_ns = facts.breakdown["compile"] + facts.breakdown["storage"]
+    return max(facts.wall_ns - busy_ns - blocked_ns, 0)
 
 
 def _waits_ns(own: Rank, facts: Facts, causes: Mapping[str, int]) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from stepwhy.diagnoses import rank
+from stepwhy.diagnoses.shared.rule import within_cost
 from stepwhy.findings import Prediction, Saving
 from stepwhy.units import format_fraction, quantise
 from stepwhy.whatif import price
@@ -44,6 +45,8 @@ def _priced(facts: Facts, finding: Finding) -> Finding:
     if not isinstance(found, Prediction):
         return finding
     saving = saving_of(found)
+    if finding.cost_ns_per_step:
+        saving = within_cost(saving, finding.cost_ns_per_step)
     return replace(finding, saving=replace(saving, note=_with_reason(finding, saving)))
 
 

@@ -14,7 +14,7 @@ from stepwhy.findings import SIGNALS, Abstention, Evidence, Finding, Fix, Saving
 from stepwhy.findings.reasons import lack_of
 from stepwhy.passes.usable import unusable
 from stepwhy.trace import Kind
-from stepwhy.units import quantise
+from stepwhy.units import quantise, quantise_within
 from stepwhy.wording.verdict import why_unknown
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class Rule(msgspec.Struct, frozen=True):
             edit = replace(edit, cost_ns=cost_ns)
         if edit is not None and saving is not None and cost_ns:
             edit = replace(edit, sure=min(saving.low_ns / cost_ns, 1.0))
+        if saving is not None and cost_ns:
+            saving = within_cost(saving, cost_ns)
         found = Finding(self.id, "found", self.found, cost_ns, saving, evidence, fix)
         return replace(found, edit=edit) if cost_ns else found
 
@@ -210,3 +212,9 @@ def saving(edit: str, low_ns: float, high_ns: float) -> Saving:
         high_ns: Upper bound per step.
     """
     return Saving(quantise(low_ns), quantise(high_ns), edit)
+
+
+def within_cost(saving: Saving, cost_ns: int) -> Saving:
+    """A saving that does not exceed the cost by rounding alone."""
+    low, high = (quantise_within(ns, cost_ns) for ns in (saving.low_ns, saving.high_ns))
+    return replace(saving, low_ns=low, high_ns=high)
