@@ -30,6 +30,8 @@ store = torch.distributed.HashStore()
 torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
 loss = torch.nn.Linear(3, 2)(torch.ones(1, 3)).sum()
 """
+UNGROUP = "torch.distributed.destroy_process_group()"
+WRAPPED = "model = DistributedDataParallel(model)"
 TF2 = """
 import os, numpy as np, tensorflow as tf
 dataset, files = tf.data.Dataset.range(64), tf.data.Dataset.range(8)
@@ -177,7 +179,8 @@ CONTEXTS = {
         "import torch; requests = [torch.ones(2, 3)] * 2",
         "assert batch.shape == (4, 3)",
     ),
-    ("exposed_communication", "_PYTORCH"): ("torch", MODEL + GROUP, ""),
+    ("exposed_communication", "_PYTORCH"): ("torch", MODEL + GROUP + WRAPPED, UNGROUP),
+    ("exposed_communication", "_FEW_BUCKETS"): ("torch", MODEL + GROUP, UNGROUP),
     ("warmup_included", "_PYTORCH"): (
         "torch",
         "import torch; loader, step = range(3), lambda batch: None",

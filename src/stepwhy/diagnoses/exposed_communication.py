@@ -10,18 +10,19 @@ overlap makes every step longer on every rank, and grows with the number of rank
 
 ## How it is measured
 Time of the steady steps in which collectives, or waits for other processes, are the only activity,
-by name of the collective. The time that overlaps with computation is shown as well. A collective
-lasts until the slowest rank has arrived: **the trace of one rank does not show whether it waits for
-others or for the network.** With the traces of several ranks, time in which the rank waits for
-others is left out if `straggler`, `start-skew`, `stage-imbalance` or `pipeline-bubble` explains it.
-The predicted saving is never longer than the rest of the step: what is exchanged there can only
-overlap with that.
+by name of the collective, and the bytes per second where the sizes are recorded. The time that
+overlaps with computation is shown as well. A collective lasts until the slowest rank has arrived:
+**the trace of one rank does not show whether it waits for others or for the network.** With the
+traces of several ranks, time in which the rank waits for others is left out if `straggler`,
+`start-skew`, `stage-imbalance` or `pipeline-bubble` explains it. The predicted saving is never
+longer than the rest of the step: what is exchanged there can only overlap with that.
 
 ## Fix
-First compare the ranks: if one arrives late, fix that rank. Then overlap: tune the bucket size,
-exchange gradients only at the last micro-batch, send fewer bytes (half precision, compression,
-sharding). The stages of a pipeline wait least if all have the same work and a step has many
-microbatches.
+First compare the ranks: if one arrives late, fix that rank. If the bytes per second are fewer than
+the link carries, `NCCL_DEBUG=INFO` shows which transport is used. Then overlap: make the buckets
+smaller if all gradients are in one or two of them (the default is 25 MB), exchange gradients only
+at the last micro-batch, send fewer bytes (half precision, compression, sharding). The stages of a
+pipeline wait least if all have the same work and a step has many microbatches.
 
 ## Fix risk
 Gradient accumulation and compression change the computation; bucket sizes change only memory.
@@ -33,12 +34,15 @@ then the overlap is unknown.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from stepwhy.columns.intervals import Intervals
+from stepwhy.diagnoses.shared.ddp import without_copies
+from stepwhy.diagnoses.shared.exchanges import SLOW, bytes_per_s, find_buckets, rate_evidence
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, times
 from stepwhy.diagnoses.shared.program import is_pytorch, is_training, uses_ddp
 from stepwhy.diagnoses.shared.ranks import peers, reported
@@ -47,6 +51,7 @@ from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.stages import find_stages
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
+from stepwhy.units import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,6 +71,9 @@ RULE = Rule(
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 LITTLE_ROOM = 0.5  # of the exposed communication: overlapping cannot remove most of it
+FEW_BUCKETS = 2  # large all-reduces per step; the last one overlaps with nothing
+LEAST_SPLIT = 8e6  # bytes; in smaller buckets, latency costs as much as overlapping saves
+SMALLER_BUCKETS = 5  # in which the gradients are exchanged instead
 LEAST_SAVED = 0.0  # all of it may be waiting for a late rank, which overlapping does not fix
 
 _LESS = "Communicate less: the rest of the step is too short to hide it"
@@ -163,6 +171,7 @@ def _evidence(facts: Facts) -> tuple[Evidence, ...]:
     found.extend(
         times(facts, "time in the collective, overlapped or not", by_name(facts, rows)[:3])
     )
+    found.extend(rate_evidence(facts))
     world = facts.trace.meta.world_size
     if world != NULL:
         found.append(Evidence("ranks in the job", world, "count"))
@@ -188,7 +197,28 @@ def _fix(facts: Facts) -> Fix:
     if facts.trace.meta.framework == "tensorflow":
         return _TENSORFLOW
     is_ddp = is_pytorch(facts) and is_training(facts) and uses_ddp(facts)
-    return _PYTORCH if is_ddp and not _OTHER.search(names[0]) else _ANY
+    fix = _of_buckets(facts) if is_ddp and not _OTHER.search(names[0]) else _ANY
+    rate = bytes_per_s(facts)
+    if rate is None:
+        return replace(fix, text=f"{_COMPARE} {fix.text}")
+    if rate >= SLOW or not facts.has_accelerator:
+        return fix
+    gb_per_s = f"{rate / 1e9:.1f} GB/s"
+    return replace(fix, text=f"{_IMPLAUSIBLE.format(gb_per_s)} {fix.text}")
+
+
+def _of_buckets(facts: Facts) -> Fix:
+    """Advice for the buckets of `DistributedDataParallel`, by their sizes if these are recorded."""
+    buckets = find_buckets(facts)
+    fix = _PYTORCH
+    if buckets and buckets.count <= FEW_BUCKETS and buckets.total_bytes >= LEAST_SPLIT:
+        size = math.ceil(buckets.total_bytes / SMALLER_BUCKETS / 1e6)
+        fix = replace(
+            _FEW_BUCKETS,
+            text=_FEW_BUCKETS.text.format(format_count(math.ceil(buckets.count))),
+            code=_FEW_BUCKETS.code.replace("bucket_cap_mb=5", f"bucket_cap_mb={size}"),
+        )
+    return without_copies(fix, facts)
 
 
 # Scopes of Megatron-LM around the exchange of a pipeline stage with its neighbours.
@@ -197,10 +227,15 @@ _BETWEEN_STAGES = regex(r"(send|recv|exchange)[- _]|.*(-send|-recv|other stages)
 # collectives. Source: kernel names of NCCL, ranges of Gloo.
 _OTHER = regex(r"send_?recv|all_?to_?all|all_?gather|reduce_?scatter", re.IGNORECASE)
 _ANY = Fix(
-    "Compare the ranks' traces: a late rank makes all others wait. If they arrive together, start "
-    "communication earlier, while something else computes, and communicate less.",
+    "Start communication earlier, while something else computes, and communicate less.",
     "",
     "unknown",
+)
+_COMPARE = "Compare the ranks' traces first: a late rank makes all others wait."
+_IMPLAUSIBLE = (
+    "Exchanges run at {}, less than any link between GPUs in one machine carries. Either the ranks "
+    "wait for a late one, so compare their traces, or the library uses a slow transport, such as "
+    "sockets: NCCL_DEBUG=INFO shows it."
 )
 _PIPELINE = Fix(
     "Give every pipeline stage the same work: compare the ranks' compute time, and move layers "
@@ -213,10 +248,16 @@ _PIPELINE = Fix(
     "changes-numerics",
 )
 _PYTORCH = Fix(
-    "Compare the ranks' traces: a late rank makes all others wait. If they arrive together, "
-    "overlap communication with the backward pass and communicate less often.",
-    "model = DistributedDataParallel(model, bucket_cap_mb=50,\n"
-    "                                gradient_as_bucket_view=True)\n"
+    "Overlap communication with the backward pass, and exchange gradients only at the last of "
+    "several micro-batches.",
+    "with model.no_sync():          # all micro-batches but the last\n    loss.backward()",
+    "changes-numerics",
+)
+_FEW_BUCKETS = Fix(
+    "A step exchanges its gradients in {} large all-reduces, each of which starts only when all of "
+    "its gradients are complete. Smaller buckets start earlier. Exchange them only at the last of "
+    "several micro-batches.",
+    "model = DistributedDataParallel(model, bucket_cap_mb=5)\n"
     "with model.no_sync():          # all micro-batches but the last\n"
     "    loss.backward()",
     "changes-numerics",

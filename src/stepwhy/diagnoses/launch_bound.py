@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.columns.intervals import Intervals
+from stepwhy.diagnoses.shared.ddp import without_copies
 from stepwhy.diagnoses.shared.measure import on_scale, steady
 from stepwhy.diagnoses.shared.precision import faster_type
 from stepwhy.diagnoses.shared.program import (
@@ -132,7 +133,7 @@ def _fix(facts: Facts) -> Fix:
         return _GRAPHS
     if faster_type(facts) == "none":
         return _OLD  # the compiler needs compute capability 7.0, as matrix units do
-    return _INFERENCE if is_training(facts) is False else _TRAINING
+    return _INFERENCE if is_training(facts) is False else without_copies(_TRAINING, facts)
 
 
 _ANY = Fix(

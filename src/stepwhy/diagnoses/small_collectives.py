@@ -11,8 +11,9 @@ megabytes it is paid a few times per step.
 ## How it is measured
 By the number of all-reduces per step, beside the number of gradients that the backward pass
 completes, and by their median time. The cost is the time in which only all-reduces run, and on a
-CPU also the time between two of them in which nothing runs. Sizes are not needed: an exchange as
-large as a bucket of DistributedDataParallel, 25 MB, takes longer.
+CPU also the time between two of them in which nothing runs. All-reduces are known by the name of
+their kernel, by its arguments, or by the range `nccl:all_reduce` around its launch. Sizes are not
+needed: an exchange as large as a bucket of DistributedDataParallel, 25 MB, takes longer.
 
 ## Fix
 Wrap the model in DistributedDataParallel, or copy all gradients into one tensor and exchange that.

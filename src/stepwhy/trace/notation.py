@@ -67,6 +67,7 @@ _TABLES: dict[str, Table] = {
     "stages": "stages",
     "allocations": "allocations",
     "waits": "waits",
+    "collectives": "collectives",
 }  # fmt: skip
 _FACTS = (
     "unit", "format", "framework", "rank", "stage", "world_size", "signals", "expects", "arrows",

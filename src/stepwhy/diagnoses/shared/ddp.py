@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
-from stepwhy.diagnoses.shared.measure import nearest_of
+from stepwhy.columns.nesting import climb
+from stepwhy.diagnoses.shared.measure import nearest_of, on_scale
 from stepwhy.diagnoses.shared.slices import named, strings_among
+from stepwhy.findings import Fix
 from stepwhy.patterns import regex
-from stepwhy.trace import Kind
+from stepwhy.trace import NULL, Kind
+from stepwhy.units import format_count, format_ns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +33,17 @@ GRADIENT = "torch::autograd::AccumulateGrad"
 """A gradient is complete in this backward pass."""
 _EXCHANGE = "c10d::allreduce_"
 _READY = (GRADIENT, f"autograd::engine::evaluate_function: {GRADIENT}")
+_COPY = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
 _ALL_REDUCE = regex(r"(?i).*all_?reduce")
+_RANGE = regex(r"nccl:all_?reduce")
+_COPIES_SHARE = 0.02  # of the step; below it the gain is less than the variation between steps
+_WRAPPED = "DistributedDataParallel(model"
+_VIEW = Fix(
+    "In each step {} gradients are copied out of their buckets, which takes the host {}: "
+    "gradient_as_bucket_view=True leaves them there.",
+    "model = DistributedDataParallel(model, gradient_as_bucket_view=True)",
+    "unknown",
+)
 
 
 def bucket_exchanges(facts: Facts) -> Rows:
@@ -45,9 +59,54 @@ def bucket_exchanges(facts: Facts) -> Rows:
 
 
 def all_reduces(facts: Facts) -> Rows:
-    """All-reduces in the steady steps, ascending."""
-    rows = facts.slices(Kind.COLLECTIVE, steady=True)
-    return rows[facts.trace.matches(facts.trace.slices.name[rows], _ALL_REDUCE.match)]
+    """All-reduces in the steady steps, ascending.
+
+    Kernels of RCCL have one name for all collectives, so that it takes the arguments of a kernel,
+    or the range in which it was launched (`nccl:all_reduce`), to tell them apart.
+    """
+    rows, trace = facts.slices(Kind.COLLECTIVE, steady=True), facts.trace
+    found = trace.matches(trace.slices.name[rows], _ALL_REDUCE.match)
+    named = trace.collectives.operation != NULL
+    recorded = trace.collectives.slice[named]
+    is_one = trace.matches(trace.collectives.operation[named], _ALL_REDUCE.match)
+    found |= np.isin(rows, recorded[is_one])
+    chosen: Rows = rows[found | _in_ranges(facts, rows)]
+    return chosen
+
+
+def _in_ranges(facts: Facts, rows: Rows) -> NDArray[np.bool_]:
+    """Mask of the collectives whose launch is in a range of an all-reduce; (rows,)."""
+    calls = facts.launches.calls_of(rows)
+    ranges = facts.slices(Kind.FRAMEWORK)
+    is_range = np.zeros(len(facts.trace.slices), dtype=bool)
+    is_range[ranges] = facts.trace.matches(facts.trace.slices.name[ranges], _RANGE.match)
+    found = np.zeros(len(rows), dtype=bool)
+    known = calls != NULL
+    found[known] = climb(facts.nesting, calls[known], is_range) != NULL
+    return found
+
+
+def bucket_copies_ns(facts: Facts) -> int:
+    """Host time per step in which reduced buckets are copied back to the gradients, ns."""
+    return on_scale(facts, facts.mean_ns(float(facts.trace.slices.dur_ns[_copies(facts)].sum())))
+
+
+def without_copies(fix: Fix, facts: Facts) -> Fix:
+    """A fix that also avoids the copies of buckets, if these take a while."""
+    if bucket_copies_ns(facts) < _COPIES_SHARE * facts.wall_ns:
+        return fix
+    count = format_count(len(_copies(facts)) / max(facts.steady_count, 1))
+    of_ns = format_ns(bucket_copies_ns(facts))
+    text = f"{fix.text} {_VIEW.text.format(count, of_ns)}"
+    if _WRAPPED in fix.code:
+        code = fix.code.replace(_WRAPPED, f"{_WRAPPED}, gradient_as_bucket_view=True", 1)
+    else:
+        code = "\n".join(filter(None, (_VIEW.code, fix.code)))
+    return replace(fix, text=text, code=code)
+
+
+def _copies(facts: Facts) -> Rows:
+    return named(facts, _COPY)
 
 
 def all_reduce_ns(facts: Facts) -> int:
