@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwhy.engine.explain import open_one
-from stepwhy.findings import Prediction, Refusal, parse_edit
+from stepwhy.findings import Edit, Prediction, Refusal, parse_edit
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
 from stepwhy.whatif import graph
@@ -42,6 +42,17 @@ AHEAD = """
     arrows: l -> gemm
 """
 
+# The host takes 9 columns per step to run two operations, of which the device needs 2.
+LAUNCHING = """
+    unit: 10 us
+    framework: pytorch
+    main   step   |[--------][--------][--------]|
+    main   op     |oooocccccpoooocccccpoooocccccp|  o=aten::mm  c=aten::_to_copy  p=aten::view
+    main   launch |  l    m    l    m    l    m  |  l=cudaLaunchKernel  m=cudaLaunchKernel
+    GPU:0  kernel |   g    k    g    k    g    k |  g=gemm  k=cast
+    arrows: l -> g, m -> k
+"""
+
 LOADING = """
     unit: 10 us
     framework: pytorch
@@ -74,15 +85,16 @@ def facts_of(drawing):
 
 def remaining(drawing, *edits):
     """The predicted step at its best and at its least, in columns."""
-    found = price_replayed(facts_of(drawing), tuple(map(parse_edit, edits)))
+    parsed = tuple(parse_edit(e) if isinstance(e, str) else e for e in edits)
+    found = price_replayed(facts_of(drawing), parsed)
     assert isinstance(found, Prediction), found
     return found.structural_low_ns / UNIT, found.structural_high_ns / UNIT
 
 
 @pytest.mark.parametrize(
     "drawing",
-    [WAITING, AHEAD, LOADING, EXCHANGING],
-    ids=["waiting", "ahead", "loading", "exchanging"],
+    [WAITING, AHEAD, LOADING, EXCHANGING, LAUNCHING],
+    ids=["waiting", "ahead", "loading", "exchanging", "launching"],
 )
 def test_a_replay_without_a_change_is_the_record(drawing):
     graph = build_graph(facts_of(drawing))
@@ -102,6 +114,12 @@ def test_a_replay_without_a_change_is_the_record(drawing):
         # The wait covers the launch: the kernel begins as early as before.
         (WAITING, ["launches=gone"], (10, 10)),
         (WAITING, ["ops:aten::mm=2x"], (6.5, 6.5)),
+        # The host saves 5 of its 10 columns along with the cast, and half of them with half of it.
+        (LAUNCHING, [Edit("ops", "gone", "aten::_to_copy", cost_ns=UNIT)], (5, 5)),
+        (LAUNCHING, [Edit("ops", "gone", "aten::_to_copy", cost_ns=UNIT // 2)], (7.5, 7.5)),
+        # Fusing saves at least half of the operations' time.
+        (LAUNCHING, [Edit("kernels", "fused", cost_ns=UNIT, host_ns=5 * UNIT)], (5, 7.5)),
+        (LAUNCHING, [Edit("kernels", "fused", cost_ns=UNIT)], (10, 10)),
         # The device has 10 columns of work per step, whatever the host does, and begins one late.
         (AHEAD, ["dispatch=gone"], (10 + 1 / 3, 10 + 1 / 3)),
         (AHEAD, ["kernels=2x"], (5 + 1 / 3, 5 + 1 / 3)),
@@ -155,7 +173,7 @@ def test_a_trace_whose_waits_were_not_recorded_does_not_qualify():
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(
-    drawing=st.sampled_from([WAITING, AHEAD, LOADING, EXCHANGING]),
+    drawing=st.sampled_from([WAITING, AHEAD, LOADING, EXCHANGING, LAUNCHING]),
     factors=st.lists(st.floats(1, 50), min_size=2, max_size=2).map(sorted),
     what=st.sampled_from(["kernels", "ops", "launches", "dispatch"]),
 )

@@ -80,7 +80,8 @@ def diagnose(facts: Facts) -> Finding:
     if not cost or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     gain = saving("fuse attention", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain, Edit("kernels", "fused"))
+    edit = Edit("kernels", "fused", host_ns=calls.host_ns(facts, between))
+    return RULE.finding(cost, evidence, _FIX, gain, edit)
 
 
 def _between(facts: Facts, calls: Calls) -> tuple[NDArray[np.bool_], int]:

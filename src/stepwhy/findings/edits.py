@@ -114,6 +114,8 @@ class Edit(msgspec.Struct, frozen=True):
         device: Where operations move to ('moved').
         cost_ns: Time per mean steady step that the change is about, where it is less than all of
             the part; None for all of it.
+        host_ns: Time per mean steady step in which the host runs the operations that disappear
+            with that time, launches included; None if the part says which operations they are.
         sure: Share of that time that the fix removes for certain, 0..1; the rest depends on the
             program.
     """
@@ -126,6 +128,7 @@ class Edit(msgspec.Struct, frozen=True):
     bytes_per_s: float | None = None
     device: str = ""
     cost_ns: int | None = None
+    host_ns: int | None = None
     sure: float = 1.0
 
     def __str__(self) -> str:

@@ -49,7 +49,7 @@ def change_work(change: Change, edit: Edit) -> None:
     elif edit.change == "gone":
         remove_work(change, chosen)
         if edit.what == "ops":
-            shorten_host(change, _ops(change, edit), 0.0)
+            shorten_host(change, _ops(change, edit.pattern), 0.0)
     else:
         scale(change, chosen, kept_share(edit))
 
@@ -59,20 +59,20 @@ def _kernels(change: Change, edit: Edit) -> Rows:
     return work_of_kinds(change, edit, Kind.KERNEL, Kind.MEMSET)
 
 
-def _ops(change: Change, edit: Edit) -> Intervals:
-    """The time of the matching operations on the driving threads."""
+def _ops(change: Change, pattern: str = "") -> Intervals:
+    """The time of the matching operations on the driving threads, or of all."""
     trace, facts = change.facts.trace, change.facts
     rows = rows_of(trace, (Kind.OP, Kind.FRAMEWORK), of_threads(trace, facts.threads.all))
-    if edit.pattern:
-        rows = rows[trace.matches(trace.slices.name[rows], matcher(edit.pattern))]
+    if pattern:
+        rows = rows[trace.matches(trace.slices.name[rows], matcher(pattern))]
     if not len(rows):
-        raise NothingToChangeError(f"The trace has no operation of the name {edit.pattern}")
+        raise NothingToChangeError(f"The trace has no operation of the name {pattern}")
     return intervals_of(trace, rows)
 
 
 def _launched_by_ops(change: Change, edit: Edit) -> Rows:
     """Device slices that the matching operations launched, as positions."""
-    nodes, within = change.graph.nodes, _ops(change, edit)
+    nodes, within = change.graph.nodes, _ops(change, edit.pattern)
     known = np.flatnonzero(nodes.calls != NULL)
     start_ns = change.facts.trace.slices.start_ns[nodes.calls[known]]
     inside = Measure(within).within(start_ns, start_ns + 1) > 0
@@ -82,7 +82,8 @@ def _launched_by_ops(change: Change, edit: Edit) -> Rows:
 def _shorten_all(change: Change, chosen: Rows, edit: Edit) -> None:
     """Some of the chosen kernels save a part of the step: all become shorter by as much.
 
-    Of what fusing could save, at least half is saved.
+    So does the host where it runs the operations that disappear. Of what fusing could save, at
+    least half is saved.
     """
     nodes, facts = change.graph.nodes, change.facts
     steady = chosen[facts.is_steady[nodes.rows[chosen]]]
@@ -90,6 +91,17 @@ def _shorten_all(change: Change, chosen: Rows, edit: Edit) -> None:
     share = (edit.cost_ns or 0) * (1 - kept_share(edit)) / max(total, 1)
     sure = 1.0 if change.best or edit.change != "fused" else 1 - _NOT_FUSED
     scale(change, chosen, 1 - min(sure * share, 1.0))
+    if edit.what == "ops" and edit.change == "gone":
+        shorten_host(change, _ops(change, edit.pattern), 1 - min(share, 1.0))
+    elif edit.host_ns:
+        _shorten_ops(change, sure * edit.host_ns)
+
+
+def _shorten_ops(change: Change, host_ns: float) -> None:
+    """Operations of the driving threads take less time per step, all of them the same share."""
+    facts, ops = change.facts, _ops(change)
+    total = facts.mean_ns(float(facts.steady_time.common_ns(ops)))
+    shorten_host(change, ops, 1 - min(host_ns / max(total, 1), 1.0))
 
 
 def _fuse(change: Change, chosen: Rows) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from stepwhy.columns.groups import numbered
+from stepwhy.columns.groups import distinct, numbered
 from stepwhy.diagnoses.shared.batch_norm import attributed
-from stepwhy.diagnoses.shared.measure import nearest
+from stepwhy.diagnoses.shared.measure import mean_within, nearest, time_of
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -44,6 +44,15 @@ class Calls(msgspec.Struct, frozen=True):
     rows: Rows
     ops: Rows
     tracks: Rows
+
+    def host_ns(self, facts: Facts, chosen: NDArray[np.bool_]) -> int:
+        """Time per step in which the host runs the operations of some calls, launches included, ns.
+
+        Args:
+            facts: Facts of the run.
+            chosen: Mask of calls; (calls,).
+        """
+        return mean_within(facts, time_of(facts, distinct(self.ops[chosen])))
 
     def matching(self, facts: Facts, patterns: Sequence[re.Pattern[str]]) -> NDArray[np.int8]:
         """Index of the first pattern that the whole name of each operation matches, or -1.
