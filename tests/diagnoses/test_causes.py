@@ -61,6 +61,13 @@ def test_faster_compute_waits_where_the_step_mostly_waits_for_input():
     assert set(explained(*findings, input_wait=0.4).values()) == {""}
 
 
+def test_what_the_input_hides_is_not_explained_by_it():
+    findings = (found("input-bound", 50), found("python-preprocessing", 40), found("launch-bound"))
+    facts = SimpleNamespace(share={"input_wait": 0.5}.__getitem__)
+    hidden = {f.id: f.hidden for f in with_causes(facts, findings, RULES)}
+    assert hidden == {"input-bound": False, "python-preprocessing": False, "launch-bound": True}
+
+
 def test_memory_grows_by_what_is_compiled_again():
     assert explained(found("memory-growth", None), found("recompilation"))["memory-growth"] == (
         "recompilation"
@@ -142,3 +149,23 @@ def test_worker_processes_beside_operations_may_save_nothing(device, edit, low_n
     (bounded,) = with_causes(facts, [one], RULES)
     assert (bounded.saving.low_ns, bounded.saving.high_ns) == (low_ns, 9_000_000)
     assert ("Measure the fix with 'stepwhy try'." in bounded.saving.note) == (low_ns == 0)
+
+
+INFERENCE = """
+    unit: 10 us
+    framework: pytorch
+    main   step   |[------------------------------------------------]|
+    main   op     |aaaa bbbb aaaa bbbb aaaa bbbb aaaa bbbb aaaa bbbb |  a=aten::add  b=aten::mul
+    main   launch |   l    l    l    l    l    l    l    l    l    l |  l=cudaLaunchKernel
+    GPU:0  kernel |    k    k    k    k    k    k    k    k    k    k|  k=add
+    arrows: l -> k
+"""
+
+
+@pytest.mark.parametrize(
+    ("drawing", "compare"),
+    [(INFERENCE, "outputs"), (INFERENCE.replace("k=add", "k=add {phase: backward}"), "losses")],
+)
+def test_inference_has_no_losses_to_compare(drawing, compare):
+    (launching,) = [f for f in run_all(Facts(parse(drawing))) if f.id == "launch-bound"]
+    assert launching.fix.compare == compare

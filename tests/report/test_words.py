@@ -5,8 +5,16 @@ import pytest
 from msgspec import structs
 from tests.report.conftest import a_breakdown, some_steps
 
-from stepwhy.findings import CATEGORIES, Evidence, ParallelUse, Stretch
+from stepwhy.findings import (
+    CATEGORIES,
+    Evidence,
+    Finding,
+    Fix,
+    ParallelUse,
+    Stretch,
+)
 from stepwhy.report import words
+from stepwhy.report.found import explained_sentence, risk
 
 MS = 1_000_000
 
@@ -192,3 +200,24 @@ def test_phases_name_the_compute_time_of_an_unknown_phase():
 
 def test_unknown_phases_alone_say_nothing():
     assert words.phase_sentence(a_breakdown({"unknown": 5 * MS})) == ""
+
+
+def test_inference_compares_outputs():
+    fix = Fix("Compile it.", "", "changes-numerics")
+    assert risk(fix) == "may change numerical results; compare a few losses"
+    assert risk(structs.replace(fix, compare="outputs")).endswith("compare a few outputs")
+    assert risk(Fix("Pin it.", "", "none")) == ""
+
+
+def test_what_another_finding_hides_is_next(sample):
+    first = Finding("input-bound", "found", "Prepare batches faster")
+    caused = Finding("serial-input", "found", "Use workers", explained_by="input-bound")
+    hidden = Finding(
+        "launch-bound", "found", "Launch less", explained_by="input-bound", hidden=True
+    )
+    result = structs.replace(sample("input_bound"), findings=(first, caused, hidden))
+    assert explained_sentence(result) == (
+        "Also found, but explained by a finding above: serial-input (by input-bound). "
+        "Also found, to be fixed next: launch-bound (hidden by input-bound)."
+    )
+    assert explained_sentence(structs.replace(result, findings=(first,))) == ""

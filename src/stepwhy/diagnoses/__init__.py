@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from stepwhy.diagnoses.exposed_communication import without_waits
 from stepwhy.diagnoses.shared.causes import explains, with_causes
+from stepwhy.diagnoses.shared.program import is_training
 from stepwhy.diagnoses.shared.rule import (
     SHARE_BEYOND_MEDIAN,
     SHARE_OF_RUN,
@@ -116,7 +117,15 @@ def run_all(facts: Facts, table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
         table: The diagnoses to run.
     """
     findings = [examine(load(name), facts) for name in table]
+    if is_training(facts) is False:
+        findings = [_of_inference(finding) for finding in findings]
     return rank(with_causes(facts, findings, _rules(table)), table)
+
+
+def _of_inference(finding: Finding) -> Finding:
+    """A finding whose fix tells to compare outputs, as there are no losses."""
+    fix = finding.fix
+    return finding if fix is None else replace(finding, fix=replace(fix, compare="outputs"))
 
 
 def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -141,7 +150,7 @@ def _of_straggler(facts: Facts, late: Finding, findings: Sequence[Finding]) -> l
     """The findings; those that show what only the late rank does are explained by it."""
     shown = symptoms(facts) if late.verdict == "found" else frozenset()
     return [
-        replace(f, explained_by=late.id) if f.id in shown and explains(late, f) else f
+        replace(f, explained_by=late.id, hidden=False) if f.id in shown and explains(late, f) else f
         for f in findings
     ]
 

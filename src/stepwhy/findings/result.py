@@ -298,11 +298,20 @@ class Saving(msgspec.Struct, frozen=True):
 
 
 class Fix(msgspec.Struct, frozen=True):
-    """How to fix a problem; `code` is a few lines to adapt, or ''."""
+    """How to fix a problem; `code` is a few lines to adapt, or ''.
+
+    Args:
+        text: What to do.
+        code: A few lines to adapt, or ''.
+        risk: What else the fix may change.
+        compare: What shows whether numerical results change: losses, or outputs where the trace
+            shows no training.
+    """
 
     text: str
     code: str
     risk: Risk
+    compare: Literal["losses", "outputs"] = "losses"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -322,6 +331,8 @@ class Finding(msgspec.Struct, frozen=True):
         reason: Why it abstained or failed; '' otherwise.
         explained_by: Id of the finding that explains this one, or that has to be fixed before
             this one can matter; '' for none.
+        hidden: Whether the finding in `explained_by` does not cause this one, but only hides it:
+            this one is next when the other is fixed.
         edit: What the fix changes, from which the step after it can be predicted; None if that
             cannot be predicted.
         abstention: Why there is no answer, for programs; None if it is found or clear.
@@ -336,6 +347,7 @@ class Finding(msgspec.Struct, frozen=True):
     fix: Fix | None = None
     reason: str = ""
     explained_by: str = ""
+    hidden: bool = False
     edit: Edit | None = None
     abstention: Abstention | None = None
 

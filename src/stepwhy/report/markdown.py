@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from stepwhy import units
 from stepwhy.kernel_names.short import short_name
 from stepwhy.report import advice, picture, words
+from stepwhy.report.found import explained_sentence
+from stepwhy.report.found import risk as risk_of
 from stepwhy.report.markdown_text import code, code_block, line, prose, table
 from stepwhy.report.without_findings import nothing_found
 
@@ -140,7 +142,7 @@ def _after(text: str) -> str:
 
 
 def _explained(result: Result) -> list[str]:
-    sentence = words.explained_sentence(result)
+    sentence = explained_sentence(result)
     return [prose(sentence), ""] if sentence else []
 
 
@@ -180,8 +182,8 @@ def _fix(fix: Fix, *, is_whole: bool) -> list[str]:
         if not is_whole and len(shown) > _LONGEST_CODE:
             shown = [*shown[:_LONGEST_CODE], f"# {len(shown) - _LONGEST_CODE} more lines"]
         lines += [*code_block("\n".join(shown), "python"), ""]
-    if words.RISK_WORDS[fix.risk]:
-        lines += [f"Risk: {words.RISK_WORDS[fix.risk]}.", ""]
+    if risk := risk_of(fix):
+        lines += [f"Risk: {risk}.", ""]
     return lines
 
 

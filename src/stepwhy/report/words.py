@@ -92,13 +92,6 @@ _ALIKE = 0.1
 
 ABSTAINED: tuple[FindingVerdict, ...] = ("no_data", "incomplete", "error")
 
-RISK_WORDS = {
-    "none": "",
-    "changes-numerics": "may change numerical results; compare a few losses",
-    "changes-memory": "needs more or less memory; watch the peak",
-    "unknown": "side effects unknown; try it on a short run",
-}
-
 NOT_RECORDED = "not recorded"
 
 
@@ -254,15 +247,6 @@ def parallel_sentence(result: Result) -> str:
 def found(result: Result) -> list[Finding]:
     """What to change: the findings that no other explains."""
     return [f for f in result.findings if f.verdict == "found" and not f.explained_by]
-
-
-def explained_sentence(result: Result) -> str:
-    """The findings that others explain; '' for none."""
-    explained = [f for f in result.findings if f.verdict == "found" and f.explained_by]
-    if not explained:
-        return ""
-    names = [f"{one_line(f.id)} (by {one_line(f.explained_by)})" for f in explained]
-    return f"Also found, but explained by a finding above: {', '.join(names)}."
 
 
 def notes(result: Result) -> list[str]:

@@ -37,7 +37,7 @@ _COMPUTE_IDS = frozenset({"launch-bound", "eager-loop", "memory-headroom"})
 def with_causes(
     facts: Facts, findings: Sequence[Finding], rules: Mapping[str, Rule]
 ) -> list[Finding]:
-    """The findings, each with the id of the finding that explains it.
+    """The findings, each with the id of the finding that explains or hides it.
 
     Where workers cannot keep up, a step that does less else may only wait longer for its batch, so
     that savings elsewhere can be nothing. So can those of processes that compete with operations.
@@ -48,11 +48,17 @@ def with_causes(
         rules: Rules of the diagnoses by id.
     """
     found = {f.id: f for f in findings if f.verdict == "found"}
-    causes = _refined(found, rules) | _behind_input(facts, found, rules) | _kept_graphs(found)
+    hidden = _behind_input(facts, found, rules)
+    causes = _refined(found, rules) | _kept_graphs(found)
     causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
     unsure = _behind_workers(facts, found, rules)
     return [
-        replace(f, explained_by=causes.get(f.id, ""), saving=_saving(facts, f, unsure))
+        replace(
+            f,
+            explained_by=causes.get(f.id) or hidden.get(f.id, ""),
+            hidden=f.id in hidden and f.id not in causes,
+            saving=_saving(facts, f, unsure),
+        )
         for f in findings
     ]
 

@@ -14,6 +14,7 @@ from stepwhy import units
 from stepwhy.findings import CATEGORIES
 from stepwhy.kernel_names.short import short_name
 from stepwhy.report import advice, picture, watched, words
+from stepwhy.report.found import explained_sentence, risk
 from stepwhy.report.html import chart, levels, placement
 from stepwhy.report.html.bidi import isolate
 from stepwhy.report.html.memory import memory_charts
@@ -42,7 +43,7 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
             result=result,
             found=words.found(result),
             notes=words.notes(result),
-            explained=words.explained_sentence(result),
+            explained=explained_sentence(result),
             others=_others(result),
             health=_health(result),
             advice=advice.next_steps(result) if result.verdict.bound_by == "unknown" else [],
@@ -106,7 +107,7 @@ def _environment() -> jinja2.Environment:
         categories=CATEGORIES,
         category_words=words.CATEGORY_WORDS,
         verdict_words=words.VERDICT_WORDS,
-        risk_words=words.RISK_WORDS,
+        risk=risk,
         present=picture.present,
         share=words.share,
         format_like=words.format_like,

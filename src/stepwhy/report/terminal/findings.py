@@ -11,6 +11,8 @@ from stepwhy import units
 from stepwhy.kernel_names.short import short_name
 from stepwhy.report import words
 from stepwhy.report.console import Text
+from stepwhy.report.found import explained_sentence
+from stepwhy.report.found import risk as risk_of
 from stepwhy.report.without_findings import nothing_found
 from stepwhy.text import one_line, plain
 
@@ -51,7 +53,7 @@ def findings(result: Result, width: int, *, show_all: bool) -> Iterator[Renderab
         if number == in_full + 1:
             yield Text("")
         yield _title(finding, number, _cost(result, finding))
-    if explained := words.explained_sentence(result):
+    if explained := explained_sentence(result):
         yield Padding(Text(f"\n{explained}", "dim"), _INDENT)
 
 
@@ -123,5 +125,5 @@ def _fix(fix: Fix) -> Iterator[RenderableType]:
     if fix.code:
         code = Text(plain(fix.code).rstrip().expandtabs(4), "cyan", overflow="fold")
         yield Padding(code, (0, 0, 0, 7))
-    if words.RISK_WORDS[fix.risk]:
-        yield Padding(Text(f"Risk: {words.RISK_WORDS[fix.risk]}.", "yellow"), _INDENT)
+    if risk := risk_of(fix):
+        yield Padding(Text(f"Risk: {risk}.", "yellow"), _INDENT)
