@@ -186,12 +186,15 @@ CONTEXTS = {
         "import torch; loader, step = range(3), lambda batch: None",
         "",
     ),
+    ("host_sync", "_JAX"): ("jax", "import jax; step, params = 0, jax.numpy.ones(3)", ""),
     ("wall_device_gap", "_PYTORCH"): ("torch", "", ""),
     ("wall_device_gap", "_PYTORCH_GPU"): ("torch", "", ""),
     ("wall_device_gap", "FEED_LESS"): ("tensorflow", GRAPH + FETCHES, END),
 }
 COMPILED = {
     ("exposed_transfer", "_TENSORFLOW"),  # needs a GPU
+    ("host_sync", "_TO_DEVICE"),  # needs a GPU
+    ("host_sync", "_TO_HOST"),  # needs a GPU
     ("launch_bound", "_OLD"),  # needs a GPU
 }
 COMMANDS = {

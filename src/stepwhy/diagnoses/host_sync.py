@@ -16,7 +16,8 @@ overlaps with device work and costs nothing.
 
 ## Fix
 Do not read device values in the loop (`.item()`, `.cpu()`, `print(loss)`, conditions on tensors),
-or read them every n steps; copy from pinned memory with `non_blocking=True`.
+or read them every n steps. Copy to and from pinned memory with `non_blocking=True`. In JAX, do not
+call `block_until_ready()` in every step. The advice is for what blocks longest.
 
 ## Fix risk
 None, provided that nothing uses a value before its copy has arrived.
@@ -31,6 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.measure import (
     Group,
@@ -44,10 +46,12 @@ from stepwhy.diagnoses.shared.measure import (
     time_of,
     times,
 )
-from stepwhy.diagnoses.shared.program import is_pytorch, is_training
+from stepwhy.diagnoses.shared.program import is_pytorch, is_training, on_gpu
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.trace import Kind, among
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Copy, Kind, among
+from stepwhy.units import format_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,7 +88,7 @@ def diagnose(facts: Facts) -> Finding:
             evidence,
         )
     gain = saving("remove sync", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("syncs", "gone"))
+    return RULE.finding(cost, evidence, _fix(facts, calls), gain, Edit("syncs", "gone"))
 
 
 def _calls(facts: Facts) -> NDArray[np.int64]:
@@ -138,12 +142,70 @@ def _places(facts: Facts, calls: NDArray[np.int64]) -> list[Group]:
     return [g for g in grouped(zip(names, durations, strict=True)) if g.name]
 
 
-def _fix(facts: Facts) -> Fix:
+def _fix(facts: Facts, calls: NDArray[np.int64]) -> Fix:
+    """Advice for what blocks longest: a copy, the reading of a value, or an explicit wait."""
+    if not len(calls):
+        return _INFERENCE if is_pytorch(facts) else _ANY
+    blocking = _longest(facts, calls)
+    if _JAX_WAIT.search(name_of(facts, blocking)):
+        return _JAX
     if not is_pytorch(facts):
         return _ANY
-    return _PYTORCH if is_training(facts) else _INFERENCE
+    around = name_of(facts, int(nearest_of(facts, np.array([blocking]), Kind.OP)[0]))
+    if _COPY.fullmatch(around) and on_gpu(facts):
+        return _of_copy(facts, blocking)
+    reads = not around or _READ.fullmatch(around)
+    return _PYTORCH if reads and is_training(facts) else _INFERENCE
 
 
+def _longest(facts: Facts, calls: NDArray[np.int64]) -> int:
+    """A call of the operation, or of the name without one, in which the host blocks longest."""
+    ops = nearest_of(facts, calls, Kind.OP)
+    names, durations = facts.trace.slices.name, facts.trace.slices.dur_ns[calls]
+    keys = np.where(ops == NULL, -1 - names[calls].astype(np.int64), names[ops])
+    _, place = np.unique(keys, return_inverse=True)
+    most = int(np.argmax(np.bincount(place, weights=durations)))
+    return int(calls[place == most][np.argmax(durations[place == most])])
+
+
+def _of_copy(facts: Facts, call: int) -> Fix:
+    """Advice for a copy that blocks, by its direction."""
+    launches, slices = facts.launches, facts.trace.slices
+    work = launches.device_rows[launches.call_row == call]
+    if len(work) and slices.copy[work[0]] == Copy.H2D:
+        return _TO_DEVICE
+    size = int(slices.bytes[work[0]]) if len(work) else NULL
+    of_bytes = f" ({format_bytes(size)})" if size > 0 else ""
+    return replace(_TO_HOST, text=_TO_HOST.text.format(of_bytes))
+
+
+# Source: operations of PyTorch that read one value, or copy a tensor between devices.
+_READ = regex(r"aten::(item|_local_scalar_dense|is_nonzero|equal)")
+_COPY = regex(r"aten::(copy_|_to_copy|to|cpu)")
+_JAX_WAIT = regex(r"block_until_ready")
+_TO_HOST = Fix(
+    "The host waits while an operation copies a tensor{} from the device. Copy into pinned memory "
+    "without blocking, and use the copy a step later; or keep the tensor on the device.",
+    "host = torch.empty(values.shape, dtype=values.dtype).pin_memory()  # once\n"
+    "host.copy_(values, non_blocking=True)\n"
+    "copied = torch.cuda.Event()\n"
+    "copied.record()\n"
+    "...                                     # launch the next work\n"
+    "copied.synchronize()                    # before host is read",
+    "none",
+)
+_TO_DEVICE = Fix(
+    "The host waits while an operation copies a tensor to the device. Copy from pinned memory "
+    "without blocking.",
+    "values = values.pin_memory().to(device, non_blocking=True)",
+    "none",
+)
+_JAX = Fix(
+    "Do not call block_until_ready() in every step: the next step can be launched while the device "
+    "still works. Wait every few steps, so that the loop does not run too far ahead.",
+    "if step % 10 == 0:\n    jax.block_until_ready(params)",
+    "none",
+)
 _ANY = Fix(
     (
         "Do not read values from the device inside the loop: fetch them every few steps, in a "
