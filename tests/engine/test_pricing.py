@@ -6,7 +6,20 @@ from stepwhy.engine.pricing import priced
 from stepwhy.findings import Edit, Finding, Saving
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
-from tests.whatif.test_replay import AHEAD, UNIT, WAITING
+from tests.whatif.test_replay import AHEAD, LAUNCHING, UNIT, WAITING
+
+
+# The next batch takes 7 of 10 columns, the rest of the step 3.
+LATE = """
+    unit: 10 us
+    framework: pytorch
+    main   step   |[--------][--------][--------]|
+    main   input  |iiiiiii   iiiiiii   iiiiiii   |  i=DataLoader.__next__
+    main   op     |       oo        oo        oo |  o=aten::mm
+    main   launch |       l         l         l  |  l=cudaLaunchKernel
+    GPU:0  kernel |        k         k         k |
+    arrows: l -> k
+"""
 
 
 def finding(name, cost, edit=None, method="bound"):
@@ -20,7 +33,7 @@ def finding(name, cost, edit=None, method="bound"):
     [
         # Kernels of 7 columns that are twice as fast save 3.5 of 10; a replay is exact to 0.1.
         (1.0, 3.4, "no fix of this kind has been measured on an accelerator yet."),
-        (0.5, 1.65, "Low end: the fix removes 50 % of the cost."),
+        (0.5, 1.65, "The low end assumes that the fix removes 50 % of this work."),
         (0.0, 0.0, "yet."),
     ],
 )
@@ -37,7 +50,30 @@ def test_a_fix_whose_gain_other_work_hides_comes_later_and_says_why():
     hidden = finding("launch-bound", 4, Edit("dispatch", "gone"))
     found = priced(Facts(parse(AHEAD)), [hidden, finding("input-bound", 2)])
     assert [one.id for one in found] == ["input-bound", "launch-bound"]
-    assert found[1].saving.note.startswith("Less than half of the cost")
+    assert found[1].saving.note.startswith("It saves less than half of its cost: without it")
+
+
+def test_a_step_that_still_waits_for_its_input_says_so():
+    # Reading ahead saves 2 of 8 columns: the batch takes as long as the rest of the step and more.
+    late = finding("input-bound", 7, Edit("input", "prefetch"))
+    (found,) = priced(Facts(parse(LATE)), [late])
+    assert found.saving.note.startswith(
+        "It saves less than half of its cost: the step still waits for the same input."
+    )
+
+
+@pytest.mark.parametrize(
+    ("drawing", "edit", "reason"),
+    [
+        (LAUNCHING, Edit("dispatch", "gone"), "which counts a long gap only as one launch"),
+        (WAITING, Edit("ops", "gone", "aten::mm"), "the host no longer launches this work"),
+        (WAITING, Edit("kernels", "faster", factor=20.0), "what waits for this work then starts"),
+    ],
+)
+def test_a_saving_above_the_cost_has_its_reason(drawing, edit, reason):
+    (found,) = priced(Facts(parse(drawing)), [finding("launch-bound", 1, edit)])
+    assert found.saving.high_ns > UNIT
+    assert reason in found.saving.note
 
 
 def test_a_failing_model_leaves_the_bound(monkeypatch):

@@ -19,8 +19,15 @@ if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
 
 
-_MORE = "More than the cost, because other work would then overlap."
-_LESS = "Less than half of the cost, because the step would then wait for other work."
+_MORE = "It can save more than its cost: what waits for this work then starts earlier, too."
+_MORE_BY_PART = {
+    "dispatch": "It can save more than its cost, which counts a long gap only as one launch: "
+    "without the launches, all of the gap may close.",
+    "ops": "It can save more than its cost on the device: the host no longer launches this work.",
+    "kernels": "It can save more than its cost on the device: the host launches less work.",
+}
+_LESS = "It saves less than half of its cost: without it, the step waits for other work."
+_SAME_INPUT = "It saves less than half of its cost: the step still waits for the same input."
 
 
 def priced(facts: Facts, findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -56,12 +63,14 @@ def _with_reason(finding: Finding, saving: Saving) -> str:
     if cost_ns is None or edit is None or saving.method != "replay":
         return saving.note
     parts = [saving.note]
-    if saving.low_ns > cost_ns:
-        parts.insert(0, _MORE)
+    if saving.high_ns > cost_ns:
+        shrinks = edit.what in {"ops", "kernels"} and edit.change not in {"gone", "fused"}
+        parts.insert(0, _MORE if shrinks else _MORE_BY_PART.get(edit.what, _MORE))
     if saving.high_ns < cost_ns / 2:
-        parts.insert(0, _LESS)
+        parts.insert(0, _SAME_INPUT if edit.what == "input" else _LESS)
     if 0 < edit.sure < 1 and edit.what != "input":
-        parts.append(f"Low end: the fix removes {format_fraction(edit.sure)} of the cost.")
+        share = format_fraction(edit.sure)
+        parts.append(f"The low end assumes that the fix removes {share} of this work.")
     return " ".join(parts)
 
 
