@@ -49,7 +49,7 @@ def test_the_ranks_that_start_late_are_named():
     """Steps end together and start up to 7.5 ms apart; rank 7, with 6 and 2, is the last one."""
     skew = findings("dlrm")["start-skew"]
     assert next(iter(findings("dlrm"))) == "start-skew"
-    assert value(skew, "rank that waits least for the others") == "7, 2, 6"
+    assert value(skew, "late ranks, which wait least for the others") == "7, 2, 6"
     assert findings("dlrm")["exposed-communication"].verdict == "clear"
 
 

@@ -37,8 +37,10 @@ NO_VIEWS = {
 
 def rank_note(choice: RankChoice) -> str:
     """The note on which rank a result of several ranks covers, and why."""
-    waits = "as long as most" if choice.is_pipeline else "least for the others"
-    reason = "the slowest" if choice.is_slowest else f"which waits {waits},"
+    waits = "as long as most" if choice.is_pipeline else "least"
+    reason = "the slowest"
+    if not choice.is_slowest:
+        reason = f"which waits {waits} among those that take longest,"
     unequal = ""
     if choice.least_computing is not None:
         rank, compute_ns = choice.least_computing

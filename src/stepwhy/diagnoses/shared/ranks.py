@@ -25,7 +25,7 @@ def peers(facts: Facts) -> list[Rank]:
 def late_ranks(late: LateRank) -> Evidence:
     """Which ranks are about as late as the last one, the last one first."""
     numbers = ", ".join(str(number) for number in late.together)
-    return Evidence("rank that waits least for the others", numbers, "")
+    return Evidence("late ranks, which wait least for the others", numbers, "")
 
 
 def compared(facts: Facts, late: LateRank) -> Evidence:
