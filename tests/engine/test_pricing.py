@@ -8,7 +8,6 @@ from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
 from tests.whatif.test_replay import AHEAD, LAUNCHING, UNIT, WAITING
 
-
 # The next batch takes 7 of 10 columns, the rest of the step 3.
 LATE = """
     unit: 10 us

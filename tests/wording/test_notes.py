@@ -14,7 +14,7 @@ def test_which_rank_a_report_covers():
         "the fastest 1.00 ms. It computes for 2.70 ms of that, rank 0 for 700 µs."
     )
     stage = rank_note(RankChoice(0, 2, False, MS, MS, MS, is_pipeline=True))
-    assert "the report covers rank 0, which waits as long as most among those that take longest, of 2" in stage
+    assert "covers rank 0, which waits as long as most among those that take longest, of 2" in stage
     alike = rank_note(RankChoice(0, 2, False, MS, MS, MS))
     assert "rank 0, which waits least among those that take longest, of 2: 1.00 ms" in alike
     assert "It computes" not in alike

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.groups import distinct
 from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses.shared.ddp import without_copies
 from stepwhy.diagnoses.shared.measure import on_scale, steady
@@ -48,7 +49,7 @@ from stepwhy.diagnoses.shared.program import (
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import steady_work
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.trace import Kind
+from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,12 +107,15 @@ def _evidence(
     slices = facts.trace.slices
     kernel_ns = slices.dur_ns[rows[slices.kind[rows] == Kind.KERNEL]]
     idle = facts.breakdown["dispatch"] + facts.breakdown["python"]
+    steps, launched = max(facts.steady_count, 1), _launched(facts, rows)
     found = [
         Evidence(
             "share of the step the device waits for launches", cost / facts.wall_ns, "fraction"
         ),
-        Evidence("launches per step", len(rows) / max(facts.steady_count, 1), "count"),
+        Evidence("launches per step", launched / steps, "count"),
     ]
+    if launched < len(rows):
+        found.append(Evidence("kernels and copies per step", len(rows) / steps, "count"))
     if len(kernel_ns):
         median = int(np.median(kernel_ns, overwrite_input=True))
         found.append(Evidence("median duration of a kernel", median, "ns"))
@@ -119,6 +123,13 @@ def _evidence(
         found.append(Evidence("median gap before a launch", int(np.median(gaps)), "ns"))
     found.append(Evidence("time of the step in host work while the device is idle", idle, "ns"))
     return tuple(found)
+
+
+def _launched(facts: Facts, rows: NDArray[np.int32]) -> int:
+    """How many calls launched some device slices: that of a graph launches many."""
+    calls = facts.launches.calls_of(rows)
+    known = calls[calls != NULL]
+    return len(distinct(known)) + len(calls) - len(known)
 
 
 def _fix(facts: Facts) -> Fix:

@@ -21,7 +21,7 @@ r"""A trace drawn as text: the fixtures of literate tests.
   may have a task in front: ``/job:ps/task:0 CPU:0``.
 - **A kind** is a `kinds.Kind` in lower case.
 - **Arrows** ``call -> work``: the n-th slice with the first name or letter launched the n-th with
-  the second. Several are separated by commas.
+  the second. Several are separated by commas; a call may have several, as that of a graph does.
 - **Tables** are ``nodes:``, ``copies:``, ``waits:``, ``counters:``, ``marks:``, ``events:``,
   ``levels:``, ``allocations:``, ``samples:`` or ``stages:`` with their columns, then one row per
   line until a blank line; ``-`` is the null, an empty cell the empty string. Copies and counters
@@ -258,7 +258,8 @@ class _Drawing(msgspec.Struct):
                 raise NotationError(f"Arrow {arrow.strip()!r} does not join equally many slices")
             for call, work in zip(*ends, strict=True):
                 correlation += 1
-                self.slices[call]["correlation"] = self.slices[work]["correlation"] = correlation
+                id_ = self.slices[call].setdefault("correlation", correlation)
+                self.slices[work]["correlation"] = id_
 
     def _row(self, line: str) -> None:
         cells = _cells(line)
