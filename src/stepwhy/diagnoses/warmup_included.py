@@ -10,10 +10,10 @@ a trace are too high, and comparisons are noise.
 
 ## How it is measured
 Leading steps are warm-up while each takes over 1.8 times the median of all later ones. stepwhy
-leaves them out of all means, so this finding has a cost only if they make up most of the recorded
-time and few steady steps follow (fewer than 3 marked or 20 inferred ones): their excess, spread
-over all recorded steps and capped at one step. If no steps are found,
-the share of first-use work (context creation, library and module loading, compilation) decides.
+leaves them out of all means, so that they cost the described step nothing. The finding comes first
+if they make up most of the recorded time and few steady steps follow (fewer than 3 marked or 20
+inferred ones). If no steps are found, the time of first-use work (context creation, library and
+module loading, compilation) is the cost.
 
 ## Fix
 Start the profiler later, after some steps. Report only steady steps.
@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.diagnoses.shared.measure import by_name, times
-from stepwhy.diagnoses.shared.rule import Rule
+from stepwhy.diagnoses.shared.rule import SHARE_OF_RUN, Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.steps import count_warm_up
@@ -71,27 +71,19 @@ def diagnose(facts: Facts) -> Finding:
     # Steps may also be left out for other reasons, although they are as long as the rest.
     if not count_warm_up(steps.durations_ns):
         return RULE.nothing()
-    return RULE.finding(_cost_ns(facts), _evidence(facts), _fix(facts))
-
-
-def _cost_ns(facts: Facts) -> int | None:
-    """Excess of the warm-up per recorded step, ns; None unless most of the trace is warm-up."""
-    durations = facts.steps.durations_ns
-    warm = durations[: facts.steps.warm_up]
-    if warm.sum() < MOSTLY * durations.sum() or shows_steady_steps(facts):
-        return None
-    excess = int(warm.sum()) - len(warm) * facts.wall_ns
-    return min(round(excess / len(durations)), facts.wall_ns)
+    return RULE.finding(None, _evidence(facts), _fix(facts))
 
 
 def _evidence(facts: Facts) -> tuple[Evidence, ...]:
     durations = facts.steps.durations_ns
     warm = durations[: facts.steps.warm_up]
+    share = float(warm.sum() / durations.sum())
+    is_most = share >= MOSTLY and not shows_steady_steps(facts)
     return (
         Evidence("steps left out as warm-up", len(warm), "count"),
         Evidence("mean duration of the warm-up steps", round(float(warm.mean())), "ns"),
         Evidence("mean duration of the steady steps", facts.wall_ns, "ns"),
-        Evidence("share of the recorded time", float(warm.sum() / durations.sum()), "fraction"),
+        Evidence(SHARE_OF_RUN if is_most else "share of the recorded time", share, "fraction"),
     )
 
 
