@@ -117,9 +117,13 @@ def run_all(facts: Facts, table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
         table: The diagnoses to run.
     """
     findings = [examine(load(name), facts) for name in table]
-    if is_training(facts) is False:
+    if any(_may_change_results(f) for f in findings) and is_training(facts) is False:
         findings = [_of_inference(finding) for finding in findings]
     return rank(with_causes(facts, findings, _rules(table)), table)
+
+
+def _may_change_results(finding: Finding) -> bool:
+    return finding.fix is not None and finding.fix.risk == "changes-numerics"
 
 
 def _of_inference(finding: Finding) -> Finding:
