@@ -196,7 +196,9 @@ def _evidence(
         Evidence("share of the computation", g.total_ns / max(total_ns, 1), "fraction", g.name)
         for g in families[:3]
     )
-    found.extend(times(facts, "device time of the operation", ops[:5]))
+    devices = len(facts.leading)
+    of = f", sum of {devices} devices" if facts.has_accelerator and devices > 1 else ""
+    found.extend(times(facts, f"device time of the operation{of}", ops[:5]))
     return tuple(found)
 
 

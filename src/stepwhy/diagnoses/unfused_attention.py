@@ -32,7 +32,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.calls import NOT_ATTRIBUTED, attributes_calls, calls_in_order
+from stepwhy.diagnoses.shared.calls import (
+    NOT_ATTRIBUTED,
+    attributes_calls,
+    calls_in_order,
+    on_device,
+)
 from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
@@ -73,10 +78,10 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("Attention is recognised only among PyTorch's operations.")
     if not attributes_calls(facts):
         return RULE.incomplete("kernel-launches", NOT_ATTRIBUTED)
-    calls = calls_in_order(facts)
+    calls, device = calls_in_order(facts).on_busiest_device(facts)
     between, count = _between(facts, calls)
     cost = on_scale(facts, mean_within(facts, time_of(facts, calls.rows[between])), "compute")
-    evidence = _evidence(facts, calls, between, count, cost)
+    evidence = on_device(_evidence(facts, calls, between, count, cost), device)
     if not cost or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     gain = saving("fuse attention", LEAST_SAVED * cost, cost)

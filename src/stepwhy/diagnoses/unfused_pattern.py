@@ -12,7 +12,8 @@ fused kernel reads the input once and writes the result once.
 A chain is at least `FEWEST` kernels in a row, in an eager program, that are element-wise
 operations, reductions, copies or normalisations. The cost is the time of the chains in the steady
 steps, less the longest kernel of each chain, because a fused kernel takes about that long. Type
-conversions inside operations, and the update of the weights, do not count.
+conversions inside operations, and the update of the weights, do not count. Of several devices, the
+busiest one is judged: they work at the same time.
 
 ## Fix
 Let a compiler fuse the model, or use the library's operation.
@@ -39,6 +40,7 @@ from stepwhy.diagnoses.shared.calls import (
     attributes_calls,
     calls_in_order,
     converting,
+    on_device,
 )
 from stepwhy.diagnoses.shared.measure import grouped, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.precision import faster_type
@@ -86,17 +88,17 @@ _NAMES = (
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge the time of chains of small operations."""
+    """Judge the time of chains of small operations on the busiest device."""
     if not is_pytorch(facts):
         return RULE.not_applicable("Chains are recognised only among PyTorch's operations.")
     if not attributes_calls(facts):
         return RULE.incomplete("kernel-launches", NOT_ATTRIBUTED)
     if is_compiled(facts) or replays_graphs(facts):
         return RULE.not_applicable("A compiler made some of the kernels, or a graph is replayed.")
-    calls = calls_in_order(facts)
+    calls, device = calls_in_order(facts).on_busiest_device(facts)
     chains = _chains(facts, calls)
     cost = _cost_ns(facts, calls, chains)
-    evidence = _evidence(facts, calls, chains, cost)
+    evidence = on_device(_evidence(facts, calls, chains, cost), device)
     if not cost or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     gain = saving("fuse small operations", LEAST_SAVED * cost, cost)
@@ -132,7 +134,7 @@ def _cost_ns(facts: Facts, calls: Calls, chains: Sequence[Range]) -> int:
     durations = facts.trace.slices.dur_ns[calls.rows]
     inside = np.concatenate([np.arange(*chain) for chain in chains])
     longest = sum(int(durations[first:end].max()) for first, end in chains)
-    # Devices may work at the same time.
+    # Streams may work at the same time.
     time = mean_within(facts, time_of(facts, calls.rows[inside]))
     beyond = 1 - longest / max(total_of(durations[inside]), 1)
     return on_scale(facts, round(time * beyond), "compute")

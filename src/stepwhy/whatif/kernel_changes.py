@@ -87,7 +87,7 @@ def _shorten_all(change: Change, chosen: Rows, edit: Edit) -> None:
     """
     nodes, facts = change.graph.nodes, change.facts
     steady = chosen[facts.is_steady[nodes.rows[chosen]]]
-    total = change.graph.mean_ns(float(change.duration_ns[nodes.first + steady].sum()))
+    total = change.graph.mean_ns(_of_busiest_device(change, steady))
     share = (edit.cost_ns or 0) * (1 - kept_share(edit)) / max(total, 1)
     sure = 1.0 if change.best or edit.change != "fused" else 1 - _NOT_FUSED
     scale(change, chosen, 1 - min(sure * share, 1.0))
@@ -95,6 +95,15 @@ def _shorten_all(change: Change, chosen: Rows, edit: Edit) -> None:
         shorten_host(change, _ops(change, edit.pattern), 1 - min(share, 1.0))
     elif edit.host_ns:
         _shorten_ops(change, sure * edit.host_ns)
+
+
+def _of_busiest_device(change: Change, chosen: Rows) -> float:
+    """Time of some device slices on the device that spends most in them, ns: others overlap."""
+    nodes, trace = change.graph.nodes, change.facts.trace
+    devices = trace.tracks.device[trace.slices.track[nodes.rows[chosen]]]
+    _, place = group_rows(devices)
+    each = np.bincount(place, weights=change.duration_ns[nodes.first + chosen])
+    return float(each.max(initial=0.0))
 
 
 def _shorten_ops(change: Change, host_ns: float) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from stepwhy.columns.groups import distinct, numbered
 from stepwhy.diagnoses.shared.batch_norm import attributed
 from stepwhy.diagnoses.shared.measure import mean_within, nearest, time_of
+from stepwhy.findings import Evidence
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -45,6 +46,21 @@ class Calls(msgspec.Struct, frozen=True):
     ops: Rows
     tracks: Rows
 
+    def on_busiest_device(self, facts: Facts) -> tuple[Calls, str]:
+        """The calls of the device whose kernels take longest, and its name; '' for the only one.
+
+        Devices work at the same time, so that the longest one decides how long the step is.
+        """
+        trace = facts.trace
+        devices = trace.tracks.device[trace.slices.track[self.rows]]
+        known, place = numbered(devices)
+        if len(known) < 2:
+            return self, ""
+        busiest = int(np.argmax(np.bincount(place, weights=trace.slices.dur_ns[self.rows])))
+        chosen = place == busiest
+        calls = Calls(self.rows[chosen], self.ops[chosen], self.tracks[chosen])
+        return calls, trace.string(int(trace.devices.name[known[busiest]]))
+
     def host_ns(self, facts: Facts, chosen: NDArray[np.bool_]) -> int:
         """Time per step in which the host runs the operations of some calls, launches included, ns.
 
@@ -64,6 +80,13 @@ class Calls(msgspec.Struct, frozen=True):
         names, place = numbered(facts.trace.slices.name[self.ops])
         numbers = np.array([_first(facts.trace.string(int(n)), patterns) for n in names], np.int8)
         return numbers[place]
+
+
+def on_device(evidence: tuple[Evidence, ...], device: str) -> tuple[Evidence, ...]:
+    """Evidence that begins with the device that it is about; unchanged if it is the only one."""
+    if not device:
+        return evidence
+    return (*evidence[:1], Evidence("of several devices, the busiest", device, ""), *evidence[1:])
 
 
 def _first(name: str, patterns: Sequence[re.Pattern[str]]) -> int:
