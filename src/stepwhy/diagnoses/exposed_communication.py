@@ -15,7 +15,8 @@ overlaps with computation is shown as well. A collective lasts until the slowest
 **the trace of one rank does not show whether it waits for others or for the network.** With the
 traces of several ranks, time in which the rank waits for others is left out if `straggler`,
 `start-skew`, `stage-imbalance` or `pipeline-bubble` explains it. The predicted saving is never
-longer than the rest of the step: what is exchanged there can only overlap with that.
+longer than the rest of the step: what is exchanged there can only overlap with that. No saving is
+predicted of the time in which stages of a pipeline wait for each other: no overlap removes it.
 
 ## Fix
 First compare the ranks: if one arrives late, fix that rank. If the bytes per second are fewer than
@@ -77,6 +78,7 @@ SMALLER_BUCKETS = 5  # in which the gradients are exchanged instead
 LEAST_SAVED = 0.0  # all of it may be waiting for a late rank, which overlapping does not fix
 
 _LESS = "Communicate less: the rest of the step is too short to hide it"
+_STAGES = "Let the stages of the pipeline wait less for each other"
 _NO_ROOM = "Overlapping can save no more than the rest of the step; communicating less can."
 
 
@@ -94,6 +96,8 @@ def diagnose(facts: Facts) -> Finding:
             "Collectives are recorded, but no computation that could overlap with them.",
             evidence,
         )
+    if _is_pipeline(facts):
+        return replace(RULE.finding(cost, evidence, _fix(facts)), title=_STAGES)
     edit = Edit("communication", "overlapped")
     room_ns = _room_ns(facts)
     gain = _gain(cost, room_ns)
@@ -120,7 +124,7 @@ def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> 
         return replace(
             RULE.nothing(evidence), title="Apart from waits for other ranks, it is short"
         )
-    gain = within_cost(_gain(rest, _room_ns(facts)), rest)
+    gain = within_cost(_gain(rest, _room_ns(facts)), rest) if finding.saving else None
     return replace(finding, cost_ns_per_step=rest, saving=gain, evidence=evidence)
 
 
@@ -190,9 +194,8 @@ def _hidden_ns(facts: Facts) -> int:
 
 
 def _fix(facts: Facts) -> Fix:
-    rows = facts.slices(Kind.COLLECTIVE, Kind.WAIT, steady=True)
-    names = [group.name for group in by_name(facts, rows)]
-    if any(_BETWEEN_STAGES.match(name) for name in names):
+    names = _names(facts)
+    if _is_pipeline(facts):
         return _PIPELINE
     if facts.trace.meta.framework == "tensorflow":
         return _TENSORFLOW
@@ -205,6 +208,17 @@ def _fix(facts: Facts) -> Fix:
         return fix
     gb_per_s = f"{rate / 1e9:.1f} GB/s"
     return replace(fix, text=f"{_IMPLAUSIBLE.format(gb_per_s)} {fix.text}")
+
+
+def _names(facts: Facts) -> list[str]:
+    """Names of the exchanges, the one that takes longest first."""
+    rows = facts.slices(Kind.COLLECTIVE, Kind.WAIT, steady=True)
+    return [group.name for group in by_name(facts, rows)]
+
+
+def _is_pipeline(facts: Facts) -> bool:
+    """Whether stages of a pipeline exchange with each other."""
+    return any(_BETWEEN_STAGES.match(name) for name in _names(facts))
 
 
 def _of_buckets(facts: Facts) -> Fix:

@@ -62,13 +62,17 @@ LEAST_SAVED = 0.0  # of the cost; the exchanges of more model chunks may take al
 MOST_SAVED = 0.5  # of the cost, by twice as many model chunks
 
 
+_OF_ALL = "share of the step in which a stage waits, mean of all stages"
+_OF_THIS = "share of the step in which this stage waits, the only one recorded"
+
+
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which the stages wait for each other."""
     stages = find_stages(facts.ranks) if facts.ranks else _of_one(facts)
     if stages is None:
         return no_stages(RULE, facts)
     cost = min(stages.fill_ns, max(stages.idle_ns - stages.imbalance_ns, 0))
-    evidence = _evidence(stages)
+    evidence = _evidence(stages, of_all=bool(facts.ranks))
     if cost < SHARE * stages.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("twice as many model chunks per stage", LEAST_SAVED * cost, MOST_SAVED * cost)
@@ -83,10 +87,11 @@ def _of_one(facts: Facts) -> Stages | None:
     return None if rank is None else find_stages([replace(rank, stage=i) for i in range(count)])
 
 
-def _evidence(stages: Stages) -> tuple[Evidence, ...]:
+def _evidence(stages: Stages, *, of_all: bool) -> tuple[Evidence, ...]:
     idle = stages.idle_ns / stages.wall_ns if stages.wall_ns else 0.0
+    waits = _OF_ALL if of_all else _OF_THIS
     return (
-        Evidence("share of the step in which a stage waits, mean of all stages", idle, "fraction"),
+        Evidence(waits, idle, "fraction"),
         Evidence("share that a pipeline of equal stages needs", stages.fill_share, "fraction"),
         Evidence("pipeline stages", len(stages.pass_ns), "count"),
         Evidence("forward passes per stage and step", stages.passes, "count"),
