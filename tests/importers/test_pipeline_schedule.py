@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.importers.pipeline_schedule_samples import FIRST, LAST, schedule, seeds
 
-from stepwhy.engine.explain import explain
+from stepwhy.engine.explain import explain, open_one
 from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.source import Source
@@ -68,6 +68,32 @@ def test_the_files_of_a_folder_are_the_ranks_of_one_job(tmp_path):
     assert (result.run.ranks, result.run.world_size) == (2, 2)
     assert result.verdict.bound_by == "communication"
     assert any("config.json" in note for note in result.notes)
+
+
+# Two forward passes before the first backward pass: rank 0 of two, or rank 1 of three.
+AHEAD = {
+    "total": 90,
+    "fwd_start": [0, 10, 50], "fwd_end": [10, 20, 60],
+    "bwd_start": [30, 60, 80], "bwd_end": [50, 80, 90],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rank", "iterations", "stages"),
+    [
+        (0, [AHEAD, AHEAD], 2),
+        (1, [AHEAD], 3),
+        (0, [{**AHEAD, "wgrad_start": [85], "wgrad_end": [88]}], 1),
+        (0, [{**AHEAD, "bwd_start": [60, 70, 80], "bwd_end": [70, 80, 90]}], 1),
+    ],
+    ids=["rank-0", "rank-1", "split-backward", "all-forward-first"],
+)
+def test_the_number_of_stages_follows_from_the_schedule(tmp_path, rank, iterations, stages):
+    file = tmp_path / f"pp_rank_{rank}.json"
+    file.write_bytes(schedule(*iterations))
+    meta = open_one(str(file)).trace.meta
+    assert len(meta.stages) == stages
+    assert any("is inferred from" in note for note in meta.notes) == (stages > 1)
 
 
 def test_unusable_passes_are_counted():

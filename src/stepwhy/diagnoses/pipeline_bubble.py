@@ -14,8 +14,8 @@ The cost is the time that a pipeline of equal stages needs to fill and drain: (p
 backward passes. It is at most the time in which the stages were seen to wait (mean of all stages),
 less the part that `stage-imbalance` explains. In an interleaved schedule, n counts the passes of
 every model chunk. A stage whose record of a step ends early waits until that of the longest one
-ends. If only one rank is recorded, and the number of stages is known, all stages are assumed to be
-equal.
+ends. If the number of stages is known, those that are not recorded are assumed to be like the
+nearest recorded one.
 
 ## Fix
 Run more micro-batches per step, or interleave: with twice as many model chunks per stage, filling
@@ -25,8 +25,7 @@ and draining takes half as long, but the stages exchange data more often.
 More micro-batches of the same size make the batch larger, which changes training.
 
 ## When it abstains
-If the run has no pipeline, if the number of its stages is unknown, or if the passes of some stages
-are not recorded.
+If the run has no pipeline, if the number of its stages is unknown, or if passes are not recorded.
 """
 
 from __future__ import annotations
@@ -40,10 +39,12 @@ from stepwhy.diagnoses.shared.stages import MEGATRON, no_stages
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.rank_summary import summarise_rank
 from stepwhy.passes.stages import find_stages
+from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.ranks import Rank
     from stepwhy.passes.stages import Stages
 
 RULE = Rule(
@@ -68,16 +69,37 @@ _OF_THIS = "share of the step in which this stage waits, the only one recorded"
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which the stages wait for each other."""
-    stages = find_stages(facts.ranks) if facts.ranks else _of_one(facts)
+    stages = find_stages(_completed(facts)) if facts.ranks else _of_one(facts)
     if stages is None:
         return no_stages(RULE, facts)
     cost = min(stages.fill_ns, max(stages.idle_ns - stages.imbalance_ns, 0))
-    evidence = _evidence(stages, of_all=bool(facts.ranks))
+    evidence = (*_evidence(stages, of_all=bool(facts.ranks)), *_recorded(facts, stages))
     if cost < SHARE * stages.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("twice as many model chunks per stage", LEAST_SAVED * cost, MOST_SAVED * cost)
     fix = _MEGATRON if facts.trace.meta.format in MEGATRON else _ANY
     return RULE.finding(cost, evidence, fix, gain)
+
+
+def _completed(facts: Facts) -> list[Rank]:
+    """The ranks, with a copy of the nearest recorded stage for each one that is missing."""
+    recorded = {rank.stage: rank for rank in facts.ranks}
+    missing = {stage for _, stage in facts.trace.meta.stages} - recorded.keys()
+    if NULL in recorded:
+        return list(facts.ranks)
+    nearest = {one: min(recorded, key=lambda stage: abs(stage - one)) for one in sorted(missing)}
+    return [
+        *facts.ranks,
+        *(replace(recorded[near], stage=one) for one, near in nearest.items()),
+    ]
+
+
+def _recorded(facts: Facts, stages: Stages) -> tuple[Evidence, ...]:
+    """How many stages were recorded, if some are missing."""
+    count = len({rank.stage for rank in facts.ranks})
+    if not facts.ranks or count == len(stages.pass_ns):
+        return ()
+    return (Evidence("recorded stages, of which the others are assumed copies", count, "count"),)
 
 
 def _of_one(facts: Facts) -> Stages | None:

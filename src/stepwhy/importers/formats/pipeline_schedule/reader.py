@@ -19,7 +19,7 @@ from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Phase, Role, TraceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -39,6 +39,11 @@ _NOTES = (
     "Whole passes were timed; kernels and idle time inside are not recorded.",
     "The time between the passes of a rank counts as communication with the other stages.",
     "What runs between two iterations is not recorded: they are shown end to end.",
+)
+
+_INFERRED = (
+    "There is no config.json beside the file. That the pipeline has {} stages is inferred from the "
+    "forward passes before the first backward pass, as in a 1F1B schedule without interleaving."
 )
 
 
@@ -146,6 +151,9 @@ def read(source: Source) -> Trace | None:
             f"{source.origin} is a damaged pipeline schedule", "Copy the file again"
         ) from error
     rank, ranks, builder = _rank_of(source), _ranks_of(source), TraceBuilder()
+    notes: tuple[str, ...] = _NOTES
+    if ranks == NULL and (ranks := _inferred_ranks(rank, iterations.values())) != NULL:
+        notes = (*_NOTES, _INFERRED.format(ranks))
     writer = _Writer(builder, rank)
     for number, iteration in iterations.items():
         writer.add(number, iteration)
@@ -162,7 +170,7 @@ def read(source: Source) -> Trace | None:
             stages=_stages(rank, ranks),
             signals=frozenset({"passes"}),
             device_expected=True,
-            notes=_NOTES,
+            notes=notes,
         )
     )
 
@@ -208,6 +216,22 @@ def _ranks_of(source: Source) -> int:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InputError):
         return NULL
     return config.pp_size if 0 < config.pp_size < 1 << 31 else NULL
+
+
+def _inferred_ranks(rank: int, iterations: Iterable[_Iteration]) -> int:
+    """Number of pipeline ranks by the schedule that all iterations follow; NULL if unknown.
+
+    In 1F1B, rank r of n runs n - r forward passes before its first backward pass. Where all of them
+    come first, n may be larger, and schedules that split the backward pass have another order.
+    """
+    found = set()
+    for one in iterations:
+        first = min(one.bwd_start, default=0.0)
+        early = sum(start < first for start in one.fwd_start)
+        is_1f1b = 0 < early < len(one.fwd_start) and not one.wgrad_start
+        found.add(rank + early if is_1f1b else NULL)
+    count = found.pop() if len(found) == 1 else NULL
+    return count if rank != NULL and 1 < count <= _MOST_RANKS else NULL
 
 
 __all__ = ["read", "recognise"]
