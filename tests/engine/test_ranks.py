@@ -152,7 +152,36 @@ def test_a_wait_for_a_rank_that_starts_late_is_no_exposed_communication():
     assert result.findings[0].id == "start-skew"
     assert by_id["start-skew"].cost_ns_per_step == 7_500_000
     assert by_id["exposed-communication"].verdict == "clear"
-    assert by_id["exposed-communication"].evidence[-1].where == "see start-skew"
+    assert by_id["exposed-communication"].evidence[1].where == "see start-skew"
+
+
+def staged(rank, kernels, waits):
+    passes = "f=f {phase: forward}  g=g {phase: forward}  b=b {phase: backward}"
+    trace = parse(
+        f"""
+        unit: 1 ms
+        signals: passes
+        rank: {rank}
+        stage: {rank}
+        world_size: 2
+        main   step       |[-------]|
+        GPU:0  kernel     |{kernels}|  {passes}
+        GPU:0/8 collective|{waits}|  r=recv-forward
+        """
+    )
+    return analyse(Opened(f"rank{rank}", "drawing", trace))
+
+
+def test_waits_between_stages_are_split_and_their_advice_is_not_repeated():
+    first = staged(0, "fg  bb bb", "  rr  r  ")
+    last = staged(1, " fbbgbb  ", "r      rr")
+    findings = combine([first, last], []).findings
+    (exposed,) = [f for f in findings if f.id == "exposed-communication"]
+    assert [(e.what, e.value) for e in exposed.evidence[1:3]] == [
+        ("of that, waiting for other ranks", 3_000_000),
+        ("of these waits, to fill and drain", 3_000_000),
+    ]
+    assert exposed.fix is None or "microbatches" not in exposed.fix.text
 
 
 @pytest.mark.parametrize(("track", "explained"), [("main  ", "straggler"), ("GPU:0 ", "")])

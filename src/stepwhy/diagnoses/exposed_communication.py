@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from stepwhy.findings import Finding, Saving
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.ranks import Rank
+    from stepwhy.passes.stages import Stages
 
 RULE = Rule(
     id="exposed-communication",
@@ -116,9 +117,14 @@ def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> 
     own, cost = reported(facts), finding.cost_ns_per_step
     if own is None or not cost or not causes:
         return finding
-    waits_ns = min(_waits_ns(own, facts, {c.id: c.cost_ns_per_step or 0 for c in causes}), cost)
-    waits = Evidence("of that, waiting for other ranks", waits_ns, "ns", f"see {causes[0].id}")
-    evidence = (*finding.evidence[:-1], waits)
+    costs = {c.id: c.cost_ns_per_step or 0 for c in causes}
+    waits_ns = min(_waits_ns(own, facts, costs), cost)
+    waits = [Evidence("of that, waiting for other ranks", waits_ns, "ns", f"see {causes[0].id}")]
+    stages = _stages(facts, costs)
+    if stages is not None:
+        waits.append(Evidence("of these waits, to fill and drain", stages.fill_ns, "ns"))
+        finding = replace(finding, fix=_REST)
+    evidence = (*finding.evidence[:1], *waits, *finding.evidence[1:-1])
     rest = cost - waits_ns
     if rest < SHARE * own.wall_ns:
         return replace(
@@ -158,10 +164,16 @@ def _waits_ns(own: Rank, facts: Facts, causes: Mapping[str, int]) -> int:
     waits_ns = causes.get("sequence-imbalance", 0)
     if not causes.keys().isdisjoint({"straggler", "start-skew"}):
         waits_ns += own.exchange_ns - min(rank.exchange_ns for rank in peers(facts))
-    stages = find_stages(facts.ranks)
-    if stages is not None and not causes.keys().isdisjoint({"pipeline-bubble", "stage-imbalance"}):
+    stages = _stages(facts, causes)
+    if stages is not None:
         waits_ns += stages.fill_ns + stages.waits_ns(own.stage)
     return waits_ns
+
+
+def _stages(facts: Facts, causes: Mapping[str, int]) -> Stages | None:
+    """The stages of the pipeline, if these were found to wait for each other."""
+    is_cause = not causes.keys().isdisjoint({"pipeline-bubble", "stage-imbalance"})
+    return find_stages(facts.ranks) if is_cause else None
 
 
 def _evidence(facts: Facts) -> tuple[Evidence, ...]:
@@ -260,6 +272,12 @@ _PIPELINE = Fix(
     "--num-layers-per-virtual-pipeline-stage N  # interleaved\n"
     "--global-batch-size N                      # more microbatches",
     "changes-numerics",
+)
+_REST = Fix(
+    "First fix what makes the stages wait, and measure again. What remains are the exchanges "
+    "themselves, and passes that take longer for some micro-batches than for others.",
+    "",
+    "none",
 )
 _PYTORCH = Fix(
     "Overlap communication with the backward pass, and exchange gradients only at the last of "
