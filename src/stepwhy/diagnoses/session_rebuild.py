@@ -25,6 +25,7 @@ If the run was not observed, since traces of single runs do not show their sessi
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.program import uses_sessions
@@ -34,6 +35,7 @@ from stepwhy.passes.stalls import rows_of_kinds
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
+    from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -59,10 +61,8 @@ def diagnose(facts: Facts) -> Finding:
     rows = rows_of_kinds(facts.trace, "session")
     per_step = len(rows) / max(len(facts.trace.marks), 1)
     cost = facts.breakdown["compile"]
-    source = int(facts.trace.events.source[rows[0]]) if len(rows) else NULL
-    where = "" if source == NULL else facts.trace.string(source)
     evidence = (
-        Evidence("sessions that ran", len(rows), "count", where),
+        Evidence("sessions that ran", len(rows), "count", _usual_line(facts, rows)),
         Evidence("sessions per step", round(per_step, 2), "count"),
         Evidence("share of the step that prepares graphs", facts.share("compile"), "fraction"),
     )
@@ -70,6 +70,13 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence)
     gain = saving("keep the session", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _FIX, gain, Edit("compile", "gone"))
+
+
+def _usual_line(facts: Facts, rows: Rows) -> str:
+    """The line that most of the sessions run at first; '' if unknown."""
+    sources = Counter(facts.trace.events.source[rows].tolist())
+    del sources[NULL]  # only the first sessions are logged with their line
+    return facts.trace.string(sources.most_common(1)[0][0]) if sources else ""
 
 
 _FIX = Fix(
