@@ -119,10 +119,10 @@ def write_page(slices, file):
     """Write the page, and return what it cost."""
     trace, parts, spent = trace_of(slices), TimelineParts(), 0.0
 
-    def seen(opened, facts):
+    def seen(*about):
         nonlocal spent
         begin = time.perf_counter()
-        parts.seen(opened, facts)
+        parts.seen(*about)
         spent += time.perf_counter() - begin
 
     begin = time.perf_counter()

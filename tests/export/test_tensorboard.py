@@ -82,7 +82,9 @@ def recorded(rank=None):
 def explained(*traces):
     series = []
     opened = [Opened(f"{i}.json", "test", trace) for i, trace in enumerate(traces)]
-    result = explain_opened(opened, [], seen=lambda _, facts: series.append(series_of(facts)))
+    result = explain_opened(
+        opened, [], seen=lambda _, facts, _result: series.append(series_of(facts))
+    )
     return Explained("x", result, "verdict", markdown.render(result), tuple(series))
 
 

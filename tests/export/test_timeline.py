@@ -60,6 +60,53 @@ def test_small_differences_stay_small():
 # --- Rows ---
 
 
+class Moved:
+    """Two kernels of a trace, and when they run after a fix."""
+
+    def __init__(self, facts, fix="a-fix", starts=(3 * MS, 2 * MS), duration=MS):
+        slices = facts.trace.slices
+        self.fix = fix
+        self.rows = np.flatnonzero(slices.kind == Kind.KERNEL)
+        self.start_ns = np.array(starts)
+        self.end_ns = self.start_ns + duration
+
+
+def test_replayed_work_is_on_rows_of_its_own_after_all_others():
+    facts = facts_of()
+    packed_timeline = timeline_of([("", part_of(facts, replays=[Moved(facts)]))])
+    assert [(row.title, row.fix) for row in packed_timeline.rows if row.role == "replay"] == [
+        ("stream 0", "a-fix")
+    ]
+    assert packed_timeline.rows[-1].role == "replay"
+    *recorded, first, second = unpacked(packed_timeline)
+    assert recorded == unpacked(timeline())
+    assert [(one.start, one.end, one.label[0]) for one in (first, second)] == [
+        (2 * MS, 3 * MS, "gemm"),
+        (3 * MS, 4 * MS, "gemm"),
+    ]
+    assert {one.category for one in (first, second)} == {DRAWN_CATEGORIES.index("compute")}
+
+
+def test_each_fix_has_rows_and_work_that_overlaps_has_lanes():
+    facts = facts_of()
+    replays = [Moved(facts, "one"), Moved(facts, "other", duration=5 * MS)]
+    rows = timeline_of([("", part_of(facts, replays=replays))]).rows
+    lanes = {row.fix: row.lanes for row in rows if row.role == "replay"}
+    assert lanes == {"one": (2,), "other": (1, 1)}
+
+
+def test_replayed_work_is_thinned_apart_from_the_recorded():
+    facts = facts_of()
+    some = Moved(facts)
+    some.rows = np.repeat(some.rows, 500)
+    some.start_ns = np.arange(1000) * 10
+    some.end_ns = some.start_ns + 9
+    part = part_of(facts, most=1000, replays=[some])
+    assert 0 < part.slices.merged[part.slices.strip == part.slices.strip[-1]].sum() <= 1000
+    assert (part.slices.strip == part.slices.strip[-1]).sum() <= 100
+    assert part.shortest_ns == 0
+
+
 def test_rows_are_the_steps_then_the_time_then_the_tracks():
     rows = timeline().rows
     assert [row.role for row in rows] == ["steps", "time", "thread", "stream"]

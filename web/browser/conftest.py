@@ -51,6 +51,11 @@ def further_kernels(count):
     return "".join(rows)
 
 
+def without_launches(drawing):
+    lines = drawing.splitlines(keepends=True)
+    return "".join(line for line in lines if "launch" not in line and "arrows" not in line)
+
+
 def renamed(trace, old, new):
     """The trace with another name."""
     return replace(trace, strings=[new if text == old else text for text in trace.strings])
@@ -78,12 +83,16 @@ def page_of(tmp_path):
 
     `name` replaces the name of the kernel in the trace, and `change` changes the text of the page.
     With `levels`, there is a queue and a counter; a text is the name of the queue. `kernels` is the
-    number of further kernels, and `further` the notation of further tables.
+    number of further kernels, and `further` the notation of further tables. Without `launches`, the
+    steps cannot be replayed.
     """
 
-    def write(name="gem", change=lambda text: text, *, levels=False, kernels=0, further="") -> Path:
+    def write(
+        name="gem", change=lambda text: text, *, levels=False, kernels=0, further="", launches=True
+    ) -> Path:
         tables = (LEVELS if levels else "") + (f"\n{further}" if further else "")
-        trace = parse(INPUT_BOUND + further_kernels(kernels) + tables)
+        drawing = INPUT_BOUND if launches else without_launches(INPUT_BOUND)
+        trace = parse(drawing + further_kernels(kernels) + tables)
         if isinstance(levels, str):
             name, trace = "gem", renamed(trace, "batches", levels)
         trace = renamed(trace, "gem", name)

@@ -28,7 +28,8 @@ def test_it_opens_from_a_file_without_a_network(page_of, show):
     assert page.locator("h1").inner_text()
     assert page.locator(".problem").inner_text() == ""
     titles = page.locator(".titles > *").all_inner_texts()
-    assert titles[:3] == ["Steps", "Predicted steps", "Where the time goes"]
+    assert titles[:2] == ["Steps", "Predicted steps"]
+    assert "Where the time goes" in titles
 
 
 def test_slices_have_the_colours_of_their_categories(page_of, show):
@@ -299,7 +300,8 @@ def test_sampled_values_are_rows_of_the_timeline(page_of, show):
     titles = page.locator(".titles > *").all_inner_texts()
     assert "Queue · batches · highest 8 elements of 8" in titles
     assert "Machine · memory of the process · highest 2 GiB" in titles
-    assert titles.index("Queue · batches · highest 8 elements of 8") == 3
+    queue = titles.index("Queue · batches · highest 8 elements of 8")
+    assert titles[queue - 1] == "Where the time goes"
 
 
 def test_the_value_is_at_the_pointer(page_of, show):

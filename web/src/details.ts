@@ -65,8 +65,9 @@ function sampled(model: Model, time: number): Fact[] {
 }
 
 /** Title of a row, with the process or device that it belongs to. */
-export function rowTitle({ title, group }: Row): string {
-  return group && title !== group ? `${group} · ${title}` : title;
+export function rowTitle({ title, group, role }: Row): string {
+  const own = group && title !== group ? `${group} · ${title}` : title;
+  return role === "replay" ? `Predicted · ${own}` : own;
 }
 
 /** The unit and the range of sampled values, as the title of their row shows it. */

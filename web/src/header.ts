@@ -3,10 +3,12 @@
 export interface Row {
   title: string;
   group: string;
-  role: "steps" | "time" | "thread" | "stream" | "series";
+  role: "steps" | "time" | "thread" | "stream" | "series" | "replay";
   /** Number of slices in each lane, from top to bottom. */
   lanes: number[];
   series: SeriesInfo | null;
+  /** Id of the finding whose fix a replay is about; "" for other rows. */
+  fix: string;
 }
 
 /** Sampled values; the numbers are as stored, times `scale` gives the unit. */
@@ -32,6 +34,11 @@ export interface Predicted {
   low: number;
   middle: number;
   high: number;
+  /** What is predicted, and what is drawn, in sentences. */
+  text: string;
+  /** Number of the step whose replay is drawn, from 1; 0 if none is. */
+  step: number;
+  after_ns: number;
 }
 
 /** What a finding is about: names to look for, and otherwise a category of the breakdown. */

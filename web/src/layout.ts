@@ -24,12 +24,13 @@ export class Layout {
   height = 0;
   private readonly opened = new Set<number>();
 
-  constructor(private readonly model: Model, private hasPrediction: boolean) {
+  /** @param fix Id of the finding whose predicted step is shown; null for none. */
+  constructor(private readonly model: Model, private fix: string | null) {
     this.arrange();
   }
 
-  setPrediction(shown: boolean): void {
-    this.hasPrediction = shown;
+  setPrediction(fix: string | null): void {
+    this.fix = fix;
     this.arrange();
   }
 
@@ -81,8 +82,14 @@ export class Layout {
       top += height;
     };
     this.model.rows.forEach((row, index) => {
+      if (row.role === "replay") return;
       add(index, row.lanes.length, row.series !== null);
-      if (row.role === "steps" && index === 0 && this.hasPrediction) add(-1, 1);
+      if (row.role === "steps" && index === 0 && this.fix !== null) {
+        add(-1, 1);
+        this.model.rows.forEach((other, at) => {
+          if (other.role === "replay" && other.fix === this.fix) add(at, other.lanes.length);
+        });
+      }
     });
     this.height = top;
   }

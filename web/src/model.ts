@@ -21,6 +21,8 @@ export interface Model {
   /** First strip of each row. */
   firstStrip: number[];
   spanNs: number;
+  /** Number of recorded slices; those of replayed steps come after them. */
+  recorded: number;
   start: Float64Array;
   end: Float64Array;
   category: Uint8Array;
@@ -75,6 +77,7 @@ export function buildModel(header: Header, columns: Columns): Model {
     strips,
     firstStrip: firstStrips(header.rows),
     spanNs: header.span_ns,
+    recorded: strips.find(({ row }) => header.rows[row].role === "replay")?.first ?? count,
     start,
     end,
     category: Uint8Array.from(column("category")),

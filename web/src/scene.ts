@@ -13,6 +13,7 @@ import type { Viewport } from "./viewport.ts";
 const TEXT_WIDTH = 32;
 const DIMMED = 0.18;
 const HATCHED = 0.45;
+const EXTENT = 0.2;
 /** Opacity of the area under a line, and the thickness of the line. */
 const AREA = 0.25;
 const LINE = 1.5;
@@ -69,10 +70,23 @@ export class Scene {
 
   private row(rectangles: Rectangles, placed: Placed, shown: Shown): void {
     const first = this.model.firstStrip[placed.row];
+    const isReplay = this.model.rows[placed.row].role === "replay";
     for (let lane = 0; lane < placed.lanes; lane++) {
       const y = this.layout.laneTop(placed, lane) - shown.top;
-      if (y > -LANE && y < shown.height) this.lane(rectangles, first + lane, y, shown);
+      if (y <= -LANE || y >= shown.height) continue;
+      if (isReplay) this.extent(rectangles, y, shown);
+      this.lane(rectangles, first + lane, y, shown);
     }
+  }
+
+  /** How long the replayed step takes, behind its work. */
+  private extent(rectangles: Rectangles, y: number, { predicted }: Shown): void {
+    const step = predicted ? replayedStep(this.model, predicted) : -1;
+    if (!predicted || step < 0) return;
+    const { view, model } = this;
+    const left = Math.max(view.x(model.start[step]), -2);
+    const right = Math.min(view.x(model.start[step] + predicted.after_ns), view.width + 2);
+    if (right > left) rectangles.add(left, y, right - left, LANE - 1, colourOfFix, EXTENT);
   }
 
   private lane(rectangles: Rectangles, index: number, y: number, shown: Shown): void {
@@ -185,6 +199,12 @@ const colourOfFix = 0x1a7f4b;
 function colourOfUnit(unit: string): number {
   if (unit === "elements") return 0xd98c1c;
   return unit === "bytes" ? 0x607be0 : 0x3f8f8a;
+}
+
+/** The step whose replay is drawn, -1 if there is none. */
+export function replayedStep(model: Model, { step }: Predicted): number {
+  const [first] = steadySteps(model, 0);
+  return step > 0 && first !== undefined ? first + step - 1 : -1;
 }
 
 /** The steps after the warm-up, of the first row of steps. */

@@ -36,6 +36,6 @@ export function named(model: Model, names: string[]): Found | null {
 function select(model: Model, accepts: (parts: string[]) => boolean): Found {
   const matches = Uint8Array.from(model.labels, (label) => (accepts(label) ? 1 : 0));
   const slices: number[] = [];
-  for (let i = 0; i < model.label.length; i++) if (matches[model.label[i]]) slices.push(i);
+  for (let i = 0; i < model.recorded; i++) if (matches[model.label[i]]) slices.push(i);
   return { matches, slices: Int32Array.from(slices) };
 }

@@ -7,7 +7,7 @@ import type { Category, Header, Jump } from "./header.ts";
 import { CHART, LANE, Layout, TITLE } from "./layout.ts";
 import { Launched, type Model, nearest, stripOf, within } from "./model.ts";
 import { painterFor, type Painter, Rectangles } from "./rectangles.ts";
-import { Scene, type Shown, usualSteps } from "./scene.ts";
+import { replayedStep, Scene, type Shown, usualSteps } from "./scene.ts";
 import { type Found, inOrder, named, search } from "./search.ts";
 import { Viewport } from "./viewport.ts";
 
@@ -33,6 +33,9 @@ export class Timeline {
   private readonly panel: HTMLElement;
   private readonly status: HTMLElement;
   private readonly field: HTMLInputElement;
+  /** What is predicted, in words, and the button that leads to it; null without a prediction. */
+  private readonly prediction: HTMLElement | null;
+  private readonly toPrediction: HTMLElement | null;
   private readonly launched: Launched;
   private readonly shown: Shown;
   private readonly categories: Category[];
@@ -61,8 +64,10 @@ export class Timeline {
     this.panel = part("details");
     this.status = part("status");
     this.field = part<HTMLInputElement>("search") as HTMLElement as HTMLInputElement;
+    this.prediction = root.querySelector<HTMLElement>(".prediction");
+    this.toPrediction = root.querySelector<HTMLElement>('[data-do="predicted"]');
     this.view = new Viewport(model.spanNs);
-    this.layout = new Layout(model, header.predicted.length > 0);
+    this.layout = new Layout(model, header.predicted[0]?.id ?? null);
     this.colours = new Colours(header.categories.map(({ colour }) => colour), model.labels);
     const names = header.categories.map(({ label }) => label);
     this.scene = new Scene(model, this.layout, this.colours, this.view, names, header.warm_up);
@@ -74,6 +79,7 @@ export class Timeline {
     this.listen(root);
     this.restyle();
     this.rearrange();
+    this.describePrediction();
     this.showSteps();
   }
 
@@ -107,8 +113,27 @@ export class Timeline {
     this.shown.predicted = predicted;
     const chooser = this.panel.parentElement?.querySelector<HTMLSelectElement>("select.fixes");
     if (chooser) chooser.value = predicted?.id ?? "";
-    this.layout.setPrediction(predicted !== null);
+    this.layout.setPrediction(predicted?.id ?? null);
+    this.describePrediction();
     this.rearrange();
+  }
+
+  /** Show the replayed step of the selected fix, if there is one. */
+  showPrediction(): void {
+    const step = this.replayed();
+    if (step < 0) return;
+    this.fit(this.model.start[step], this.model.end[step]);
+    this.scroller.scrollTop = 0;
+  }
+
+  private replayed(): number {
+    return this.shown.predicted ? replayedStep(this.model, this.shown.predicted) : -1;
+  }
+
+  private describePrediction(): void {
+    const { predicted } = this.shown;
+    if (this.prediction) this.prediction.textContent = predicted?.text ?? "";
+    if (this.toPrediction) this.toPrediction.hidden = this.replayed() < 0;
   }
 
   /** Show a range of time, in ns. */
@@ -408,14 +433,15 @@ export class Timeline {
     this.due();
   }
 
-  /** Begin with a few usual steps, or with everything. */
+  /** Begin with a few usual steps, the replayed one among them, or with everything. */
   private showSteps(): void {
     const steps = usualSteps(this.model);
     if (steps.length < 4) {
       this.fit(0, this.model.spanNs, 0);
       return;
     }
-    const middle = Math.max(0, (steps.length >> 1) - 1);
+    const at = steps.indexOf(this.replayed());
+    const middle = Math.max(0, at < 0 ? (steps.length >> 1) - 1 : Math.min(at - 1, steps.length - 3));
     const chosen = steps.slice(middle, middle + 3);
     this.fit(this.model.start[chosen[0]], this.model.end[chosen[chosen.length - 1]], 0.02);
   }
@@ -429,6 +455,7 @@ export class Timeline {
     action("out", () => this.zoom(2));
     action("all", () => this.fit(0, this.model.spanNs, 0));
     action("steps", () => this.showSteps());
+    action("predicted", () => this.showPrediction());
     action("next", () => this.next(1));
     action("previous", () => this.next(-1));
     this.field.addEventListener("input", () => this.find());
@@ -470,6 +497,7 @@ export class Timeline {
       "+": () => this.zoom(0.7),
       "-": () => this.zoom(1 / 0.7),
       "0": () => this.fit(0, this.model.spanNs, 0),
+      p: () => this.showPrediction(),
       ",": () => this.neighbour(-1),
       ".": () => this.neighbour(1),
       n: () => this.next(1),

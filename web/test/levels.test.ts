@@ -8,9 +8,10 @@ export function modelOf(slices: [number, number][]): Model {
   const column = (pick: (slice: [number, number], index: number) => number) =>
     Float64Array.from(slices, (slice, index) => pick(slice, index));
   return {
-    rows: [{ title: "one", group: "", role: "stream", lanes: [slices.length], series: null }],
+    rows: [{ title: "one", group: "", role: "stream", lanes: [slices.length], series: null, fix: "" }],
     strips: [{ row: 0, lane: 0, first: 0, end: slices.length }],
     firstStrip: [0],
+    recorded: slices.length,
     spanNs: slices.at(-1)?.[1] ?? 0,
     start: column(([start]) => start),
     end: column(([, end]) => end),

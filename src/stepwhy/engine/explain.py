@@ -14,6 +14,7 @@ from stepwhy.engine.assemble import assemble
 from stepwhy.engine.privacy import redacted_errors, redactor_of
 from stepwhy.engine.ranks import Analysed, combine, same_run
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
+from stepwhy.findings import Result
 from stepwhy.importers.registry import read_folder, read_trace
 from stepwhy.inputs.kinds import is_file, is_folder
 from stepwhy.inputs.places import resolve
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepwhy.engine.privacy import Redact
-    from stepwhy.findings import Placement, Result
+    from stepwhy.findings import Placement
     from stepwhy.inputs.places import Place
     from stepwhy.redaction import Redactor
     from stepwhy.trace import Trace
@@ -47,8 +48,8 @@ class Opened(msgspec.Struct, frozen=True):
     trace: Trace
 
 
-Seen = Callable[[Opened, Facts], None]
-"""Called with each trace and its facts, before they are freed."""
+Seen = Callable[[Opened, Facts, Result], None]
+"""Called with each trace, its facts and its result, before the facts are freed."""
 
 
 def explain(
@@ -68,7 +69,7 @@ def explain(
         redact: Whether to replace secrets and private facts in the result, the messages of errors
             and the texts for `progress`; or the redactor to use.
         predict: Whether to predict what fixes would gain.
-        seen: Called with each trace and its facts.
+        seen: Called with each trace, its facts and its result.
 
     Raises:
         InputError: No input can be explained, or several inputs are not ranks of one run.
@@ -151,7 +152,7 @@ def analyse(one: Opened, *, predict: bool = True, seen: Seen | None = None) -> A
     facts = Facts(one.trace)
     result = assemble(facts, one.path, one.format, predict=predict)
     if seen is not None:
-        seen(one, facts)
+        seen(one, facts, result)
     return Analysed(one.trace, result, facts.derived(decide), facts.derived(summarise_rank))
 
 

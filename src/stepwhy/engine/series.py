@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from stepwhy.engine.explain import Opened
     from stepwhy.export.series import RunSeries
+    from stepwhy.findings import Result
     from stepwhy.passes.facts import Facts
     from stepwhy.redaction import Redactor
 
@@ -37,7 +38,7 @@ def explain_with_series(
     """
     found: list[RunSeries] = []
 
-    def seen(_: Opened, facts: Facts) -> None:
+    def seen(_: Opened, facts: Facts, _result: Result) -> None:
         found.append(series_of(facts))
 
     result = explain([path], progress, redact=redactor, seen=seen)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from stepwhy.engine.explain import explain
 from stepwhy.engine.profile import profiles
+from stepwhy.engine.replays import not_replayed, replays_of
 from stepwhy.export.timeline import MOST_SLICES, packed_run, part_of, timeline_of
 from stepwhy.findings.timeline import Timeline
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from stepwhy.export.timeline import PackedRun, Part
     from stepwhy.findings import Result
     from stepwhy.findings.profile import ProfileResult
+    from stepwhy.findings.timeline import TimelineReplay
     from stepwhy.passes.facts import Facts
     from stepwhy.trace import Meta
 
@@ -38,14 +40,19 @@ class TimelineParts:
         self._parts: list[tuple[Meta, Part]] = []
         self._views: tuple[ProfileResult, ...] = ()
         self._run: PackedRun | None = None
+        self._replays: tuple[TimelineReplay, ...] = ()
+        self._not_replayed: tuple[str, ...] = ()
         self._problem = ""
 
-    def seen(self, one: Opened, facts: Facts) -> None:
+    def seen(self, one: Opened, facts: Facts, result: Result) -> None:
         """Collect one trace; see `engine.explain.Seen`."""
         # All ranks share the room of the page.
         most = MOST_SLICES // (len(self._parts) + 1)
         try:
-            self._parts.append((one.trace.meta, part_of(facts, most)))
+            replays = replays_of(facts, result.findings)
+            self._parts.append((one.trace.meta, part_of(facts, most, replays)))
+            self._replays += tuple(replay.about for replay in replays)
+            self._not_replayed = not_replayed(facts)
             if len(self._parts) == 1:
                 self._run = packed_run(facts)
                 if len(one.trace.slices) <= _MOST_OF_VIEWS:
@@ -68,6 +75,7 @@ class TimelineParts:
 
     def _with_first_rank(self, timeline: Timeline) -> Timeline:
         """The timeline with what is shown of the first rank alone."""
+        timeline = replace(timeline, replays=self._replays, not_replayed=self._not_replayed)
         if self._run is None:
             return replace(timeline, views=self._views)
         run, columns = self._run

@@ -9,7 +9,7 @@ import msgspec
 from stepwhy.findings.profile import ProfileResult  # noqa: TC001 - the class reads it
 from stepwhy.findings.result import CATEGORIES
 
-RowRole = Literal["steps", "time", "thread", "stream", "series"]
+RowRole = Literal["steps", "time", "thread", "stream", "series", "replay"]
 
 DRAWN_CATEGORIES = (*CATEGORIES, "other")
 """What a slice may be drawn as; the column 'category' holds indices into these."""
@@ -43,10 +43,12 @@ class TimelineRow(msgspec.Struct, frozen=True):
         title: Its title, e.g. 'stream 7'.
         group: The process or device that it belongs to.
         role: 'steps': the steps; 'time': the breakdown over time; 'thread': a thread, with calls
-            beneath their callers; 'stream': a stream of a device; 'series': sampled values.
+            beneath their callers; 'stream': a stream of a device; 'series': sampled values;
+            'replay': a stream in the predicted step after a fix.
         lanes: Number of slices in each lane, from top to bottom; slices of one lane do not
             overlap. Empty for sampled values.
         series: The sampled values; None for slices.
+        fix: Id of the finding whose fix a replay is about; '' for other rows.
     """
 
     title: str
@@ -54,6 +56,56 @@ class TimelineRow(msgspec.Struct, frozen=True):
     role: RowRole
     lanes: tuple[int, ...]
     series: TimelineSeries | None = None
+    fix: str = ""
+
+
+class ReplayedWork(msgspec.Struct, frozen=True):
+    """Device work of one name that a fix removes or shortens in a step.
+
+    Args:
+        name: Its name.
+        count: Number of slices.
+        removed: Number of those that no longer run.
+        saved_ns: Time that they take less.
+    """
+
+    name: str
+    count: int
+    removed: int
+    saved_ns: int
+
+
+class TimelineReplay(msgspec.Struct, frozen=True):
+    """One step replayed after a fix, with all that is uncertain at its most favourable.
+
+    Its device work is on the rows whose role is 'replay' and whose `fix` is the same.
+
+    Args:
+        fix: Id of the finding.
+        step: Number of the step, starting at 1.
+        before_ns, after_ns: Its duration as recorded and after the fix.
+        mean_before_ns, mean_after_ns: The same of the mean steady step.
+        floor_ns: The step takes at least as long, because of work that the fix moves beside it and
+            that is not drawn; 0 for none.
+        work: Device work that is removed or shortened, the most time first.
+        others: Number of further names.
+        others_saved_ns: Time that these take less.
+        host_saved_ns: Time that the host works less.
+        waits: Number of waits of the host for the device that are gone.
+    """
+
+    fix: str
+    step: int
+    before_ns: int
+    after_ns: int
+    mean_before_ns: int
+    mean_after_ns: int
+    floor_ns: int = 0
+    work: tuple[ReplayedWork, ...] = ()
+    others: int = 0
+    others_saved_ns: int = 0
+    host_saved_ns: int = 0
+    waits: int = 0
 
 
 class TimelineRun(msgspec.Struct, frozen=True):
@@ -117,6 +169,9 @@ class Timeline(msgspec.Struct, frozen=True):
         left_out: Number of counters without a row, because there are too many.
         views: Views of the operations for the tables beside it, of the first rank.
         run: The run of the first rank; None if it has too few steps for a chart.
+        replays: Steps replayed after fixes, in the order of the findings.
+        not_replayed: Why recorded steps cannot be replayed, in sentences; empty if they can, or if
+            there is nothing to replay.
     """
 
     span_ns: int
@@ -133,6 +188,8 @@ class Timeline(msgspec.Struct, frozen=True):
     left_out: int = 0
     views: tuple[ProfileResult, ...] = ()
     run: TimelineRun | None = None
+    replays: tuple[TimelineReplay, ...] = ()
+    not_replayed: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:

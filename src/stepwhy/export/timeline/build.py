@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from stepwhy.columns.groups import numbered
 from stepwhy.columns.intervals import Intervals, windows_at
 from stepwhy.export.timeline.packing import columns_of
+from stepwhy.export.timeline.replays import replay_rows
 from stepwhy.export.timeline.rows import categories_of, track_rows
 from stepwhy.export.timeline.series import sampled_rows, thinned_rows
 from stepwhy.export.timeline.slices import Drawn, drawn, joined, reordered, thinned
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.export.timeline.replays import Replayed
     from stepwhy.export.timeline.samples import Sampled
     from stepwhy.passes.breakdown import Partition
     from stepwhy.passes.facts import Facts
@@ -37,6 +39,8 @@ MOST_BYTES = 6_000_000
 """Most bytes of compressed columns, so that a page stays below 10 MB."""
 # One sampled value for so many slices, at most.
 _SLICES_PER_SAMPLE = 10
+# Likewise one slice of replayed steps.
+_SLICES_PER_REPLAYED = 10
 # Fewer slices compress a little worse.
 _ROOM = 0.9
 # Breakdowns of single devices are left out beyond this number; that of the step is always there.
@@ -82,17 +86,20 @@ class Part(msgspec.Struct, frozen=True):
     left_out: int = 0
 
 
-def part_of(facts: Facts, most: int = MOST_SLICES) -> Part:
+def part_of(facts: Facts, most: int = MOST_SLICES, replays: Sequence[Replayed] = ()) -> Part:
     """The timeline of one trace.
 
     Args:
         facts: Its facts.
         most: Number of slices to keep; neighbouring short ones are merged beyond it.
+        replays: Replayed steps, to be drawn in addition.
     """
     above = [_steps(facts), *_times(facts)]
     rows, strip = track_rows(facts)
     labels = tuple(label for _, _, some in above for label in some)
-    all_slices, names = _slices(facts, strip + len(above), len(labels))
+    label, names = _labels(facts)
+    label += len(labels)
+    all_slices = _slices(facts, strip + len(above), label)
     # The slices of the trace take most memory, so only what is left of them is copied further.
     slices, shortest_ns = thinned(all_slices, most)
     del all_slices
@@ -100,11 +107,19 @@ def part_of(facts: Facts, most: int = MOST_SLICES) -> Part:
         thinned(replace(one, strip=one.strip + i), most // 4)[0]
         for i, (_, one, _) in enumerate(above)
     ]
-    together = joined([*breakdowns, slices])
+    strips = len(above) + sum(len(row.lanes) for row in rows)
+    predicted, replayed = replay_rows(facts, replays, label, strips, most // _SLICES_PER_REPLAYED)
+    together = joined([*breakdowns, slices, *replayed])
     begin_ns, end_ns = _span(together)
     sampled = sampled_rows(facts.trace, begin_ns, end_ns, most // _SLICES_PER_SAMPLE)
     return Part(
-        (*(row for row, _, _ in above), *_empty(sampled.levels), *rows, *_empty(sampled.counters)),
+        (
+            *(row for row, _, _ in above),
+            *_empty(sampled.levels),
+            *rows,
+            *_empty(sampled.counters),
+            *predicted,
+        ),
         together,
         (*labels, *names),
         len(facts.trace.slices),
@@ -186,26 +201,24 @@ def _time(
     return TimelineRow(title, group, "time", (len(order),)), slices, []
 
 
-def _slices(facts: Facts, strip: Ints, first_label: int) -> tuple[Drawn, list[Label]]:
-    """All slices of the trace, in the order in which they are drawn, and their labels."""
+def _slices(facts: Facts, strip: Ints, label: Ints) -> Drawn:
+    """All slices of the trace, in the order in which they are drawn."""
     slices = facts.trace.slices
-    label, labels = _labels(facts)
     order = np.argsort(strip, kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     launch = np.full(len(order), NULL, dtype=np.int64)
     devices, calls = facts.launches.joined
     launch[devices] = place[calls]
-    found = drawn(
+    return drawn(
         strip[order],
         slices.start_ns[order].astype(np.int64),
         facts.trace.ends(order),
         categories_of(facts)[order],
-        label=label[order] + first_label,
+        label=label[order],
         size=slices.bytes[order].astype(np.int64),
         launch=launch[order],
     )
-    return found, labels
 
 
 def _labels(facts: Facts) -> tuple[Ints, list[Label]]:

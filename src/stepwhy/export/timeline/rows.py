@@ -65,15 +65,16 @@ def track_rows(facts: Facts) -> tuple[list[TimelineRow], Ints]:
     depth = _depths(facts.nesting.parent)
     is_cut = set(trace.slices.track[facts.nesting.cut].tolist())
     strip = np.empty(len(trace.slices), dtype=np.int64)
+    starts, durations = trace.slices.start_ns, trace.slices.dur_ns
     found, first = [], 0
     for track in sorted(of_track, key=lambda one: _order(facts, one)):
         rows = of_track[track]
         is_tree = trace.tracks.role[track] == Role.HOST_THREAD and track not in is_cut
-        lane = depth[rows] if is_tree else _lanes(trace, rows)
+        lane = depth[rows] if is_tree else lanes_of(starts[rows], durations[rows])
         counts = np.bincount(lane).tolist()
         strip[rows] = lane + first
         first += len(counts)
-        found.append(_row(trace, track, counts))
+        found.append(row_of(trace, track, counts))
     return found, strip
 
 
@@ -103,11 +104,15 @@ def _depths(parent: NDArray[np.int32]) -> Ints:
     return depth
 
 
-def _lanes(trace: Trace, rows: Ints) -> Ints:
-    """Lanes for the slices of a track, which may overlap; (rows,)."""
-    starts, durations = trace.slices.start_ns[rows], trace.slices.dur_ns[rows]
+def lanes_of(starts: Ints, durations: Ints) -> Ints:
+    """Lanes for the slices of a track, which may overlap; (slices,).
+
+    Args:
+        starts: Their starts; (slices,).
+        durations: Their durations; (slices,).
+    """
     if (starts[1:] >= np.maximum.accumulate(starts + durations)[:-1]).all():
-        return np.zeros(len(rows), dtype=np.int64)
+        return np.zeros(len(starts), dtype=np.int64)
     return assign_lanes(starts, durations).astype(np.int64)
 
 
@@ -121,7 +126,8 @@ def _order(facts: Facts, track: int) -> tuple[int, int, int]:
     return 2, int(tracks.process[track]), track
 
 
-def _row(trace: Trace, track: int, lanes: list[int]) -> TimelineRow:
+def row_of(trace: Trace, track: int, lanes: list[int]) -> TimelineRow:
+    """The row of a track; lanes are their numbers of slices."""
     tracks = trace.tracks
     device, process = int(tracks.device[track]), int(tracks.process[track])
     on_device = tracks.role[track] in {Role.STREAM, Role.EXECUTOR} and device != NULL

@@ -11,6 +11,7 @@ from stepwhy import units
 from stepwhy.findings.timeline import DRAWN_CATEGORIES, TimelineRow
 from stepwhy.patterns import regex
 from stepwhy.report import words
+from stepwhy.report.html.predicted import Predicted, predicted_steps
 from stepwhy.report.html.series import SeriesRow, series_rows
 
 if TYPE_CHECKING:
@@ -41,22 +42,6 @@ class Category(msgspec.Struct, frozen=True):
 
     label: str
     colour: str
-
-
-class Predicted(msgspec.Struct, frozen=True):
-    """The step after the fix of a finding, as shares of the step now.
-
-    Args:
-        id: Id of the finding.
-        title: Its label in the list of fixes.
-        low, middle, high: The shortest, the most likely and the longest step.
-    """
-
-    id: str
-    title: str
-    low: float
-    middle: float
-    high: float
 
 
 class Jump(msgspec.Struct, frozen=True):
@@ -142,7 +127,7 @@ def timeline_view(timeline: Timeline | None, result: Result) -> TimelineView | N
         *(Category(one.label, one.colour) for one in words.CATEGORY_WORDS.values()),
         Category("other", _OTHER_COLOUR),
     )
-    predicted = tuple(filter(None, (_predicted(one, result) for one in found)))
+    predicted = predicted_steps(timeline, result)
     header = Header(
         timeline.span_ns,
         timeline.rows,
@@ -188,18 +173,6 @@ def _run(timeline: Timeline, result: Result) -> Run | None:
 def _as_script(json: str) -> str:
     """JSON without the characters that could end a script element or begin a comment in it."""
     return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _predicted(finding: Finding, result: Result) -> Predicted | None:
-    """The step after a fix; None if nothing says how long it would be."""
-    saving, wall_ns = finding.saving, result.breakdown.wall_ns
-    if saving is None or not wall_ns or saving.high_ns <= 0:
-        return None
-    low, high = (max(1 - ns / wall_ns, 0.0) for ns in (saving.high_ns, saving.low_ns))
-    middle = (low + high) / 2
-    if saving.remaining_ns is not None:
-        middle = min(max(saving.remaining_ns / wall_ns, low), high)
-    return Predicted(finding.id, finding.title, round(low, 4), round(middle, 4), round(high, 4))
 
 
 def _jump(finding: Finding) -> Jump:
