@@ -36,8 +36,12 @@ def replays_of(facts: Facts, findings: Iterable[Finding]) -> list[ReplayedStep]:
 
 
 def not_replayed(facts: Facts) -> tuple[str, ...]:
-    """Why the recorded steps of an accelerator cannot be replayed, in sentences."""
-    return facts.derived(judge).reasons if facts.has_accelerator else ()
+    """Why the recorded steps cannot be replayed, in sentences.
+
+    Empty if they can be, or if no prediction needed to know: the page alone is not worth the time.
+    """
+    replay = facts.known(judge)
+    return () if replay is None else replay.reasons
 
 
 __all__ = ["MOST_REPLAYS", "not_replayed", "replays_of"]

@@ -65,6 +65,14 @@ class Facts:
             self._derived[compute] = compute(self)
         return cast("T", self._derived[compute])
 
+    def known(self, compute: Callable[[Facts], T]) -> T | None:
+        """The result of `derived` if it was computed before, else None.
+
+        Args:
+            compute: The function.
+        """
+        return cast("T | None", self._derived.get(compute))
+
     @cached_property
     def nesting(self) -> nesting.Nesting:
         """The call trees."""

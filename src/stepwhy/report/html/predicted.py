@@ -138,10 +138,7 @@ def _not_drawn(saving: Saving, timeline: Timeline, result: Result) -> Iterator[s
         yield "Only its length is drawn, because the recorded steps cannot be replayed."
         yield from timeline.not_replayed
     elif saving.method == "bound":
-        yield (
-            "Only its length is drawn: the saving is a bound, because how long the changed work "
-            "would take is not in the recorded steps."
-        )
+        yield "Only its length is drawn: the saving is a bound, not the result of a replay."
     else:
         yield (
             "Only its length is drawn: it comes from a model of the CPU, which does not say when "
