@@ -3,14 +3,17 @@
     python benchmarks/page.py [--slices N ...] [--out FILE]
 
 Needs the environment of `scripts/browser-test`, which has Playwright, and Chromium. The processor
-paints, as on a machine without a graphics card. Frames are compared with those of empty canvases of
-the same size that the same browser clears: one of the kind that the timeline uses there (2D), and
-one of WebGL, which costs such a browser less. All are measured in turns.
+paints, as on a machine without a graphics card. Frames are compared with those of empty canvases
+that take the timeline's place on the same page, with the same size, and that are cleared in each
+frame: one of the kind that the timeline uses there (2D, opaque), and one of WebGL. All are measured
+in turns. A frame lasts a multiple of 16.7 ms, so the processor time that the browser needs for one,
+in all its processes, is measured, too.
 """
 
 import argparse
 import datetime as dt
 import json
+import os
 import platform
 import shutil
 import sys
@@ -41,9 +44,11 @@ async ([empty, frames]) => {
   const rows = document.querySelector(".rows");
   const canvas = document.createElement("canvas");
   Object.assign(canvas, { width: rows.clientWidth, height: rows.clientHeight });
+  if (!canvas.width || !canvas.height) throw new Error("the timeline is not visible");
   const gl = empty === "webgl" ? canvas.getContext("webgl2") : null;
-  const flat = empty === "2d" ? canvas.getContext("2d", { willReadFrequently: true }) : null;
-  if (empty) { rows.before(canvas); rows.hidden = true; rows.style.display = "none"; }
+  const flat = empty === "2d" ? canvas.getContext("2d", { alpha: false }) : null;
+  if (empty && !gl && !flat) throw new Error(`no ${empty} canvas`);
+  if (empty) { rows.before(canvas); rows.style.display = "none"; }
   const found = [];
   let before = 0;
   for (let i = 0; i < frames; i++) {
@@ -144,8 +149,21 @@ def write_page(slices, file):
     }
 
 
+def processor_s(session):
+    """Processor time of all processes of the browser so far, s."""
+    return sum(one["cpuTime"] for one in session.send("SystemInfo.getProcessInfo")["processInfo"])
+
+
+def frames(page, session, empty=""):
+    """Times between frames, and the processor time of each, ms."""
+    begin = processor_s(session)
+    between = page.evaluate(FRAMES_OF, [empty, FRAMES])
+    return between, [1000 * (processor_s(session) - begin) / FRAMES]
+
+
 def look(browser, file):
     """Times of opening the page once, ms, and of its frames."""
+    session = browser.new_browser_cdp_session()
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
     page.goto(file.as_uri())
     page.wait_for_selector("#timeline[data-ready]", timeout=60_000)
@@ -157,9 +175,10 @@ def look(browser, file):
     found = {"first_paint_ms": [paint], "timeline_ready_ms": [ready]}
     for name, shown in {"whole": (0, 1), "twentieth": (0.4, 0.45), "step": (0.5, 0.505)}.items():
         page.evaluate(ZOOM, shown)
-        found[f"frames_{name}"] = page.evaluate(FRAMES_OF, ["", FRAMES])
+        found[f"frames_{name}"], found[f"processor_{name}"] = frames(page, session)
     for kind in EMPTY:
-        found[f"frames_empty_{kind}"] = page.evaluate(FRAMES_OF, [kind, FRAMES])
+        name = f"empty_{kind}"
+        found[f"frames_{name}"], found[f"processor_{name}"] = frames(page, session, kind)
     page.close()
     return found
 
@@ -177,8 +196,11 @@ def measured(slices, browser, folder):
             result[f"{name}_p95_ms"] = round(slow, 1)
             for kind in EMPTY:
                 result[f"{name}_p95_to_empty_{kind}"] = round(slow / empty[kind], 2)
+        elif name.startswith("processor_"):
+            result[f"{name}_ms"] = round(float(np.median(values)), 1)
         else:
             result[name] = round(float(np.median(values)))
+    result["load"] = round(os.getloadavg()[0], 1)
     return result
 
 
@@ -195,6 +217,7 @@ def main():
             "machine": f"{platform.machine()}, painted by the processor",
             "browser": f"Chromium {browser.version}",
             "playwright": version("playwright"),
+            "cores": os.cpu_count(),
         }
         pages = []
         for slices in options.slices:

@@ -1,5 +1,7 @@
 // Rectangles of one frame, in CSS pixels, and the two ways to paint them.
 
+import { FlatPainter } from "./flat.ts";
+
 export class Rectangles {
   count = 0;
   /** x, y, width, height of each. */
@@ -34,9 +36,13 @@ export class Rectangles {
 }
 
 export interface Painter {
-  /** Paint the rectangles, and return what texts are to be written on. */
+  /**
+   * Paint the rectangles, and return what texts are to be written on.
+   *
+   * @param background What is behind the rectangles, as 0xRRGGBB.
+   */
   paint(
-    rectangles: Rectangles, width: number, height: number, scale: number,
+    rectangles: Rectangles, width: number, height: number, scale: number, background: number,
   ): CanvasRenderingContext2D;
 }
 
@@ -181,62 +187,4 @@ function programOf(gl: WebGL2RenderingContext): WebGLProgram {
   }
   gl.linkProgram(program);
   return program;
-}
-
-/**
- * Without a graphics card, the script writes the pixels itself: tens of thousands of rectangles take
- * 10 ms, and a renderer in software needs 50 to 100 ms for them.
- */
-class FlatPainter implements Painter {
-  private readonly context: CanvasRenderingContext2D;
-  private image = new ImageData(1, 1);
-
-  constructor(private readonly canvas: HTMLCanvasElement) {
-    this.context = canvas.getContext("2d", { willReadFrequently: true })!;
-  }
-
-  paint(rectangles: Rectangles, width: number, height: number, scale: number) {
-    const [wide, high] = [Math.round(width * scale), Math.round(height * scale)];
-    resize(this.canvas, wide, high);
-    if (this.image.width !== wide || this.image.height !== high) this.image = new ImageData(wide, high);
-    const pixels = new Uint32Array(this.image.data.buffer);
-    pixels.fill(0);
-    const colours = new Uint32Array(rectangles.colours.buffer);
-    const { places, count } = rectangles;
-    for (let i = 0; i < count; i++) {
-      const left = Math.max(Math.round(places[4 * i] * scale), 0);
-      const top = Math.max(Math.round(places[4 * i + 1] * scale), 0);
-      const right = Math.min(Math.max(Math.round((places[4 * i] + places[4 * i + 2]) * scale), left + 1), wide);
-      const bottom = Math.min(Math.round((places[4 * i + 1] + places[4 * i + 3]) * scale), high);
-      for (let y = top; y < bottom; y++) {
-        blend(pixels, y * wide + left, y * wide + right, colours[i]);
-      }
-    }
-    this.context.putImageData(this.image, 0, 0);
-    this.context.setTransform(scale, 0, 0, scale, 0, 0);
-    return this.context;
-  }
-}
-
-/** Paint a run of pixels over what is there; colours are bytes of red, green, blue and opacity. */
-function blend(pixels: Uint32Array, from: number, to: number, colour: number): void {
-  const opacity = colour >>> 24;
-  if (opacity === 255) {
-    pixels.fill(colour, from, to);
-    return;
-  }
-  for (let at = from; at < to; at++) {
-    const below = pixels[at];
-    pixels[at] = below === 0 ? colour : mixed(below, colour, opacity / 255);
-  }
-}
-
-function mixed(below: number, above: number, share: number): number {
-  let colour = 0;
-  for (const bits of [0, 8, 16]) {
-    const value = ((below >>> bits) & 255) * (1 - share) + ((above >>> bits) & 255) * share;
-    colour |= Math.round(value) << bits;
-  }
-  const opacity = Math.max(below >>> 24, above >>> 24);
-  return (colour | (opacity << 24)) >>> 0;
 }

@@ -51,6 +51,9 @@ export class Timeline {
   private isDue = false;
   private ink = "#000";
   private soft = "#666";
+  private paper = "#fff";
+  /** The same as 0xRRGGBB. */
+  private background = 0xffffff;
 
   constructor(root: HTMLElement, private readonly model: Model, private readonly header: Header) {
     const part = <E extends Element>(name: string) => root.querySelector<E & HTMLElement>(`.${name}`)!;
@@ -287,7 +290,8 @@ export class Timeline {
     this.shown.top = this.scroller.scrollTop - AXIS;
     this.shown.height = height;
     this.scene.fill(this.rectangles, this.shown);
-    this.write(this.painter.paint(this.rectangles, width, height, scale), width, height);
+    const context = this.painter.paint(this.rectangles, width, height, scale, this.background);
+    this.write(context, width, height);
   }
 
   private write(context: CanvasRenderingContext2D, width: number, height: number): void {
@@ -382,13 +386,12 @@ export class Timeline {
     context.fillStyle = this.ink;
     context.fillRect(x, top, 1, CHART);
     context.fillRect(left, top + CHART / 2 - 9, width, 18);
-    context.fillStyle = getComputedStyle(this.scroller).backgroundColor;
+    context.fillStyle = this.paper;
     context.fillText(text, left + 5, top + CHART / 2);
   }
 
   private drawAxis(context: CanvasRenderingContext2D, width: number): void {
-    context.clearRect(0, 0, width, AXIS);
-    context.fillStyle = getComputedStyle(this.scroller).backgroundColor;
+    context.fillStyle = this.paper;
     context.fillRect(0, 0, width, AXIS);
     context.fillStyle = this.soft;
     context.fillRect(0, AXIS - 1, width, 1);
@@ -404,6 +407,9 @@ export class Timeline {
     const style = getComputedStyle(document.documentElement);
     this.ink = style.getPropertyValue("--ink").trim() || "#000";
     this.soft = style.getPropertyValue("--soft").trim() || "#666";
+    this.paper = getComputedStyle(this.scroller).backgroundColor;
+    const [red, green, blue] = this.paper.match(/\d+/g)?.map(Number) ?? [255, 255, 255];
+    this.background = (red << 16) | (green << 8) | blue;
     this.due();
   }
 
