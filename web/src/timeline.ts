@@ -430,7 +430,7 @@ export class Timeline {
           this.rearrange();
         });
       }
-      const more = placed.hidden ? ` · ${placed.hidden} more levels` : "";
+      const more = placed.hidden ? ` · ${placed.hidden} more level${placed.hidden === 1 ? "" : "s"}` : "";
       title.textContent = text + more;
       title.style.top = `${placed.top + AXIS + 2}px`;
       return title;
