@@ -19,6 +19,7 @@ from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.reading import read_source
 from stepwhy.passes.counters import series
 from stepwhy.passes.facts import Facts
+from stepwhy.passes.parameters import parameter_types
 from stepwhy.trace import DeviceKind, Kind, Phase
 from stepwhy.trace.notation import parse
 
@@ -145,6 +146,8 @@ NEEDS = {
     r"row\[:len|params, loss = train_step": framework("jax"),
     r"BatchNorm|batch_norm": named(r"[Cc]onv"),
     r"get_device_capability": on_gpus,
+    r'jnp\.float32|\("float32"\)|\.float\(\)': lambda facts: parameter_types(facts.trace),
+    r"unbind": named(r"aten::(?:select|slice)_backward", Kind.OP),
 }
 
 

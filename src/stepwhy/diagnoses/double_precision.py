@@ -1,4 +1,4 @@
-"""The model computes in 64 bits, mostly by accident.
+"""The model computes in double precision, mostly by accident.
 
 ## What it means
 Most parameters have the type float64. NumPy's default is float64, and models often take over the
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="double-precision",
     family="compute",
-    name="Computing in 64 bits",
-    found="Compute in float32: the parameters have 64 bits",
-    clear="Most parameters have 32 bits or fewer",
+    name="Computing in double precision",
+    found="Compute in single precision: the parameters have double precision",
+    clear="Most parameters have single precision or less",
     needs=(("steps",),),
 )
 
