@@ -335,6 +335,51 @@ def test_leading_steps_whose_device_work_is_lost_are_left_out(recorded, left_out
     assert (Cut.FIRST_STEPS_LOST in steps.notes) == (left_out > 0)
 
 
+def unfinished(recorded):
+    """A loop that never waits, 4 ms per launch and 10 ms per kernel, and its first kernels."""
+    line = Timeline().steps(*range(0, 21, 4))
+    for i in range(5):
+        call = (4 * i, 4 * i + 1)
+        if i < recorded:
+            line.launch(call, (1 + 10 * i, 11 + 10 * i), i + 1)
+        else:
+            line.add(line.thread(), Kind.LAUNCH, *call, correlation=i + 1)
+    return line
+
+
+def test_last_steps_without_the_end_of_their_device_work_are_left_out():
+    steps = steps_of(unfinished(recorded=3))
+    assert bounds(steps) == [(0, 11), (11, 21), (21, 31)]
+    assert steps.device_side
+    assert steps.notes == (Cut.LAST_STEPS_LOST, Cut.AT_DEVICE_ENDS)
+
+
+def test_the_launches_of_a_step_after_its_last_recorded_kernel_show_that_its_end_is_lost():
+    line = unfinished(recorded=3)
+    line.add(line.thread(), Kind.LAUNCH, 10, 11, correlation=99)
+    assert bounds(steps_of(line)) == [(0, 11), (11, 21)]
+
+
+def test_without_any_device_end_the_hosts_steps_remain_while_the_device_was_recorded():
+    line = unfinished(recorded=1)
+    line.add(line.thread(), Kind.LAUNCH, 2, 3, correlation=99)
+    steps = steps_of(line)
+    assert bounds(steps) == [(0, 4), (4, 8)]
+    assert not steps.device_side
+    assert steps.notes == (Cut.DEVICE_ENDS_LOST,)
+
+
+def test_launches_whose_work_is_often_not_recorded_do_not_end_a_record():
+    line = Timeline().steps(*range(0, 21, 4))
+    for i in range(10):
+        if i % 2:
+            line.add(line.thread(), Kind.LAUNCH, 2 * i, 2 * i + 1, correlation=i + 1)
+        else:
+            line.launch((2 * i, 2 * i + 1), (2 * i + 1, 2 * i + 2), i + 1)
+    steps = steps_of(line)
+    assert (len(steps.starts), steps.notes) == (5, ())
+
+
 # --- the whole trace -----------------------------------------------------------------------------
 
 

@@ -184,6 +184,10 @@ class Cut(Enum):
     AT_DEVICE_ENDS = auto()
     FIRST_STEPS_LOST = auto()
     """The profiler lost the device work of the first steps."""
+    LAST_STEPS_LOST = auto()
+    """The record of the device ends before the work of the last steps does."""
+    DEVICE_ENDS_LOST = auto()
+    """The record of the device ends before the work of every step does."""
     NOT_TRACED = auto()
     """Steps were timed, and none was traced."""
 

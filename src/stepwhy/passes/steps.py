@@ -7,7 +7,7 @@ host's own step ends if that is later (a loop that synchronises).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ from stepwhy.columns.intervals import Intervals, windows_at
 from stepwhy.findings.reasons import BetweenMarkers, Cut
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.launches import FIRST_USE_NS
+from stepwhy.passes.lost_work import find_launched, with_last_work, without_first_work
 from stepwhy.passes.periodicity import find_period
 from stepwhy.passes.selection import of_role, of_threads, rows_of
 from stepwhy.trace import NULL, Kind, Role
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
     from stepwhy.columns.nesting import Nesting
     from stepwhy.findings.reasons import StepNote
     from stepwhy.passes.launches import Launches
+    from stepwhy.passes.lost_work import Launched
     from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
+
+    Bounds: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 # A leading step counts as warm-up when it takes this many times the median of the later ones:
 # first-run set-up costs multiples of a step, ordinary variation does not.
@@ -43,9 +47,6 @@ _LARGEST_WARM_UP = 0.5
 # If host and device steps differ by more than this share, the host runs ahead of the device: its
 # step marks then show how fast it launches, not how fast it trains.
 MISLEADING_LAG = 0.05
-# Steps keep their device work if the share of launches with recorded work is at least this fraction
-# of the largest share in any step.
-_LEAST_RAN = 0.5
 # Markers that leave out more than this share of the loop's time do not cover the loop.
 _MOST_BETWEEN = 0.1
 
@@ -219,13 +220,18 @@ def _cut(
 
     Without launches the bounds are the device's own.
     """
-    bounds = None if launches is None else _device_bounds(trace, launches, starts, ends)
+    bounds, lost = None, 0
+    if launches is not None:
+        launched = find_launched(trace, launches)
+        kept, bounds, lost_ends = _on_device(trace, launches, launched, starts, ends)
+        starts, ends = starts[:kept], ends[:kept]
+        notes = notes if lost_ends is None else (*notes, lost_ends)
+        lost = without_first_work(launched, starts, ends)
     device_side = bounds is not None and _lags(starts, ends, *bounds)
     new_starts, new_ends = bounds if bounds is not None and device_side else (starts, ends)
     if device_side:
         notes = (*notes, Cut.AT_DEVICE_ENDS)
     warm_up = count_warm_up(new_ends - new_starts)
-    lost = 0 if launches is None else _without_their_work(trace, launches, starts, ends)
     if lost > warm_up:
         warm_up = lost
         notes = (*notes, Cut.FIRST_STEPS_LOST)
@@ -234,27 +240,26 @@ def _cut(
     )
 
 
-def _without_their_work(
+def _on_device(
     trace: Trace,
     launches: Launches,
+    launched: Launched,
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
-) -> int:
-    """Number of leading steps whose device work the profiler lost, as few launches have any.
+) -> tuple[int, Bounds | None, StepNote | None]:
+    """Number of steps to keep, their bounds on the device, and why some have none.
 
-    CUPTI delivers no kernels from before its first synchronised time stamp; nothing in the trace
-    says so.
+    If the record of the device ends before the work of every step does, there are no bounds on the
+    device: the steps on the host during which the device was recorded remain.
     """
-    ran = np.zeros(len(trace.slices), dtype=bool)
-    ran[launches.joined[1]] = True
-    calls = rows_of(trace, (Kind.LAUNCH,), of_role(trace, Role.HOST_THREAD))
-    calls = calls[trace.slices.correlation[calls] > 0]
-    step = windows_at(trace.slices.start_ns[calls], starts, ends)
-    made = np.bincount(step[step != NULL], minlength=len(starts))
-    kept = np.bincount(step[(step != NULL) & ran[calls]], minlength=len(starts))
-    share = kept / np.maximum(made, 1)
-    is_lost = (made > 0) & (share < _LEAST_RAN * share.max(initial=0))
-    return 0 if is_lost.all() else int(np.argmin(is_lost))
+    kept = with_last_work(launched, starts, ends)
+    if kept == len(starts):
+        return kept, _device_bounds(trace, launches, starts, ends), None
+    if kept:
+        bounds = _device_bounds(trace, launches, starts[:kept], ends[:kept])
+        return kept, bounds, Cut.LAST_STEPS_LOST
+    recorded = int((ends <= trace.ends(launches.device_rows).max()).sum())
+    return recorded or len(starts), None, Cut.DEVICE_ENDS_LOST
 
 
 def _lags(
@@ -278,7 +283,7 @@ def _lags(
 
 def _device_bounds(
     trace: Trace, launches: Launches, starts: NDArray[np.int64], ends: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+) -> Bounds | None:
     """Windows [B(i-1), B(i)) with B(i) = the later of host end and device end of step i."""
     work, calls = launches.joined
     step = windows_at(trace.slices.start_ns[calls], starts, ends)

@@ -28,6 +28,10 @@ _CUTS = {
     "device.",
     Cut.FIRST_STEPS_LOST: "The profiler lost the device work of the first steps, so they are left "
     "out.",
+    Cut.LAST_STEPS_LOST: "The profile ends before the device work of the last steps, so they are "
+    "left out.",
+    Cut.DEVICE_ENDS_LOST: "The profile ends before the device work of the steps, so they are cut "
+    "where the host launches them.",
     Cut.NOT_TRACED: "Steps were timed, but none was traced, so there is no breakdown.",
 }
 
