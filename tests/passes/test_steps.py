@@ -286,13 +286,87 @@ def test_equal_layers_of_one_step_are_no_steps_on_the_host_either():
     assert steps_of(line).source == "whole-trace"
 
 
+LAYER = ("aten::linear", "aten::softmax", "aten::dropout")
+
+
+def repeated(names=LAYER, *, times=6, pause=0.0, start=0.0):
+    """Operations of one unit each that repeat, with a pause after each repetition."""
+    line = Timeline()
+    for i in range(times):
+        for j, name in enumerate(names):
+            at = start + i * (len(names) + pause) + j
+            line.add(line.thread(), Kind.OP, at, at + 1, name=name)
+    return line
+
+
+def test_layers_without_a_sign_of_an_outer_loop_are_no_steps():
+    assert steps_of(repeated()).source == "whole-trace"
+    assert steps_of(repeated(pause=0.05)).source == "whole-trace"
+
+
+def test_a_pause_after_each_repetition_shows_an_outer_loop():
+    assert len(steps_of(repeated(pause=0.5)).starts) == 6
+
+
+def test_pauses_of_equal_length_within_a_repetition_show_none():
+    line = Timeline()
+    for i in range(18):
+        line.add(line.thread(), Kind.OP, 2 * i, 2 * i + 1, name=LAYER[i % 3])
+    assert steps_of(line).source == "whole-trace"
+
+
+@pytest.mark.parametrize(
+    ("size", "found"), [(8, "whole-trace"), (4096, "periodicity"), (-1, "periodicity")]
+)
+def test_a_batch_that_is_copied_in_each_repetition_shows_an_outer_loop(size, found):
+    line = repeated()
+    for i in range(6):
+        line.copy(3 * i, 3 * i + 0.1, size=size)
+    assert steps_of(line).source == found
+
+
+@pytest.mark.parametrize(("inside", "found"), [(True, "whole-trace"), (False, "periodicity")])
+def test_a_wait_for_the_device_shows_an_outer_loop_unless_an_operation_waits(inside, found):
+    line = Timeline()
+    for i in range(6):
+        for j, name in enumerate(LAYER):
+            end = 0.98 if j == 2 and not inside else 1
+            line.add(line.thread(), Kind.OP, 3 * i + j, 3 * i + j + end, name=name)
+        line.add(line.thread(), Kind.SYNC, 3 * i + 2.98, 3 * i + 3)
+    assert steps_of(line).source == found
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("gelu", "whole-trace"), ("_fused_adam_", "periodicity")]
+)
+def test_an_update_of_parameters_shows_an_outer_loop(name, found):
+    assert steps_of(repeated((*LAYER, f"aten::{name}"))).source == found
+
+
+@pytest.mark.parametrize("at", [0, 30])
+def test_other_work_right_before_or_after_repetitions_shows_that_they_are_layers(at):
+    line = repeated(pause=0.5, start=1)
+    line.add(line.thread(), Kind.OP, at, at + 0.9, name="aten::embedding")
+    assert steps_of(line).source == "whole-trace"
+
+
+def test_batches_that_are_all_fetched_before_the_work_are_no_steps():
+    line = Timeline()
+    for i in range(6):
+        line.add(line.thread(), Kind.INPUT, i, i + 1, name="iter")
+        line.add(line.thread(), Kind.OP, i + 0.2, i + 0.8, name="aten::stack")
+    line.add(line.thread(), Kind.OP, 6, 20, name="aten::linear")
+    assert steps_of(line).source == "whole-trace"
+
+
 def test_an_optimizer_that_steps_less_often_belies_a_rhythm():
     line = Timeline()
-    for i, name in enumerate(["aten::linear", "aten::relu"] * 6):
-        line.add(line.thread(), Kind.OP, i, i + 1, name=name)
+    for at in range(0, 18, 3):
+        line.add(line.thread(), Kind.OP, at, at + 1, name="aten::linear")
+        line.add(line.thread(), Kind.OP, at + 1, at + 2, name="aten::relu")
     assert steps_of(line).source == "periodicity"
     optimizer = {"name": "Optimizer.step#Adam.step", "phase": int(Phase.OPTIMIZER)}
-    line.add(line.thread(), Kind.FRAMEWORK, 12, 13, **optimizer)
+    line.add(line.thread(), Kind.FRAMEWORK, 18, 19, **optimizer)
     assert steps_of(line).source == "whole-trace"
 
 

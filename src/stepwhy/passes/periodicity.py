@@ -15,8 +15,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.columns.groups import first_rows, numbered
-from stepwhy.columns.nesting import outermost
+from stepwhy.columns.nesting import inside, outermost
 from stepwhy.findings.reasons import Cut, Repeats
+from stepwhy.passes.outer_loop import is_outer_loop, works_between
 from stepwhy.passes.selection import mask, of_role, rows_of
 from stepwhy.trace import Kind, Phase, Role, among
 
@@ -68,7 +69,7 @@ class Period(msgspec.Struct, frozen=True):
 def find_period(trace: Trace, threads: Threads, nesting: Nesting) -> Period | None:
     """The training loop on the driving thread or the device, or None if nothing repeats."""
     if not mask(trace, _LOOP_KINDS, of_role(trace, Role.HOST_THREAD)).any():
-        return _by_kernels(trace)
+        return _by_kernels(trace, nesting)
     if threads.driving < 0:
         return None
     rows = np.flatnonzero(trace.slices.track == threads.driving)
@@ -121,7 +122,10 @@ def _by_input(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
     if not len(names) or counts.max() < _FEWEST_REPEATS:
         return None
     anchor = fetches[trace.slices.name[fetches] == names[counts.argmax()]]
-    return _from_starts(trace, rows, anchor, 0.8, Cut.BY_BATCHES)
+    period = _from_starts(trace, rows, anchor, 0.8, Cut.BY_BATCHES)
+    in_fetches = inside(nesting, mask(trace, (Kind.INPUT,)))
+    others = rows[~in_fetches[rows]]
+    return period if works_between(trace, others, period.starts, period.ends) else None
 
 
 def _by_agreement(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
@@ -131,16 +135,21 @@ def _by_agreement(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
     period = _agreed(trace, rows, top)
     if period is None or 0 < len(_optimizer_steps(trace, rows, nesting)) < len(period.starts):
         return None
-    return period if _share_of_rarer(trace, top, period) < _MOST_RARER_CALLS else None
+    if _share_of_rarer(trace, top, period) >= _MOST_RARER_CALLS:
+        return None
+    is_loop = is_outer_loop(trace, nesting, top, period.starts, period.ends, on_device=False)
+    return period if is_loop else None
 
 
-def _by_kernels(trace: Trace) -> Period | None:
+def _by_kernels(trace: Trace, nesting: Nesting) -> Period | None:
     """The loop in the kernels of the device that ran most kernels."""
     rows = _of_busiest_device(trace)
     if not len(rows):
         return None
     period = _agreed(trace, rows, rows)
     if period is None or not _is_whole_loop(trace, rows, period):
+        return None
+    if not is_outer_loop(trace, nesting, rows, period.starts, period.ends, on_device=True):
         return None
     return replace(period, on_device=True)
 
