@@ -9,7 +9,7 @@ import pytest
 from tests.importers.run_directory.test_run_directory import MS, write_run
 from tests.passes.timeline import Timeline
 
-from stepwhy.answers.step_summary import _deciles, step_notes, stretches
+from stepwhy.answers.step_summary import _deciles, step_notes, stretches, summarise_steps
 from stepwhy.engine import explain
 from stepwhy.findings.reasons import Cut, LongSteps, Unprofiled
 from stepwhy.passes.facts import Facts
@@ -40,6 +40,12 @@ def test_long_steps_that_the_median_hides_are_noted(long, notes):
         line.mark(at, at + length)
         at += length
     assert step_notes(Facts(line.trace())) == notes
+
+
+def test_percentiles_leave_the_warm_up_out():
+    steps = summarise_steps(Facts(Timeline().steps(0, 90, 100, 110, 120).trace()))
+    assert (steps.count, steps.warm_up) == (4, 1)
+    assert (steps.p10_ns, steps.median_ns, steps.p90_ns) == (10 * MS, 10 * MS, 10 * MS)
 
 
 def test_the_stretch_that_is_described():

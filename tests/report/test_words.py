@@ -118,9 +118,24 @@ def test_steps_sentence_has_source_and_warm_up(sample):
 
 
 def test_the_described_step_comes_before_a_median_of_other_steps():
-    text = words.steps_sentence(some_steps(10, count=10), 67 * MS)
+    text = words.steps_sentence(some_steps(10, count=13), 67 * MS)
     assert text.startswith(
-        "10 marked in the trace · 67.0 ms on average · median 10.0 ms · 8 of 10 "
+        "13 marked in the trace · 67.0 ms on average · median 10.0 ms · 8 of 10 "
+    )
+
+
+def test_of_few_steps_the_shortest_and_the_longest_steady_one_are_shown():
+    times = tuple(ms * MS for ms in (1540, 121, 130, 125))
+    steps = some_steps(125, count=4, warm_up=1, durations_ns=times)
+    assert words.steps_sentence(steps, 125 * MS) == (
+        "4 marked in the trace · median 125 ms · 121 to 130 ms · first left out as warm-up"
+    )
+
+
+def test_one_steady_step_has_no_range():
+    steps = some_steps(125, count=2, warm_up=1, durations_ns=(900 * MS, 125 * MS))
+    assert words.steps_sentence(steps, 125 * MS) == (
+        "2 marked in the trace · median 125 ms · first left out as warm-up"
     )
 
 

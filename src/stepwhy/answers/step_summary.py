@@ -27,7 +27,7 @@ def summarise_steps(facts: Facts) -> Steps:
     if observed is not None:
         return _observed_steps(facts, observed)
     durations = table.durations_ns
-    p10, median, p90 = _deciles(durations)
+    p10, median, p90 = _deciles(durations[table.steady])
     return Steps(
         count=len(durations),
         source=table.source,
@@ -65,7 +65,7 @@ def _observed_steps(facts: Facts, observed: Observed) -> Steps:
     """Summary of all logged steps; percentiles are those of the described stretch."""
     marks, cost = facts.trace.marks, observed.observer_cost
     durations = marks.dur_ns[marks.profiled == 0]
-    p10, median, p90 = _deciles(observed.durations_ns)
+    p10, median, p90 = _deciles(observed.durations_ns[observed.warm_up :])
     return Steps(
         count=len(durations),
         source="hook",

@@ -147,8 +147,8 @@ class Steps(msgspec.Struct, frozen=True):
         source: 'marker': the trace marks them; 'hook': stepwhy observed them unprofiled;
             'periodicity': inferred from repeated operations; 'whole-trace': none found, one span.
         confidence: Confidence that these are the steps of the training, 0..1.
-        median_ns, p10_ns, p90_ns: Percentiles of all steps; if the step time changed permanently,
-            of the steps of the described stretch.
+        median_ns, p10_ns, p90_ns: Percentiles of the steps without warm-up; if the step time
+            changed permanently, of those of the described stretch.
         steady: Number of steps that means are computed from.
         warm_up: Number of leading steps of the described stretch that are left out as warm-up.
         device_side: Whether steps are cut where their device work ends, because launches run

@@ -89,6 +89,8 @@ VERDICT_WORDS: dict[FindingVerdict, str] = {
 
 # A described step that differs from the median by less than this share is not worth two numbers.
 _ALIKE = 0.1
+# Of fewer steady steps than this, the shortest and the longest are shown, and no deciles.
+_ENOUGH_STEPS = 10
 
 ABSTAINED: tuple[FindingVerdict, ...] = ("no_data", "incomplete", "error")
 
@@ -182,8 +184,13 @@ def format_saving(low_ns: int, high_ns: int) -> str:
         return f"up to {high}"
     if low == high:
         return f"about {high}"
+    return _span(low, high)
+
+
+def _span(low: str, high: str) -> str:
+    """Two times as an interval, with the unit once if both have the same."""
     same_unit = low.split()[1] == high.split()[1]
-    return f"{low.split()[0] if same_unit else low} to {high}"
+    return f"{low.split(maxsplit=1)[0] if same_unit else low} to {high}"
 
 
 def run_line(result: Result) -> str:
@@ -335,6 +342,11 @@ def _lengths(steps: Steps, wall_ns: int) -> Iterator[str]:
         yield units.format_ns(steps.median_ns)
     else:
         yield f"median {units.format_ns(steps.median_ns)}"
+        steady = steps.durations_ns[steps.warm_up :]
+        if len(steady) < _ENOUGH_STEPS and len(steady) == steps.steady:
+            if len(steady) > 1:
+                yield _span(units.format_ns(min(steady)), units.format_ns(max(steady)))
+            return
         low, high = units.format_ns(steps.p10_ns), units.format_ns(steps.p90_ns)
         yield f"8 of 10 between {low} and {high}"
 
