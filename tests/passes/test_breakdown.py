@@ -49,6 +49,28 @@ def test_the_device_decides_and_the_host_explains_what_is_left():
     }
 
 
+def cut_trace(inner):
+    """A step of 100 ms whose last function call ends after 40 ms."""
+    line = Timeline().steps(0, 100)
+    main = line.thread()
+    line.add(main, Kind.PYTHON, 0, 100, name="train.py(3): train")
+    line.add(main, inner, 10, 40, name="model.py(9): forward")
+    line.add(main, Kind.OP, 20, 30)
+    line.add(line.stream(), Kind.KERNEL, 20, 45)
+    return line
+
+
+@pytest.mark.parametrize("inner", [Kind.PYTHON, Kind.FRAMEWORK])
+def test_a_function_around_the_end_of_a_cut_trace_is_no_evidence_of_python(inner):
+    assert breakdown(cut_trace(inner))["unexplained"] == 55
+
+
+def test_a_function_that_calls_another_one_later_is_evidence_until_then():
+    line = cut_trace(Kind.PYTHON)
+    line.add(line.thread(), Kind.PYTHON, 99, 100, name="train.py(8): log")
+    assert breakdown(line) == {"compute": 25, "python": 75}
+
+
 def test_nested_host_slices_count_once_at_the_innermost():
     line = Timeline().steps(0, 10)
     line.add(line.stream(), Kind.KERNEL, 9, 10)

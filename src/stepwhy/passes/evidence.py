@@ -72,14 +72,15 @@ def find_evidence(
         dispatch = dispatch | gaps
     collecting = time_of_kinds(trace, "gc")
     python, called = python | collecting, callback_time(trace) | collecting
+    unrecorded = _unrecorded(trace, threads, nesting)
     collectives = rows_of(trace, (Kind.COLLECTIVE,), of_role(trace, Role.HOST_THREAD))
     return {
         "communication": _executors(trace, Kind.WAIT) | intervals_of(trace, collectives),
         "input_wait": _of(trace, threads, Kind.INPUT) | _executors(trace, Kind.INPUT),
         "compile": compiling | time_of_kinds(trace, "trace", "compile"),
         "sync": (_of(trace, threads, Kind.SYNC) | _blocked(trace, threads, launches)) - called,
-        "dispatch": dispatch - storage - called,
-        "python": python - storage,
+        "dispatch": dispatch - storage - called - unrecorded,
+        "python": python - storage - unrecorded,
         "storage": storage,
     }
 
@@ -164,6 +165,26 @@ def _in_most_steps(trace: Trace, rows: NDArray[np.int64], steps: StepTable) -> N
 def _innermost(trace: Trace, tracks: tuple[int, ...], nesting: Nesting, *kinds: Kind) -> Intervals:
     """Time in which the innermost slice on some threads is of some kinds."""
     return innermost_time(nesting, mask(trace, kinds, of_threads(trace, tracks)))
+
+
+def _unrecorded(trace: Trace, threads: Threads, nesting: Nesting) -> Intervals:
+    """Time at the end of a cut trace into which only functions reach that had called others.
+
+    A profiler that records the functions that a function calls would have recorded the next one.
+    """
+    tracks = of_threads(trace, threads.all) | of_role(trace, Role.STREAM, Role.EXECUTOR)
+    functions = rows_of(trace, (Kind.PYTHON, Kind.FRAMEWORK), tracks)
+    called_by = nesting.parent[functions]
+    is_caller = np.zeros(len(trace.slices), dtype=bool)
+    is_caller[called_by[called_by != NULL]] = True
+    callers = functions[is_caller[functions]]
+    if not len(callers):
+        return Intervals.empty()
+    work = ~mask(trace, (Kind.STEP, Kind.ANNOTATION, Kind.DEVICE_ANNOTATION))
+    work &= tracks[trace.slices.track]
+    work[callers] = False
+    last, end = int(trace.ends(np.flatnonzero(work)).max()), int(trace.ends(callers).max())
+    return Intervals.single(last, end) if end - last > LONGEST_PYTHON_GAP_NS else Intervals.empty()
 
 
 def _autograd_gaps(trace: Trace, threads: Threads, nesting: Nesting) -> Intervals:
