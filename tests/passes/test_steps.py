@@ -496,15 +496,37 @@ def test_one_run_of_a_graph_is_the_step():
     assert steps.confidence > 0
 
 
-@pytest.mark.parametrize(("runs", "found"), [(1, "whole-trace"), (3, "periodicity")])
-def test_layers_of_one_run_of_a_graph_are_no_steps(runs, found):
+def merged_runs(*starts):
+    """Runs of a graph, each of which begins with its source and takes eight units."""
     line = Timeline()
-    for at in (0, 10, 20):
-        if at < 10 * runs:
-            line.add(line.thread(), Kind.OP, at, at + 1, name="NoOp", scope="_SOURCE")
-        for i, name in enumerate(("Conv2D", "BiasAdd", "Relu")):
-            line.add(line.thread(), Kind.OP, at + 2 * i + 2, at + 2 * i + 4, name=name)
-    assert steps_of(line, signals=frozenset({"whole-step"})).source == found
+    for at in starts:
+        line.add(line.thread(), Kind.OP, at, at + 1, name="NoOp", scope="_SOURCE")
+        for layer in range(3):
+            for i, name in enumerate(("Conv2D", "BiasAdd", "Relu")):
+                begin = at + 2 * layer + 0.5 * i + 1.5
+                line.add(line.thread(), Kind.OP, begin, begin + 0.5, name=name)
+        line.add(line.stream(), Kind.KERNEL, at + 2, at + 8)
+    return line
+
+
+WHOLE = {"signals": frozenset({"whole-step"})}
+
+
+def test_layers_of_one_run_of_a_graph_are_no_steps():
+    steps = steps_of(merged_runs(0), **WHOLE)
+    assert (steps.source, steps.notes) == ("whole-trace", (Cut.ONE_RUN,))
+
+
+@pytest.mark.parametrize("starts", [(0, 18), (0, 10, 30)])
+def test_runs_of_a_graph_that_were_merged_into_one_file_are_steps(starts):
+    steps = steps_of(merged_runs(*starts), **WHOLE)
+    assert bounds(steps) == [(at, at + 8) for at in starts]
+    assert (steps.source, steps.confidence) == ("marker", 0.8)
+    assert steps.notes == (Cut.TRACED_RUNS,)
+
+
+def test_runs_of_a_graph_that_overlap_are_not_separated():
+    assert steps_of(merged_runs(0, 5), **WHOLE).source == "whole-trace"
 
 
 def test_nothing_recorded_is_one_step_without_length():

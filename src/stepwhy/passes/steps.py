@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from stepwhy.columns.intervals import Intervals, windows_at
 from stepwhy.findings.reasons import BetweenMarkers, Cut
 from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.graph_runs import find_runs
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.lost_work import find_launched, with_last_work, without_first_work
 from stepwhy.passes.periodicity import find_period
@@ -47,6 +48,8 @@ _LARGEST_WARM_UP = 0.5
 # If host and device steps differ by more than this share, the host runs ahead of the device: its
 # step marks then show how fast it launches, not how fast it trains.
 MISLEADING_LAG = 0.05
+# Confidence that traced runs of a graph are steps: a step may run several graphs.
+_OF_RUNS = 0.8
 # Markers that leave out more than this share of the loop's time do not cover the loop.
 _MOST_BETWEEN = 0.1
 
@@ -118,8 +121,14 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
         # If the steps were also logged, the traced ones are a sample of them and leave gaps.
         confidence, notes = (1.0, ()) if len(trace.marks) else _covering(trace, *markers)
         return _cut(trace, launches, *markers, source="marker", confidence=confidence, notes=notes)
+    runs = find_runs(trace)
+    if runs is not None:
+        notes = (Cut.TRACED_RUNS,)
+        return _cut(trace, None, *runs, source="marker", confidence=_OF_RUNS, notes=notes)
+    if "whole-step" in trace.meta.signals:
+        return _whole(trace, threads)
     period = find_period(trace, threads, nesting)
-    if period is not None and not _of_layers(trace, len(period.starts)):
+    if period is not None:
         return _cut(
             trace,
             None if period.on_device else launches,
@@ -132,18 +141,6 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
     return _whole(trace, threads)
 
 
-def _of_layers(trace: Trace, repeats: int) -> bool:
-    """Whether layers of one run of a graph repeat, and not runs in one file.
-
-    Files of several runs are merged by hand; each run begins with the same operation.
-    """
-    if "whole-step" not in trace.meta.signals:
-        return False
-    begins = np.flatnonzero(np.isin(trace.slices.scope, trace.strings_where({"_SOURCE"})))
-    runs = np.unique(trace.slices.track[begins], return_counts=True)[1]
-    return repeats not in runs
-
-
 def _covering(
     trace: Trace, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[float, tuple[StepNote, ...]]:
@@ -152,7 +149,7 @@ def _covering(
     if left_out <= _MOST_BETWEEN:
         return 1.0, ()
     if "whole-step" in trace.meta.signals:
-        return 0.8, (Cut.TRACED_RUNS,)
+        return _OF_RUNS, (Cut.TRACED_RUNS,)
     return 1 - left_out, (BetweenMarkers(left_out),)
 
 
@@ -182,7 +179,7 @@ def _whole(trace: Trace, threads: Threads) -> StepTable:
         return _one_step(0, 0, 0.0, Cut.NOTHING_RECORDED)
     start, end = int(slices.start_ns.min()), trace.last_end_ns
     if "whole-step" in trace.meta.signals:
-        return _one_step(start, end, 0.8, Cut.ONE_RUN)
+        return _one_step(start, end, _OF_RUNS, Cut.ONE_RUN)
     device = rows_of(trace, BUSY_KINDS, of_role(trace, Role.STREAM))
     if len(device):
         first, last = int(slices.start_ns[device[0]]), int(trace.ends(device).max())
