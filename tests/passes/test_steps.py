@@ -118,6 +118,25 @@ def test_work_launched_before_the_first_step_is_not_its_own():
     assert bounds(steps) == [(1, 11), (11, 21), (21, 31), (31, 41)]
 
 
+def test_work_of_an_earlier_pass_is_not_part_of_a_single_step():
+    # The host waits for 14 ms, then launches 32 ms of work, of which 1 ms is left at its end.
+    line = Timeline().steps(0, 46)
+    line.add(line.stream(), Kind.KERNEL, 0, 14)
+    line.add(line.thread(), Kind.SYNC, 0, 14)
+    line.launch((14, 15), (15, 47), 1)
+    steps = steps_of(line)
+    assert bounds(steps) == [(14, 47)]
+    assert steps.device_side
+
+
+def test_a_single_step_that_begins_with_a_fetch_beside_earlier_work_keeps_it():
+    line = Timeline().steps(0, 46)
+    line.add(line.stream(), Kind.KERNEL, 0, 14)
+    line.add(line.thread(), Kind.INPUT, 0, 14)
+    line.launch((14, 15), (15, 46), 1)
+    assert bounds(steps_of(line)) == [(0, 46)]
+
+
 def test_a_backlog_on_another_stream_never_makes_a_step_negative():
     line = run_ahead(host=4, device=10)
     line.add(line.stream(number=9), Kind.KERNEL, -5, 30)

@@ -224,7 +224,9 @@ def _cut(
         starts, ends = starts[:kept], ends[:kept]
         notes = notes if lost_ends is None else (*notes, lost_ends)
         lost = without_first_work(launched, starts, ends)
-    device_side = bounds is not None and _lags(starts, ends, *bounds)
+    device_side = bounds is not None and (
+        _lags(starts, ends, *bounds) or _waits_first(trace, starts, ends, int(bounds[0][0]))
+    )
     new_starts, new_ends = bounds if bounds is not None and device_side else (starts, ends)
     if device_side:
         notes = (*notes, Cut.AT_DEVICE_ENDS)
@@ -276,6 +278,20 @@ def _lags(
     host = float((ends - starts)[1:].mean())
     device = float((device_ends - device_starts)[1:].mean())
     return abs(device - host) > MISLEADING_LAG * host
+
+
+def _waits_first(
+    trace: Trace, starts: NDArray[np.int64], ends: NDArray[np.int64], device_start: int
+) -> bool:
+    """Whether few steps begin with the host waiting for device work launched before them.
+
+    If it does something else meanwhile, such as fetching a batch, that is part of the step.
+    """
+    begin, late_ns = int(starts[0]), device_start - int(starts[0])
+    if len(starts) >= _FEWEST_STEPS or late_ns <= MISLEADING_LAG * int(ends[-1] - begin):
+        return False
+    waits = intervals_of(trace, rows_of(trace, (Kind.SYNC,), of_role(trace, Role.HOST_THREAD)))
+    return (waits & Intervals.single(begin, device_start)).total_ns > late_ns / 2
 
 
 def _device_bounds(
