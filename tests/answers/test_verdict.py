@@ -160,6 +160,8 @@ def test_the_same_wait_in_a_marked_step_is_the_hosts():
 
 def test_too_little_evidence():
     assert unknown(step(compute=20, dispatch=29)) == NoEvidence(0.51, Lead.RECORD_AGAIN)
+    recorded = unknown(step(compute=20, dispatch=29), signals=frozenset({"host-ops"}))
+    assert recorded == NoEvidence(0.51, Lead.RECORD_STACKS)
     assert verdict(step(compute=21, dispatch=29)).bound_by == "host"
 
 

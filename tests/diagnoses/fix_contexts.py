@@ -186,6 +186,11 @@ CONTEXTS = {
         "import torch; loader, step = range(3), lambda batch: None",
         "",
     ),
+    ("wall_device_gap", "_LATER"): (
+        "torch",
+        "import torch; loader, step = range(3), lambda batch: None",
+        "",
+    ),
     ("host_sync", "_JAX"): ("jax", "import jax; step, params = 0, jax.numpy.ones(3)", ""),
     ("wall_device_gap", "_PYTORCH"): ("torch", "", ""),
     ("wall_device_gap", "_PYTORCH_GPU"): ("torch", "", ""),

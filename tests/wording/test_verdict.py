@@ -154,6 +154,7 @@ def test_every_lack_has_a_sentence(lack):
         (NoEvidence(0.7, Lead.RECORD_AGAIN), "70 % of the step has no evidence in this file."),
         (NoEvidence(0.7, Lead.BUSY_CORES, 0.4), "for 40 % of the time it wanted to run"),
         (NoEvidence(0.7, Lead.RECORD_AGAIN), "Record again with host operations"),
+        (NoEvidence(0.7, Lead.RECORD_STACKS), "Record a few later steps, with Python stacks."),
         (NoEvidence(0.7, Lead.BETWEEN_CALLS), "between two framework calls."),
     ],
 )

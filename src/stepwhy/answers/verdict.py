@@ -169,7 +169,8 @@ def _without_evidence(facts: Facts) -> Iterator[Unknown]:
 def _no_evidence(facts: Facts) -> NoEvidence:
     unexplained = facts.share("unexplained")
     if facts.observed is None:
-        return NoEvidence(unexplained, Lead.RECORD_AGAIN)
+        has_ops = "host-ops" in facts.trace.meta.signals
+        return NoEvidence(unexplained, Lead.RECORD_STACKS if has_ops else Lead.RECORD_AGAIN)
     waiting = run_delay_share(facts.sampled)
     if waiting is not None and waiting >= CONTENDED:
         return NoEvidence(unexplained, Lead.BUSY_CORES, waiting)

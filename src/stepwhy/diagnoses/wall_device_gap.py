@@ -10,7 +10,8 @@ sleeping, reading and writing, or another process on the same cores.
 
 ## How it is measured
 It is the 'unexplained' part of the breakdown of the steady steps. Time that is explained by waiting
-for input, launching or synchronisation does not count.
+for input, launching or synchronisation does not count. If one silence of the host takes most of
+the unexplained time, it is named with the operation that ends it.
 
 A step of `Session.run` calls is divided to the nanosecond into Python between two runs, preparation
 of the graph, time before the first operation, operations (overlapping ones count once), time
@@ -38,7 +39,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.program import on_gpu
+from stepwhy.diagnoses.shared.program import is_pytorch, on_gpu
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.diagnoses.shared.session_evidence import FEED_LESS, is_overhead, session_evidence
 from stepwhy.findings import Evidence, Fix
@@ -61,6 +62,10 @@ RULE = Rule(
     needs=(("device-time",), ("steps",)),
 )
 
+LONGEST_SILENCE = "longest time without any record of the host"
+_HOST = (Kind.OP, Kind.FRAMEWORK, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC, Kind.INPUT, Kind.COMPILE)
+_FEWEST = 10  # slices of the host; among fewer, any gap may be the longest
+_MOSTLY = 0.5  # of the unexplained time; shorter silences are no single cause
 SHARE = 0.20  # of the step; profilers always miss something, a fifth is more than that
 
 
@@ -68,7 +73,8 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the part of the step that nothing explains."""
     parts = find_session_parts(facts)
     if parts is None:
-        return _judge(facts, (*_unexplained(facts), *_around(facts), *_unprofiled(facts)))
+        evidence = (*_unexplained(facts), *_silence(facts), *_around(facts), *_unprofiled(facts))
+        return _judge(facts, evidence)
     evidence = session_evidence(facts, parts)
     # An overhead of feeding, fetching and scheduling is explained.
     return RULE.nothing(evidence) if is_overhead(facts, parts) else _judge(facts, evidence)
@@ -77,7 +83,10 @@ def diagnose(facts: Facts) -> Finding:
 def _judge(facts: Facts, evidence: tuple[Evidence, ...]) -> Finding:
     if facts.share("unexplained") < SHARE:
         return RULE.nothing(evidence)
-    return RULE.finding(facts.breakdown["unexplained"], evidence, _fix(facts))
+    is_silence = any(fact.what == LONGEST_SILENCE for fact in evidence)
+    is_one_pass = is_silence and facts.steps.source == "whole-trace" and is_pytorch(facts)
+    fix = _LATER if is_one_pass else _fix(facts)
+    return RULE.finding(facts.breakdown["unexplained"], evidence, fix)
 
 
 def _unexplained(facts: Facts) -> tuple[Evidence, ...]:
@@ -87,6 +96,20 @@ def _unexplained(facts: Facts) -> tuple[Evidence, ...]:
         Evidence("wall time of the step", facts.wall_ns, "ns"),
         Evidence("time in which a device works", busy, "ns"),
     )
+
+
+def _silence(facts: Facts) -> list[Evidence]:
+    """The longest time without any record of the host, and the operation that ends it."""
+    rows = np.flatnonzero(facts.trace.is_kind(*_HOST) & facts.is_steady)
+    if len(rows) < _FEWEST:
+        return []
+    starts, ends = facts.trace.slices.start_ns[rows], facts.trace.ends(rows)
+    gaps = starts[1:] - np.maximum.accumulate(ends)[:-1]
+    longest = int(np.argmax(gaps))
+    if gaps[longest] < _MOSTLY * facts.breakdown["unexplained"]:
+        return []
+    name = facts.trace.string(int(facts.trace.slices.name[rows[longest + 1]]))
+    return [Evidence(LONGEST_SILENCE, int(gaps[longest]), "ns", f"before {name}")]
 
 
 def _around(facts: Facts) -> list[Evidence]:
@@ -151,6 +174,18 @@ def _observed_fix(facts: Facts) -> Fix:
     )
 
 
+_LATER = Fix(
+    "One silence takes most of it. In a first pass, that is work that later ones do not repeat, "
+    "such as loading a library or compiling the operation after it. Record later steps; if it "
+    "recurs there, record Python stacks as well.",
+    "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2,\n"
+    "                                   active=5)\n"
+    "with torch.profiler.profile(schedule=schedule) as prof:\n"
+    "    for batch in loader:\n"
+    "        step(batch)\n"
+    "        prof.step()",
+    "none",
+)
 _PYTORCH = Fix(
     "Record what the host does meanwhile: operations and Python stacks.",
     "from torch.profiler import ProfilerActivity, profile\n"

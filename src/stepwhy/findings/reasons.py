@@ -69,6 +69,8 @@ class Lead(Enum):
     """Where to look for time without evidence."""
 
     RECORD_AGAIN = auto()
+    RECORD_STACKS = auto()
+    """Operations of the host were recorded, but no Python stacks."""
     BETWEEN_CALLS = auto()
     BUSY_CORES = auto()
     """The process waited for a CPU core; share of its runnable time, 0..1."""

@@ -55,6 +55,7 @@ _LACKS = {
 }
 _LEADS = {
     Lead.RECORD_AGAIN: "Record again with host operations and Python stacks.",
+    Lead.RECORD_STACKS: "Record a few later steps, with Python stacks.",
     Lead.BETWEEN_CALLS: "Look at what the loop waits for between two framework calls.",
     Lead.BUSY_CORES: "The machine was busy: for {share} of the time it wanted to run, the process "
     "waited for a CPU core. Run it again when the machine is quiet.",
