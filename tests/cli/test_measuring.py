@@ -8,14 +8,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
 from stepwhy.bench import compare, sample
-from stepwhy.cli import cli
+from stepwhy.cli import cli, measuring
 from stepwhy.cli.compare import exit_code
+from stepwhy.errors import CaptureError
 from tests.bench.results import MS, result, steady
 
 STEPWHY = (sys.executable, "-m", "stepwhy")
@@ -165,6 +168,21 @@ def test_a_program_without_steps_cannot_be_measured(script):
     outcome = invoke("bench", "--out", "o", "train.py")
     assert outcome.exit_code == 6
     assert "cannot be measured" in outcome.stderr
+
+
+def test_two_commands_of_the_same_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(measuring, "datetime", mock.Mock(**{"now.return_value": datetime.now(UTC)}))
+    folders = [measuring.run_folder(None, "compare") for _ in range(3)]
+    assert [f.name.rpartition("compare")[2] for f in folders] == ["", "-2", "-3"]
+    assert all(folder.is_dir() for folder in folders)
+
+
+def test_a_folder_for_runs_below_a_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stepwhy-runs").touch()
+    with pytest.raises(CaptureError, match="cannot be written"):
+        measuring.run_folder(None, "compare")
 
 
 def test_a_folder_that_is_not_empty_is_left_alone(script):

@@ -203,7 +203,10 @@ def test_what_is_said_of_such_a_file(tmp_path):
     path = tmp_path / "events.out.tfevents.1"
     path.write_bytes(file(*[scalars([("batch/fraction_of_32_full", 0.0)], n) for n in range(12)]))
     result = explain([str(path)])
-    assert result.verdict.sentence == verdict_sentence(Gap(Lack.CONTENT_BESIDE_QUEUES))
+    assert result.verdict.sentence == (
+        "The steps probably wait for input: queue 'batch' was empty in 100 % of the time. How long "
+        "they wait was not recorded."
+    )
     assert [(p.name, p.empty_share) for p in result.pipelines] == [("batch", 1.0)]
     assert "error" not in {f.verdict for f in result.findings}
     path.write_bytes(file(*[scalars([("global_step/sec", 10.0)], n) for n in range(12)]))

@@ -30,9 +30,7 @@ def new_folder(folder: Path) -> Path:
         if any(folder.iterdir()):
             raise CaptureError(f"{folder} is not empty", "Name another directory with --out")
     except OSError as error:
-        raise CaptureError(
-            f"{folder} cannot be written: {error.strerror}", "Name another directory with --out"
-        ) from error
+        raise _not_writable(folder, error) from error
     return folder
 
 
@@ -43,8 +41,27 @@ def run_folder(out: Path | None, name: str) -> Path:
         CaptureError: If it is not empty, or cannot be created; nothing has run.
     """
     from stepwhy.capture.launcher.command import default_run_dir
+    from stepwhy.capture.launcher.run_directory import next_name
 
-    return new_folder(out or default_run_dir([name], datetime.now().astimezone()))
+    if out is not None:
+        return new_folder(out)
+    usual = folder = default_run_dir([name], datetime.now().astimezone()).absolute()
+    while True:
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            if not folder.exists():
+                raise _not_writable(folder, error) from error
+            # Another command began in the same second.
+            folder = next_name(folder, usual.name)
+        else:
+            return folder
+
+
+def _not_writable(folder: Path, error: OSError) -> CaptureError:
+    return CaptureError(
+        f"{folder} cannot be written: {error.strerror}", "Name another directory with --out"
+    )
 
 
 def save_result(

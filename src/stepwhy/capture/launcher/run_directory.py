@@ -77,7 +77,7 @@ class Run:
                     raise CaptureError(
                         f"{self.path} already holds a run", "Name another directory with --out"
                     )
-                self.path = _next_name(self.path, Path(out_dir).name)
+                self.path = next_name(self.path, Path(out_dir).name)
             self._make()
         except OSError as error:
             raise CaptureError(
@@ -156,7 +156,7 @@ class Run:
         return self._why_no_step
 
 
-def _next_name(path: Path, first: str) -> Path:
+def next_name(path: Path, first: str) -> Path:
     """The next name: 'run', 'run-2', 'run-3', ..."""
     number = path.name.removeprefix(f"{first}-")
     return path.with_name(f"{first}-{int(number) + 1 if number.isdecimal() else 2}")
