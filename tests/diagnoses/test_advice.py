@@ -147,6 +147,8 @@ NEEDS = {
     r"BatchNorm|batch_norm": named(r"[Cc]onv"),
     r"get_device_capability": on_gpus,
     r'jnp\.float32|\("float32"\)|\.float\(\)': lambda facts: parameter_types(facts.trace),
+    r"vectorized_map": named(r"NextIteration|While|while"),
+    r"embedding_lookup": named("UnsortedSegmentSum"),
     r"unbind": named(r"aten::(?:select|slice)_backward", Kind.OP),
 }
 

@@ -219,6 +219,24 @@ RUNS = [
     ("idle_accelerator", "_TENSORFLOW", TF, ""),
     ("idle_accelerator", "_JAX", JAX, ""),
     (
+        "dense_embedding_gradient",
+        "_TORCH",
+        TORCH + LAYER + "\nfrom torch import nn; words, width, layers = 9, 3, model",
+        "embedding(torch.tensor([1])).sum().backward(); of_table.step(); of_rest.step()",
+    ),
+    (
+        "dense_embedding_gradient",
+        "_TENSORFLOW",
+        TF + "table, words = tf.Variable(tf.ones([9, 3])), [1, 2]",
+        "assert rows.shape == [2, 3] and penalty == 3",
+    ),
+    (
+        "graph_loop",
+        "_FIX",
+        TF + "rows, score = tf.ones([3, 2]), tf.reduce_sum",
+        "assert scores.shape == [3]",
+    ),
+    (
         "session_rebuild",
         "_FIX",
         TF1 + "steps, train_op = 2, tf.assign_add(tf.train.get_global_step(), 1)",

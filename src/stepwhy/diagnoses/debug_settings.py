@@ -51,6 +51,8 @@ RULE = Rule(
     found="Turn anomaly detection off",
     clear="Anomaly detection is off",
     needs=(("host-ops",), ("steps",)),
+    # It also formats a stack for each operation of the forward pass, in Python.
+    refines="python-overhead",
 )
 
 OFTEN = 0.5  # of the operations of the backward pass; some have no gradient to check
