@@ -56,7 +56,7 @@ def test_a_replayed_step_is_told_in_words(sample):
 def test_a_replayed_step_unlike_the_mean_one_says_so(sample):
     unlike = structs.replace(REPLAY, before_ns=30 * MS, work=(), floor_ns=25 * MS)
     text = text_of(with_method(sample, "replay"), replays=(unlike,))
-    assert "Steps differ: the mean one takes 25.0 ms instead of 63.0 ms." in text
+    assert "Averaged over all steps: 25.0 ms instead of 63.0 ms." in text
     assert "The device does the same work, only earlier." in text
     assert "It ends after 20.0 ms instead of 30.0 ms." in text
     assert "it takes 25.0 ms, and the step at least as long." in text
@@ -75,7 +75,7 @@ def test_a_replayed_step_unlike_the_mean_one_says_so(sample):
         ("bound", 1, ("Delays vary.",), "cannot be replayed. Delays vary."),
         ("bound", 1, (), "the saving is a bound"),
         ("replay", 1, (), "the page replays the fixes that gain most"),
-        ("replay", 8, (), "the page replays no steps of several ranks"),
+        ("replay", 8, (), "steps of several ranks are not replayed"),
     ],
 )
 def test_a_bar_alone_says_why(sample, method, ranks, reasons, text):
@@ -83,3 +83,20 @@ def test_a_bar_alone_says_why(sample, method, ranks, reasons, text):
     found = text_of(result, not_replayed=reasons)
     assert "Only its length is drawn" in found
     assert text in found
+
+
+def test_a_fix_that_may_gain_nothing_says_so(sample):
+    result = with_method(sample, "bound")
+    first = result.findings[0]
+    uncertain = structs.replace(first, saving=structs.replace(first.saving, low_ns=0))
+    text = text_of(structs.replace(result, findings=(uncertain,)))
+    assert text.startswith("Predicted: at best a step of 17.4 ms instead of 62.4 ms; it may save ")
+
+
+def test_a_step_below_what_it_computes_now_is_explained(sample):
+    result = with_method(sample, "cpu")
+    assert "less than it computes now" not in text_of(result)
+    categories = result.breakdown.categories | {"compute": 30 * MS}
+    breakdown = structs.replace(result.breakdown, categories=categories)
+    text = text_of(structs.replace(result, breakdown=breakdown))
+    assert "That can be less than it computes now" in text

@@ -60,6 +60,7 @@ def _predicted(finding: Finding, timeline: Timeline, result: Result) -> Predicte
     replay = next((one for one in timeline.replays if one.fix == finding.id), None)
     sentences = [
         _length(saving, wall_ns),
+        *_faster_rest(saving, result),
         *(_drawn(replay) if replay else _not_drawn(saving, timeline, result)),
     ]
     return Predicted(
@@ -76,10 +77,25 @@ def _predicted(finding: Finding, timeline: Timeline, result: Result) -> Predicte
 
 def _length(saving: Saving, wall_ns: int) -> str:
     shortest, longest = (max(wall_ns - ns, 0) for ns in (saving.high_ns, saving.low_ns))
+    if not saving.low_ns:
+        return (
+            f"Predicted: at best a step of {format_ns(shortest)} instead of {format_ns(wall_ns)}; "
+            "it may save nothing."
+        )
     return (
         f"Predicted: a step of {format_ns(shortest)} to {format_ns(longest)} instead of "
         f"{format_ns(wall_ns)}, which saves {format_saving(saving.low_ns, saving.high_ns)}."
     )
+
+
+def _faster_rest(saving: Saving, result: Result) -> Iterator[str]:
+    """Why a step can become shorter than what it computes now."""
+    wall_ns, compute_ns = result.breakdown.wall_ns, result.breakdown.categories.get("compute", 0)
+    if saving.method == "cpu" and wall_ns - saving.high_ns < compute_ns:
+        yield (
+            "That can be less than it computes now, because operations become faster when the "
+            "removed work no longer takes cores and caches from them."
+        )
 
 
 def _drawn(replay: TimelineReplay) -> Iterator[str]:
@@ -96,7 +112,7 @@ def _drawn(replay: TimelineReplay) -> Iterator[str]:
         yield f"The step then takes {after} instead of {before}."
     if abs(before_ns - mean_ns) > _UNLIKE * mean_ns:
         mean_after = format_ns(max(replay.mean_after_ns, replay.floor_ns))
-        yield f"Steps differ: the mean one takes {mean_after} instead of {format_ns(mean_ns)}."
+        yield f"Averaged over all steps: {mean_after} instead of {format_ns(mean_ns)}."
     yield from _shorter(replay)
 
 
@@ -131,7 +147,7 @@ def _work(work: ReplayedWork) -> str:
 def _not_drawn(saving: Saving, timeline: Timeline, result: Result) -> Iterator[str]:
     """Why only a bar shows the predicted step."""
     if result.run.ranks > 1:
-        yield "Only its length is drawn: the page replays no steps of several ranks."
+        yield "Only its length is drawn: steps of several ranks are not replayed."
     elif saving.method == "replay":
         yield "Only its length is drawn: the page replays the fixes that gain most."
     elif timeline.not_replayed:
