@@ -80,7 +80,7 @@ def test_nothing_is_concluded_about_the_device_or_the_steps():
     verdict = decide(facts)
     assert verdict.reason == Gap(Lack.CONTENT_BESIDE_MEMORY)
     concluded = {f.id for f in run_all(facts) if f.verdict not in {"no_data", "incomplete"}}
-    graphs = {"single-device-towers", "unfetched-tower", "soft-placement-fallback"}
+    graphs = {"single-device-towers", "unfetched-tower", "soft-placement-fallback", "graph-loop"}
     assert concluded <= graphs | {"uncolocated-gradients", "variable-traffic"}  # of TensorFlow
 
 

@@ -69,9 +69,16 @@ def source(name: str, redactor: Redactor) -> Source:
 
 
 def _split(name: str) -> list[str]:
-    """Split a command like a shell; a single word if a quote is not closed."""
+    """Split a command like a shell; a single word if a quote is not closed.
+
+    In a path of Windows, backslashes separate folders, and escape nothing.
+    """
+    lexer = shlex.shlex(name, posix=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    if ":\\" in name:
+        lexer.escape = ""
     try:
-        return shlex.split(name)
+        return list(lexer)
     except ValueError:
         return [name]
 
