@@ -100,6 +100,8 @@ def _unexplained(facts: Facts) -> tuple[Evidence, ...]:
 
 def _silence(facts: Facts) -> list[Evidence]:
     """The longest time without any record of the host, and the operation that ends it."""
+    if facts.share("unexplained") < SHARE:
+        return []
     rows = np.flatnonzero(facts.trace.is_kind(*_HOST) & facts.is_steady)
     if len(rows) < _FEWEST:
         return []
