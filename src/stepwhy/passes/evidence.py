@@ -127,14 +127,14 @@ def _slow_launching(
     tracks = of_threads(trace, threads.all)
     chosen = np.zeros(len(trace.slices), dtype=bool)
     slow = _long(trace, tracks, Kind.OP)
+    slow = slow[~_in_most_steps(trace, slow, steps)]
     slow = slow[nesting.self_ns(slow) >= FIRST_USE_NS] if len(slow) else slow
     if not len(slow):
         return Intervals.empty()
     chosen[slow] = True
     launching = np.unique(climb(nesting, rows_of(trace, (Kind.LAUNCH,), tracks), chosen))
-    rows = launching[launching != NULL]
     chosen[:] = False
-    chosen[rows[~_in_most_steps(trace, rows, steps)]] = True
+    chosen[launching[launching != NULL]] = True
     own = innermost_time(nesting, chosen)
     silent = own.ends - own.starts >= FIRST_USE_NS
     return Intervals(own.starts[silent], own.ends[silent])
