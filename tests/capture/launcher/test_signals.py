@@ -303,7 +303,8 @@ def test_closing_terminal_signals_the_program(tmp_path: Path) -> None:
         "print('ready', flush=True)\nsignal.pause()"
     )
     with in_terminal(observed(tmp_path / "program.py", tmp_path / "run")) as terminal:
-        terminal.until("ready")
+        # With the end of the line: a terminal that closes within it fails the program's output.
+        terminal.until("ready\r\n")
         os.close(terminal.ours)
         assert terminal.launcher.wait(_TIMEOUT_S) == 5
     assert heard.read_text() == "x"
