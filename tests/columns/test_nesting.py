@@ -9,6 +9,7 @@ from tests.passes.timeline import Timeline
 from stepwhy.columns import compiled
 from stepwhy.columns import nesting as nesting_pass
 from stepwhy.columns.nesting import (
+    callers,
     inherit,
     innermost_at,
     innermost_time,
@@ -152,6 +153,13 @@ def test_inside():
     kinds = [Kind.INPUT, Kind.OP, Kind.OP, Kind.OP]
     trace = drawn((0, 50), (10, 40), (20, 30), (60, 70), kinds=kinds)
     assert inside(nest(trace), trace.is_kind(Kind.INPUT)).tolist() == [True, True, True, False]
+
+
+def test_callers_contain_a_chosen_slice_directly():
+    nesting = nest(drawn((0, 50), (10, 40), (20, 30), (60, 70)))
+    chosen = np.asarray([False, False, True, True])
+    assert callers(nesting, chosen).tolist() == [False, True, False, False]
+    assert not callers(nesting, np.zeros(4, dtype=bool)).any()
 
 
 def test_nearest_and_outermost():

@@ -43,6 +43,11 @@ def test_matches_asks_once_per_text():
 def test_ends():
     assert build().end_ns.tolist() == [9, 4, 5]
     assert build().last_end_ns == 9
+    trace = build()
+    for row in range(len(trace.slices)):
+        only = np.arange(len(trace.slices)) == row
+        assert trace.last_end_of(only) == trace.end_ns[row]
+    assert trace.last_end_of(np.zeros(len(trace.slices), dtype=bool)) is None
 
 
 def test_an_empty_table_has_every_column():

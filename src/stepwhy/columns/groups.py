@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # NumPy uses radix sort for integers of up to this many bits, which is ten times as fast.
 _RADIX_BITS = 16
+# With fewer queries than one in this many keys, a search costs less than a table of the keys.
+_FEW_QUERIES = 32
 
 
 def by_code(codes: NDArray[Any]) -> tuple[Rows, Rows]:
@@ -53,6 +55,11 @@ def distinct(codes: NDArray[Any]) -> Rows:
         return np.flatnonzero(seen) + low
     ordered = np.sort(codes, kind="stable").astype(np.int64)
     return ordered[_firsts(ordered)]
+
+
+def count_distinct(codes: NDArray[Any]) -> int:
+    """Number of distinct codes."""
+    return int(np.count_nonzero(_seen(codes)[1])) if is_dense(codes) else len(distinct(codes))
 
 
 def numbered(codes: NDArray[Any]) -> tuple[Rows, NDArray[np.int32]]:
@@ -125,6 +132,9 @@ def looked_up(
         return np.full(len(queries), missing)
     if len(queries) > CHUNK and _ascend(keys) and _ascend(queries):
         return _looked_up_in_order(keys, values, queries, missing)
+    if len(queries) * _FEW_QUERIES < len(keys) and _ascend(keys):
+        place = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
+        return np.where(keys[place] == queries, values[place], missing)
     if is_dense(keys):
         low, high = int(keys.min()), int(keys.max())
         table = np.full(high - low + 1, missing, dtype=values.dtype)
@@ -226,6 +236,7 @@ def rows_by_group(
 
 __all__ = [
     "by_code",
+    "count_distinct",
     "distinct",
     "distinct_rows",
     "first_rows",

@@ -337,6 +337,20 @@ def climb(nesting: Nesting, rows: AnyRows, chosen: NDArray[np.bool_]) -> Rows:
     return found
 
 
+def callers(nesting: Nesting, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mask of slices that directly contain a chosen one; (slices,).
+
+    Args:
+        nesting: The call trees.
+        chosen: Mask of slices; (slices,).
+    """
+    # Slices without a parent mark the last entry, because NULL is -1.
+    found = np.zeros(len(chosen) + 1, dtype=bool)
+    for some in chunks(len(chosen)):
+        found[nesting.parent[some][chosen[some]]] = True
+    return found[:-1]
+
+
 def inside(nesting: Nesting, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Mask of slices that are chosen or lie inside a chosen one; (slices,).
 
@@ -359,6 +373,7 @@ def _ends(slices: Spans, rows: Rows) -> Times:
 __all__ = [
     "Nesting",
     "Spans",
+    "callers",
     "climb",
     "inherit",
     "innermost_at",

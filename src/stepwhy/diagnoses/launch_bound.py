@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.groups import distinct
+from stepwhy.columns.groups import count_distinct
 from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses.shared.ddp import without_copies
 from stepwhy.diagnoses.shared.measure import on_scale, steady
@@ -128,8 +128,8 @@ def _evidence(
 def _launched(facts: Facts, rows: NDArray[np.int32]) -> int:
     """How many calls launched some device slices: that of a graph launches many."""
     calls = facts.launches.calls_of(rows)
-    known = calls[calls != NULL]
-    return len(distinct(known)) + len(calls) - len(known)
+    unknown = int(np.count_nonzero(calls == NULL))
+    return count_distinct(calls) - (unknown > 0) + unknown
 
 
 def _fix(facts: Facts) -> Fix:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.groups import keep_codes
 from stepwhy.columns.intervals import Intervals
-from stepwhy.columns.nesting import climb, innermost_time
+from stepwhy.columns.nesting import callers, climb, innermost_time
 from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.launches import FIRST_USE_NS
@@ -173,18 +174,14 @@ def _unrecorded(trace: Trace, threads: Threads, nesting: Nesting) -> Intervals:
     A profiler that records the functions that a function calls would have recorded the next one.
     """
     tracks = of_threads(trace, threads.all) | of_role(trace, Role.STREAM, Role.EXECUTOR)
-    functions = rows_of(trace, (Kind.PYTHON, Kind.FRAMEWORK), tracks)
-    called_by = nesting.parent[functions]
-    is_caller = np.zeros(len(trace.slices), dtype=bool)
-    is_caller[called_by[called_by != NULL]] = True
-    callers = functions[is_caller[functions]]
-    if not len(callers):
+    functions = mask(trace, (Kind.PYTHON, Kind.FRAMEWORK), tracks)
+    calling = callers(nesting, functions) & functions
+    work = ~mask(trace, (Kind.STEP, Kind.ANNOTATION, Kind.DEVICE_ANNOTATION)) & ~calling
+    keep_codes(work, trace.slices.track, tracks)
+    last, end = trace.last_end_of(work), trace.last_end_of(calling)
+    if last is None or end is None or end - last <= LONGEST_PYTHON_GAP_NS:
         return Intervals.empty()
-    work = ~mask(trace, (Kind.STEP, Kind.ANNOTATION, Kind.DEVICE_ANNOTATION))
-    work &= tracks[trace.slices.track]
-    work[callers] = False
-    last, end = int(trace.ends(np.flatnonzero(work)).max()), int(trace.ends(callers).max())
-    return Intervals.single(last, end) if end - last > LONGEST_PYTHON_GAP_NS else Intervals.empty()
+    return Intervals.single(last, end)
 
 
 def _autograd_gaps(trace: Trace, threads: Threads, nesting: Nesting) -> Intervals:

@@ -176,6 +176,20 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
         starts, durations = self.slices.start_ns, self.slices.dur_ns
         return max(int((starts[some] + durations[some]).max()) for some in chunks(len(starts)))
 
+    def last_end_of(self, chosen: NDArray[np.bool_]) -> int | None:
+        """End of the chosen slice that ends last, ns; None if none is chosen.
+
+        Args:
+            chosen: Mask of slices; (slices,).
+        """
+        starts, durations = self.slices.start_ns, self.slices.dur_ns
+        lasts = (
+            int((starts[some][chosen[some]] + durations[some][chosen[some]]).max())
+            for some in chunks(len(starts))
+            if chosen[some].any()
+        )
+        return max(lasts, default=None)
+
     def ends(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Ends of some slices, ns; (rows,)."""
         ends: NDArray[np.int64] = self.slices.start_ns[rows]
