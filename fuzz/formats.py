@@ -59,6 +59,12 @@ TABLE: tuple[Format, ...] = (
     Format("run_metadata", "fuzz.seeds:run_metadata", ("generated_cpu/*metadata*.pb",), ".pb"),
     Format("tfprof", "tests.importers.tfprof_samples:seeds", ("generated_cpu/tfprof*",), ".pb"),
     Format("horovod", "fuzz.seeds:horovod"),
+    Format(
+        "sagemaker",
+        "tests.importers.sagemaker_samples:seeds",
+        suffix=".json",
+        extremes="tests.importers.sagemaker_samples:EXTREMES",
+    ),
     Format("memory_timeline", "tests.importers.memory_timeline_samples:seeds"),
     Format(
         "operation_table",

@@ -3,7 +3,7 @@
 import pytest
 from tests.passes.timeline import MS, Timeline
 
-from stepwhy.answers.verdict import QUEUE_CONFIDENCE, decide, first_to_fix, start_up_share
+from stepwhy.answers.verdict import UNSEEN_CONFIDENCE, decide, first_to_fix, start_up_share
 from stepwhy.findings import Finding
 from stepwhy.findings.reasons import Gap, Lack, Lead, Limited, NoEvidence, NotTraced
 from stepwhy.passes.facts import Facts
@@ -57,7 +57,7 @@ def queue_record(*fills):
 
 def test_a_queue_that_was_always_empty_shows_a_wait_for_input():
     found = decide(queue_record(*[0] * 19, 4))
-    assert (found.bound_by, found.confidence) == ("input", QUEUE_CONFIDENCE)
+    assert (found.bound_by, found.confidence) == ("input", UNSEEN_CONFIDENCE)
     assert found.reason.name == "images"
     assert found.reason.share == pytest.approx(0.95, abs=0.03)
 

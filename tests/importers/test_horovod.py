@@ -208,18 +208,6 @@ def test_no_time_is_explained_and_the_verdict_says_why():
     }
 
 
-def test_a_timeline_of_a_data_iterator_is_not_called_horovods():
-    data = (
-        b'[{"name": "process_name", "ph": "M", "pid": 0, '
-        b'"args": {"start_time_since_epoch_in_micros": 5}},'
-        b'{"ph": "X", "name": "dataset::GetNext", "ts": 1, "pid": 1, "dur": 4}]'
-    )
-    assert horovod.recognise(source_of(data))
-    limit = horovod.read(source_of(data)).meta.limit
-    assert "fetched from a tf.data iterator" in limit
-    assert "exchanges" not in limit
-
-
 def test_a_closed_list_is_read_as_well():
     trace = read(training(), closed=True)
     assert lost(trace) == {}

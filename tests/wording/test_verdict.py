@@ -9,6 +9,7 @@ from stepwhy.findings.reasons import (
     Lead,
     Limited,
     MostlyStartUp,
+    NeverAhead,
     NoEvidence,
     NotTraced,
     StarvedQueue,
@@ -63,6 +64,13 @@ def test_a_queue_that_was_empty():
     assert verdict_sentence(StarvedQueue("images", 0.95)) == (
         "The steps probably wait for input: queue 'images' was empty in 95 % of the time. How long "
         "they wait was not recorded."
+    )
+
+
+def test_fetches_that_never_pause():
+    assert verdict_sentence(NeverAhead(0.98)) == (
+        "The steps probably wait for input: a batch was being fetched 98 % of the time. A pipeline "
+        "that is ahead of the steps pauses. To see how long they wait, record the steps as well."
     )
 
 

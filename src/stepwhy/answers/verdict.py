@@ -9,7 +9,16 @@ import numpy as np
 
 from stepwhy.answers.host_load import host_load
 from stepwhy.answers.host_notes import core_contention
-from stepwhy.findings.reasons import Bound, Gap, Lack, Lead, MostlyStartUp, NoEvidence, StarvedQueue
+from stepwhy.findings.reasons import (
+    Bound,
+    Gap,
+    Lack,
+    Lead,
+    MostlyStartUp,
+    NeverAhead,
+    NoEvidence,
+    StarvedQueue,
+)
 from stepwhy.passes.cores import CONTENDED, run_delay_share
 from stepwhy.passes.pipelines import find_pipelines, starved_queue
 from stepwhy.passes.sampled_lines import python_lines
@@ -44,7 +53,9 @@ FEWEST_HOST_OPS = 10
 # Fewer device slices than this in a record without steps show single calls, not a training step.
 FEWEST_DEVICE_SLICES = 10
 
-QUEUE_CONFIDENCE = 0.6  # the steps themselves were not seen
+UNSEEN_CONFIDENCE = 0.6  # the steps themselves were not seen
+# A prefetching thread pauses when its buffer is full. Shorter pauses are those of its loop.
+NEVER_AHEAD = 0.95
 
 # Traced steps that take this many times as long as the others, or as short, show other steps.
 UNTYPICAL = 3.0
@@ -82,8 +93,9 @@ def decide(facts: Facts) -> Decision:
     unknown = unusable(facts) or next(_gaps(facts), None)
     if unknown:
         starved = _starved_queue(facts) if unknown == Gap(Lack.CONTENT_BESIDE_QUEUES) else None
-        if starved is not None:
-            return Decision("input", QUEUE_CONFIDENCE, starved)
+        waits = starved or _never_ahead(facts)
+        if waits is not None:
+            return Decision("input", UNSEEN_CONFIDENCE, waits)
         return Decision("unknown", 0.0, unknown)
     share = start_up_share(facts)
     # In a run that stepwhy observed, set-up in steady steps is not start-up.
@@ -101,6 +113,16 @@ def _starved_queue(facts: Facts) -> StarvedQueue | None:
     if emptiest is None:
         return None
     return StarvedQueue(emptiest.name, emptiest.empty_share or 0.0)
+
+
+def _never_ahead(facts: Facts) -> NeverAhead | None:
+    """Fetches that never pause, in a record of nothing else; None if there is something else."""
+    kinds = facts.trace.slices.kind
+    if not len(kinds) or (kinds != Kind.INPUT).any():
+        return None
+    first_ns, last_ns = facts.span
+    share = facts.evidence["input_wait"].total_ns / max(last_ns - first_ns, 1)
+    return NeverAhead(share) if share >= NEVER_AHEAD else None
 
 
 def _most_start_up(facts: Facts) -> float:

@@ -23,7 +23,14 @@ from stepwhy.columns.memory import give_back
 from stepwhy.diagnoses import run_all
 from stepwhy.engine.pricing import priced
 from stepwhy.findings import Abstention, Result, Verdict
-from stepwhy.findings.reasons import Bound, LongSteps, MostlyStartUp, StarvedQueue, lack_of
+from stepwhy.findings.reasons import (
+    Bound,
+    LongSteps,
+    MostlyStartUp,
+    NeverAhead,
+    StarvedQueue,
+    lack_of,
+)
 from stepwhy.passes.devices import MOST_DEVICES
 from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.wording.machine import machine_sentence, unreliable
@@ -127,7 +134,7 @@ def verdict_of(decision: Decision, findings: Sequence[Finding], caveat: str = ""
 
 
 def _abstention(reason: Reason) -> Abstention | None:
-    if isinstance(reason, (Bound, MostlyStartUp, StarvedQueue)):
+    if isinstance(reason, (Bound, MostlyStartUp, NeverAhead, StarvedQueue)):
         return None
     return Abstention("incomplete-record", (lack_of(reason),))
 

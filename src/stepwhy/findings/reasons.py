@@ -134,6 +134,16 @@ class StarvedQueue(msgspec.Struct, frozen=True):
     share: float
 
 
+class NeverAhead(msgspec.Struct, frozen=True):
+    """Batches were fetched nearly all the time, in a record that does not show the steps.
+
+    Args:
+        share: Share of the time in which a batch was being fetched, 0..1.
+    """
+
+    share: float
+
+
 class Bound(msgspec.Struct, frozen=True):
     """What bounds the mean steady step.
 
@@ -164,7 +174,7 @@ class Bound(msgspec.Struct, frozen=True):
     locked: bool = False
 
 
-Reason: TypeAlias = Unknown | MostlyStartUp | StarvedQueue | Bound
+Reason: TypeAlias = Unknown | MostlyStartUp | StarvedQueue | NeverAhead | Bound
 """Why a verdict is what it is."""
 
 # --- how steps were found and cut ----------------------------------------------------------------

@@ -11,6 +11,7 @@ from stepwhy.findings.reasons import (
     Lead,
     Limited,
     MostlyStartUp,
+    NeverAhead,
     NoEvidence,
     NotTraced,
     StarvedQueue,
@@ -131,6 +132,12 @@ def verdict_sentence(reason: Reason, fix_first: str = "") -> str:
             return (
                 f"The steps probably wait for input: queue {name!r} was empty in "
                 f"{format_fraction(share)} of the time. How long they wait was not recorded.{fix}"
+            )
+        case NeverAhead(share):
+            return (
+                "The steps probably wait for input: a batch was being fetched "
+                f"{format_fraction(share)} of the time. A pipeline that is ahead of the steps "
+                f"pauses. To see how long they wait, record the steps as well.{fix}"
             )
         case _:
             return f"Cannot tell: {why_unknown(reason)}"

@@ -2,6 +2,6 @@
 
 from stepwhy.importers.format import Format
 
-FORMAT = Format(signals=(), after=("kineto", "tf_timeline"), memory_factor=0.7)
+FORMAT = Format(signals=(), after=("kineto", "sagemaker", "tf_timeline"), memory_factor=0.7)
 
 __all__ = ["FORMAT"]

@@ -41,14 +41,6 @@ _LIMIT = (
     "it does not show which of them hold the step up. Trace a rank with its framework's profiler, "
     "too"
 )
-# SageMaker Debugger writes timelines of the same form. Prefetching threads fetch all the time, so
-# the calls alone do not show that a step waits.
-_ITERATOR = "dataset::GetNext"
-_ITERATOR_LIMIT = (
-    "this timeline shows only when batches were fetched from a tf.data iterator, and not what the "
-    "steps do meanwhile, so it does not show whether they wait for a batch. Trace the training "
-    "with TensorFlow's profiler, too"
-)
 
 
 def recognise(source: Source) -> bool:
@@ -78,8 +70,7 @@ def read(source: Source) -> Trace:
     batches = batches_of(builder, ranges)
     steps, step_notes = steps_of(builder, ranges)
     notes = (*step_notes, *notes_on_ranks(ranges))
-    limit = _ITERATOR_LIMIT if set(ranges.names) <= {"", _ITERATOR} else _LIMIT
-    meta = Meta(format=FORMAT, world_size=world_size(ranges), limit=limit, notes=notes)
+    meta = Meta(format=FORMAT, world_size=world_size(ranges), limit=_LIMIT, notes=notes)
     rows.add_slices()
     batches.add_to(builder)
     steps.add_to(builder)
