@@ -95,6 +95,32 @@ def test_profiled_steps_that_were_far_shorter_do_not_tell_what_the_others_do():
         assert scaled == categories(compute=38, dispatch=12, unexplained=50)
 
 
+def test_steps_that_wait_for_cores_take_longer_for_the_same_work():
+    free, recorded = np.asarray([200]), categories(compute=80, dispatch=20)
+    waiting = Observed(free, 0, None, None, None, most_stretched=2.5)
+    scaled = rescale(recorded, waiting, on_accelerator=False)
+    assert (scaled["compute"], scaled["dispatch"], scaled["unexplained"]) == (160, 40, 0)
+    # An accelerator does not wait for cores.
+    scaled = rescale(recorded, waiting, on_accelerator=True)
+    assert (scaled["compute"], scaled["unexplained"]) == (100, 75)
+
+
+@pytest.mark.parametrize(("delay_ms", "most"), [(0, 1.25), (20, 2.5), (100, 1.25 / 0.4)])
+def test_how_far_steps_are_stretched_follows_the_wait_for_cores(delay_ms, most):
+    line = Timeline().steps(0, 10)
+    for i in range(4):
+        line.mark(10 * i, 10 * i + 10)
+    for name, at_ms, value_ms in (
+        ("cpu_ns", 0, 0),
+        ("cpu_ns", 40, 20),
+        ("run_delay_ns", 0, 0),
+        ("run_delay_ns", 40, delay_ms),
+    ):
+        row = {"time_ns": at_ms * MS, "value": value_ms * MS, "name": line.builder.intern(name)}
+        line.builder.add("counters", **row)
+    assert Facts(line.trace()).observed.most_stretched == pytest.approx(most, rel=0.01)
+
+
 def test_what_was_compiled_is_compiling_traced_or_not():
     def scaled(recorded, compiled):
         seen = Observed(np.asarray([100]), 0, None, None, None, compile_ns=compiled)

@@ -38,7 +38,7 @@ import numpy as np
 from stepwhy.diagnoses.shared.program import uses_sessions
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.passes.observed import ratio_of_medians
+from stepwhy.passes.overhead import ratio_of_medians
 from stepwhy.passes.stalls import rows_of_kinds, time_of
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL

@@ -13,7 +13,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.passes.breakdown import counted_as
-from stepwhy.passes.overhead import observer_cost
+from stepwhy.passes.cores import run_delay_share
+from stepwhy.passes.overhead import observer_cost, ratio_of_medians
 from stepwhy.passes.stalls import Stalls, find_stalls, stalling, time_of, time_of_kinds
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL, Kind
@@ -35,14 +36,13 @@ _FEWEST_PROFILED = 3
 _STRETCHES = (32, 128, 512)  # steps
 _FEWEST_STEPS = 16
 # The parts of shorter profiled steps are stretched by this factor at most; the rest of the
-# unprofiled step is unexplained.
+# unprofiled step is unexplained. Threads that wait for cores take longer for the same work.
 _MOST_STRETCHED = 1.25
+_MOST_WAITING = 0.6  # of the runnable time; with more, profiled steps do not show the usual one
 # Noise of a shared machine raises the mean of the steps by less than this over the median.
 _UNEVEN = 1.3
 # If the waits are rarer than that, most of the time is in long steps, even without the longest one.
 _MOSTLY_LONG = 2.0
-_RESAMPLES = 400
-_MOST_RESAMPLED = 1000  # steps; more do not narrow the interval visibly
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -68,6 +68,8 @@ class Observed(msgspec.Struct, frozen=True):
             category; empty if they take little time or are in almost every step.
         collecting_ns: Time of the mean profiled step in which garbage was collected, if the mean
             step has that time of unprofiled steps instead.
+        most_stretched: By which factor the parts of a profiled step that ran on CPU cores may be
+            stretched.
     """
 
     durations_ns: NDArray[np.int64]
@@ -85,6 +87,7 @@ class Observed(msgspec.Struct, frozen=True):
     usual_ns: NDArray[np.int64] | None = None
     stalls_ns: dict[str, int] = msgspec.field(default_factory=dict)
     collecting_ns: int = 0
+    most_stretched: float = _MOST_STRETCHED
 
     @property
     def without_stalls_ns(self) -> int:
@@ -136,6 +139,7 @@ def find_observed(
         profiled = (recorded.durations_ns + handed_over(trace, recorded))[recorded.steady]
         unprofiled = calls if in_call else marks.dur_ns[steady]
         cost, interval = _profiler_cost(recorded, profiled, unprofiled)
+    span_ns = int(marks.start_ns[every[0]]), int((marks.start_ns + marks.dur_ns)[every[-1]])
     return Observed(
         durations,
         warm_up,
@@ -146,12 +150,13 @@ def find_observed(
         _typical(trace, steady, marks.cpu_ns, uneven=uneven),
         _typical(trace, steady, marks.compile_ns, uneven=uneven),
         observer_cost(marks.dur_ns[steady], marks.light[steady], steady),
-        (int(marks.start_ns[every[0]]), int((marks.start_ns + marks.dur_ns)[every[-1]])),
+        span_ns,
         uneven,
         wait_traced,
         marks.dur_ns[steady],
         stalls.mean_ns,
         collecting_ns if "python" in stalls.mean_ns else 0,
+        _MOST_STRETCHED / (1 - min(run_delay_share(trace, span_ns) or 0.0, _MOST_WAITING)),
     )
 
 
@@ -274,29 +279,6 @@ def _typical(
     return round(float(values.mean()))
 
 
-def ratio_of_medians(
-    profiled: NDArray[np.int64], free: NDArray[np.int64]
-) -> tuple[float, tuple[float, float]]:
-    """Median profiled step over median unprofiled one, minus 1, with a 95 % bootstrap interval.
-
-    Args:
-        profiled: Wall times of profiled steps, ns; (steps,).
-        free: Wall times of unprofiled steps, ns; (steps,).
-    """
-    # Resampled here in two lines: SciPy would cost every start a third of a second.
-    random = np.random.default_rng(0)
-
-    def medians(values: NDArray[np.int64]) -> NDArray[np.float64]:
-        chosen = values[-_MOST_RESAMPLED:]
-        drawn = random.integers(0, len(chosen), (_RESAMPLES, len(chosen)))
-        result: NDArray[np.float64] = np.median(chosen[drawn], axis=1)
-        return result
-
-    low, high = np.percentile(medians(profiled) / medians(free), [2.5, 97.5]) - 1
-    cost = float(np.median(profiled)) / float(np.median(free)) - 1
-    return round(cost, 3), (round(float(low), 3), round(float(high), 3))
-
-
 def rescale(
     breakdown: dict[str, int], observed: Observed, *, on_accelerator: bool
 ) -> dict[str, int]:
@@ -304,7 +286,8 @@ def rescale(
 
     The time that profiling added is subtracted: on an accelerator from the host categories if they
     are large enough, otherwise from all categories in proportion. Profiled steps that are shorter
-    than the others are stretched by a quarter at most; the rest is unexplained.
+    than the others are stretched by a quarter at most, and on CPUs as well by the share of their
+    time in which threads waited for a core; the rest is unexplained.
 
     Some times were measured without a profiler:
 
@@ -340,19 +323,17 @@ def _with_compilation(scaled: dict[str, int], observed: Observed) -> dict[str, i
 def _rescale(breakdown: dict[str, int], observed: Observed, on_accelerator: bool) -> dict[str, int]:
     if not observed.wait_traced:
         missing = max(observed.without_stalls_ns - sum(breakdown.values()), 0)
-        known = _shrink(
-            breakdown, observed.without_stalls_ns - missing, on_accelerator=on_accelerator
-        )
+        known = _fit(breakdown, observed.without_stalls_ns - missing, observed, on_accelerator)
         return {**known, "unexplained": known["unexplained"] + missing}
     outside = observed.outside_ns or 0
     inside = max(observed.without_stalls_ns - outside, 0)
     waited = None if on_accelerator else observed.input_wait_ns
     if waited is None:
-        scaled = _shrink(breakdown, inside, on_accelerator=on_accelerator)
+        scaled = _fit(breakdown, inside, observed, on_accelerator)
     else:
         waited = min(waited, inside)
         rest = {**breakdown, "input_wait": 0}
-        scaled = _shrink(rest, inside - waited, on_accelerator=on_accelerator)
+        scaled = _fit(rest, inside - waited, observed, on_accelerator)
         scaled["input_wait"] += waited
     running = _running(breakdown, scaled["unexplained"], observed)
     beyond = observed.without_stalls_ns - inside
@@ -374,14 +355,22 @@ def _running(breakdown: dict[str, int], unexplained_ns: int, observed: Observed)
     return max(unexplained_ns - blocked, 0)
 
 
-def _shrink(breakdown: dict[str, int], wall_ns: int, *, on_accelerator: bool) -> dict[str, int]:
+def _fit(
+    breakdown: dict[str, int], wall_ns: int, observed: Observed, on_accelerator: bool
+) -> dict[str, int]:
+    """A breakdown stretched or shrunk to a wall time, as far as that is plausible."""
     recorded = sum(breakdown.values())
     if not recorded:
         return {**breakdown, "unexplained": wall_ns}
-    known_ns = min(wall_ns, round(_MOST_STRETCHED * recorded))
-    if known_ns < wall_ns:
-        known = _shrink(breakdown, known_ns, on_accelerator=on_accelerator)
-        return {**known, "unexplained": known["unexplained"] + wall_ns - known_ns}
+    most = _MOST_STRETCHED if on_accelerator else observed.most_stretched
+    known_ns = min(wall_ns, round(most * recorded))
+    known = _shrink(breakdown, recorded, known_ns, on_accelerator=on_accelerator)
+    return {**known, "unexplained": known["unexplained"] + wall_ns - known_ns}
+
+
+def _shrink(
+    breakdown: dict[str, int], recorded: int, wall_ns: int, *, on_accelerator: bool
+) -> dict[str, int]:
     watched = sum(breakdown[c] for c in _WATCHED)
     excess = recorded - wall_ns
     if on_accelerator and 0 < excess < watched:

@@ -1,4 +1,4 @@
-"""Cost of observation per step, measured in the run itself.
+"""Cost of observation and of profiling per step, measured in the run itself.
 
 In a few steps of every period the observer does nothing but time them: these are *light* steps.
 Each block of them is compared with as many full steps right before and right after it, so that
@@ -29,6 +29,8 @@ _MOST_BLOCKS = 1000
 _WIDEST_SHARE = 0.01
 _WIDEST_NS = 5_000
 _LIGHT, _FULL = 1, 0
+_RESAMPLES = 400
+_MOST_RESAMPLED = 1000  # steps; more do not narrow the interval visibly
 
 
 class ObserverCost(msgspec.Struct, frozen=True):
@@ -128,3 +130,26 @@ def _period(blocks: list[slice]) -> int:
     """Steps from one block to the next."""
     starts = [b.start for b in blocks]
     return round(float(np.median(np.diff(starts)))) if len(starts) > 1 else _USUAL_PERIOD
+
+
+def ratio_of_medians(
+    profiled: NDArray[np.int64], free: NDArray[np.int64]
+) -> tuple[float, tuple[float, float]]:
+    """Median profiled step over median unprofiled one, minus 1, with a 95 % bootstrap interval.
+
+    Args:
+        profiled: Wall times of profiled steps, ns; (steps,).
+        free: Wall times of unprofiled steps, ns; (steps,).
+    """
+    # Resampled here in two lines: SciPy would cost every start a third of a second.
+    random = np.random.default_rng(0)
+
+    def medians(values: NDArray[np.int64]) -> NDArray[np.float64]:
+        chosen = values[-_MOST_RESAMPLED:]
+        drawn = random.integers(0, len(chosen), (_RESAMPLES, len(chosen)))
+        result: NDArray[np.float64] = np.median(chosen[drawn], axis=1)
+        return result
+
+    low, high = np.percentile(medians(profiled) / medians(free), [2.5, 97.5]) - 1
+    cost = float(np.median(profiled)) / float(np.median(free)) - 1
+    return round(cost, 3), (round(float(low), 3), round(float(high), 3))

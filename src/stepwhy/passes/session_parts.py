@@ -15,7 +15,8 @@ import numpy as np
 from stepwhy.columns.groups import distinct, distinct_rows
 from stepwhy.columns.intervals import Intervals
 from stepwhy.passes.devices import intervals_of
-from stepwhy.passes.observed import handed_over, ratio_of_medians
+from stepwhy.passes.observed import handed_over
+from stepwhy.passes.overhead import ratio_of_medians
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase, Role, among
 
