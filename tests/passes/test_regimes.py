@@ -150,6 +150,24 @@ def test_only_what_was_sampled_in_the_described_stretch_counts():
     assert len(facts.trace.samples) == 4
 
 
+@pytest.mark.parametrize(("later_ms", "kept"), [(12, ["before", "across"]), (30, [])])
+def test_similar_stretches_lend_their_samples(later_ms, kept):
+    run = Run().go(50, 10, traced=(9, 10)).go(60, later_ms, traced=(50,)).change().go(140, later_ms)
+    for name, start, end in (("before", 100, 400), ("across", 400, 700)):
+        run.builder.add(
+            "samples",
+            line=run.builder.intern(name),
+            package=run.builder.intern(""),
+            count=30,
+            start_ns=start * MS,
+            end_ns=end * MS,
+        )
+    facts = Facts(run.trace())
+    assert len(facts.regimes.all) == 2
+    lines = facts.sampled.samples.line
+    assert [facts.sampled.string(int(line)) for line in lines] == kept
+
+
 def test_samples_before_the_first_step_show_no_step():
     run = Run().go(50, 10)
     for role in (SampleRole.DRIVER, SampleRole.STARTUP):

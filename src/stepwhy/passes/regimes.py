@@ -15,10 +15,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.columns.intervals import Intervals
+from stepwhy.passes.sampled_lines import FEWEST_SAMPLES
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL, Columns, SampleRole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from stepwhy.passes.steps import StepTable
@@ -35,6 +38,8 @@ _SHORTEST = 8
 _MOSTLY = 0.9
 # Samples with more of their time in profiled steps than this do not show the training as it is.
 _MOSTLY_PROFILED = 0.5
+# Stretches whose medians differ by less than this factor do mostly the same.
+_SIMILAR = 1.5
 # If medians differ by less, the usual step is the same: only rare steps have changed.
 _SMALLEST_CHANGE = 0.1
 
@@ -113,10 +118,11 @@ def within(trace: Trace, recorded: StepTable, regimes: Regimes) -> StepTable:
 def samples_within(trace: Trace, regimes: Regimes) -> Trace:
     """The trace with only the stack samples of unprofiled steps in the described stretch.
 
-    Those before the first step show no step. Samples in profiled steps show the profiler, and the
-    observer writing its records.
+    If it has too few, those of stretches with similar step times count as well. Those before the
+    first step show no step. Samples in profiled steps show the profiler, and the observer writing
+    its records.
     """
-    samples, rows = trace.samples, regimes.current.rows
+    samples = trace.samples
     if not len(samples):
         return trace
     in_steps = samples.role != SampleRole.STARTUP
@@ -126,11 +132,36 @@ def samples_within(trace: Trace, regimes: Regimes) -> Trace:
     times = samples.end_ns - samples.start_ns
     profiled = Intervals.of(*_times(trace, np.flatnonzero(trace.marks.profiled == 1)))
     kept |= profiled.within(samples.start_ns, samples.end_ns) <= _MOSTLY_PROFILED * times
-    if len(regimes.all) > 1:
-        starts, ends = _times(trace, rows)
+    kept &= in_steps
+    if len(regimes.all) == 1:
+        return _only(trace, kept)
+    inside = kept & _mostly_in(trace, [regimes.current])
+    if samples.count[inside].sum() < FEWEST_SAMPLES:
+        inside = kept & _mostly_in(trace, [regimes.current, *_similar(regimes)])
+    return _only(trace, inside)
+
+
+def _mostly_in(trace: Trace, regimes: Sequence[Regime]) -> NDArray[np.bool_]:
+    """Mask of the samples that were taken in some stretches, or at an unknown time; (samples,)."""
+    samples = trace.samples
+    common = np.zeros(len(samples), dtype=np.int64)
+    for regime in regimes:
+        starts, ends = _times(trace, regime.rows)
         inside = np.minimum(samples.end_ns, ends.max()) - np.maximum(samples.start_ns, starts.min())
-        kept &= (inside >= _MOSTLY * times) | (samples.end_ns == NULL)
-    return _only(trace, kept & in_steps)
+        common += np.maximum(inside, 0)
+    mostly: NDArray[np.bool_] = common >= _MOSTLY * (samples.end_ns - samples.start_ns)
+    mostly |= samples.end_ns == NULL
+    return mostly
+
+
+def _similar(regimes: Regimes) -> Iterator[Regime]:
+    """The other stretches whose steps take about as long, so that they do much the same."""
+    usual = regimes.current.median_ns
+    for other in regimes.all:
+        if other is not regimes.current and usual and other.median_ns:
+            ratio = max(usual, other.median_ns) / min(usual, other.median_ns)
+            if ratio <= _SIMILAR:
+                yield other
 
 
 def _only(trace: Trace, kept: NDArray[np.bool_]) -> Trace:
