@@ -53,8 +53,9 @@ make_environment() {
     fi
     for words in "$@"; do
         say "Installing $words into .venvs/$name (the first time takes minutes) ..."
+        # Compiling every module takes pip a minute; Python compiles those that are imported.
         # shellcheck disable=SC2086  # one argument of ours is several of pip's
-        (cd "$root" && "$environment/bin/python" -m pip install -qq \
+        (cd "$root" && "$environment/bin/python" -m pip install -qq --no-compile \
             --disable-pip-version-check --no-input $words) || return
     done
     printf '%s\n' "$wanted" >"$stamp"
