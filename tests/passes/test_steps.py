@@ -265,6 +265,23 @@ def test_calls_of_the_device_api_alone_do_not_move_what_the_kernels_tell():
     assert bounds(steps_of(line)) == [(0, 10), (10, 20), (20, 30), (30, 33)]
 
 
+def test_the_profilers_waits_for_an_idle_device_are_no_part_of_a_step():
+    line = Timeline()
+    for kind, start, end in (
+        (Kind.SYNC, 0, 10),
+        (Kind.OP, 12, 20),
+        (Kind.SYNC, 21, 22),
+        (Kind.OP, 23, 30),
+        (Kind.SYNC, 31, 99),
+    ):
+        line.add(line.thread(), kind, start, end)
+    assert bounds(steps_of(line)) == [(10, 31)]
+    assert Cut.WITHOUT_PROFILERS_WAITS in steps_of(line).notes
+    # Device work may be what they wait for.
+    line.add(line.stream(), Kind.KERNEL, 5, 40)
+    assert Cut.WITHOUT_PROFILERS_WAITS not in steps_of(line).notes
+
+
 def test_layers_of_one_step_are_no_steps():
     line = Timeline()
     layer = ["norm", "gemm", "attention"]

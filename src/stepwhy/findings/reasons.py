@@ -192,6 +192,8 @@ class Cut(Enum):
     WHOLE_TRACE = auto()
     DEVICE_WORK_ONLY = auto()
     """The whole trace, from the first to the last device work."""
+    WITHOUT_PROFILERS_WAITS = auto()
+    """The whole trace of a CPU, without waits for an idle device at its begin and end."""
     NOTHING_RECORDED = auto()
     AT_DEVICE_ENDS = auto()
     FIRST_STEPS_LOST = auto()

@@ -185,7 +185,30 @@ def _whole(trace: Trace, threads: Threads) -> StepTable:
         first, last = int(slices.start_ns[device[0]]), int(trace.ends(device).max())
         if not _has_a_cause(trace, threads, start, first):
             return _one_step(first, last, 0.0, Cut.WHOLE_TRACE, Cut.DEVICE_WORK_ONLY)
+    elif (inner := _without_outer_waits(trace)) is not None:
+        return _one_step(*inner, 0.0, Cut.WHOLE_TRACE, Cut.WITHOUT_PROFILERS_WAITS)
     return _one_step(start, end, 0.0, Cut.WHOLE_TRACE)
+
+
+def _without_outer_waits(trace: Trace) -> tuple[int, int] | None:
+    """First and last time of a trace between the waits for a device that did nothing.
+
+    A profiler waits for the device when it starts and stops. None if there is no such wait.
+    """
+    on_host = of_role(trace, Role.HOST_THREAD)
+    ops, waits = (rows_of(trace, (kind,), on_host) for kind in (Kind.OP, Kind.SYNC))
+    if not len(ops) or not len(waits):
+        return None
+    first, last = int(trace.slices.start_ns[ops[0]]), int(trace.ends(ops).max())
+    before, after = trace.ends(waits) <= first, trace.slices.start_ns[waits] >= last
+    if not (before | after).any():
+        return None
+    start, end = int(trace.slices.start_ns.min()), trace.last_end_ns
+    if before.any():
+        start = int(trace.ends(waits[before]).max())
+    if after.any():
+        end = int(trace.slices.start_ns[waits[after]].min())
+    return start, end
 
 
 def _one_step(start: int, end: int, confidence: float, *notes: StepNote) -> StepTable:

@@ -23,6 +23,8 @@ _CUTS = {
     "as one step.",
     Cut.DEVICE_WORK_ONLY: "Time before the first and after the last recorded device work is left "
     "out.",
+    Cut.WITHOUT_PROFILERS_WAITS: "Waits for an accelerator without work, before the first and "
+    "after the last operation, are left out: the profiler makes them.",
     Cut.NOTHING_RECORDED: "Nothing was recorded.",
     Cut.AT_DEVICE_ENDS: "Steps are cut where their device work ends: the launches run ahead of the "
     "device.",
