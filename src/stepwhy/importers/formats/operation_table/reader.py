@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 FORMAT = "operation-table"
 
 _COLUMNS = ("rank", "stage", "step", "optype", "start_ts", "duration")
-_EXCHANGE = regex(r"(?:.*-)?(?:send|recv|all-gather|reduce-scatter|all-reduce|all-to-all)")
+# To clip gradients, the ranks add up their norms: all of them end it together.
+_EXCHANGE = regex(
+    r"(?:.*-)?(?:send|recv|all-gather|reduce-scatter|all-reduce|all-to-all)|optimizer-clip-main-grad"
+)
 _COMPUTE = (
     (regex(r"forward-compute"), Phase.FORWARD),
     (regex(r"backward-compute"), Phase.BACKWARD),
