@@ -10,8 +10,10 @@ Operations that need its result wait for it. It runs on one core, under the inte
 its values are copied to the host and back. A compiler cannot fuse operations across it.
 
 ## How it is measured
-The cost is the time of the mean step in which a callback runs and nothing computes. Stack samples
-name the lines. In PyTorch, the time that an autograd function spends outside of PyTorch's
+The cost is the time of the mean step in which a callback runs and nothing computes. On a CPU, a
+callback beside operations keeps one core from them, and maybe the thread that they wait for: of
+that time, the share of one core counts, and the saving may be all of it. Stack samples name the
+lines. In PyTorch, the time that an autograd function spends outside of PyTorch's
 operations counts, if stack samples show that it is Python or NumPy, and if the run uses no
 accelerator. Functions that an input pipeline calls do not count: `python-preprocessing` judges
 them.
@@ -33,12 +35,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses.shared.measure import by_name
+from msgspec.structs import replace
+
+from stepwhy.diagnoses.shared.measure import by_name, on_scale
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.callbacks import callback_lines, callback_rows
+from stepwhy.passes.cores import usable_cores
+from stepwhy.passes.devices import intervals_of
 from stepwhy.patterns import regex
-from stepwhy.trace import NULL
+from stepwhy.trace import NULL, Kind, Role
 
 if TYPE_CHECKING:
     from stepwhy.diagnoses.shared.slices import Rows
@@ -67,13 +73,32 @@ def diagnose(facts: Facts) -> Finding:
     unseen = "" if len(rows) else _why_unseen(facts)
     if unseen:
         return RULE.no_data("callbacks", unseen)
-    share = Evidence("share of the step", facts.callback_ns / max(facts.wall_ns, 1), "fraction")
-    if facts.callback_ns < SHARE * facts.wall_ns:
-        return RULE.nothing((share,) if len(rows) else ())
-    cost = facts.callback_ns
-    evidence = (share, *_calls(facts, rows), *_lines(facts))
-    gain = saving("remove callbacks", LEAST_SAVED * cost, cost)
+    alone, beside = facts.callback_ns, _beside_ns(facts)
+    cost = alone + beside // (usable_cores(facts.trace) or beside + 1)
+    evidence = _share(facts, alone, beside)
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence if len(rows) else ())
+    evidence = (*evidence, *_calls(facts, rows), *_lines(facts))
+    gain = saving("remove callbacks", LEAST_SAVED * alone, alone + beside)
     return RULE.finding(cost, evidence, _fix(facts, rows), gain, _edit(facts, rows))
+
+
+def _beside_ns(facts: Facts) -> int:
+    """Time of the mean step in which callbacks share the CPU with operations, ns."""
+    if facts.has_accelerator:
+        return 0
+    rows = facts.trace.rows(Kind.PYTHON, role=Role.EXECUTOR)
+    called = facts.steady_time.common_ns(intervals_of(facts.trace, rows))
+    return max(on_scale(facts, facts.mean_ns(called)) - facts.callback_ns, 0)
+
+
+def _share(facts: Facts, alone_ns: int, beside_ns: int) -> tuple[Evidence, ...]:
+    """Shares of the step in which callbacks run, without and beside operations."""
+    wall_ns = max(facts.wall_ns, 1)
+    share = Evidence("share of the step", alone_ns / wall_ns, "fraction")
+    if not beside_ns:
+        return (share,)
+    return (share, Evidence("share beside operations on the CPU", beside_ns / wall_ns, "fraction"))
 
 
 def _why_unseen(facts: Facts) -> str:
@@ -130,9 +155,12 @@ def _fix(facts: Facts, rows: Rows) -> Fix:
     framework = facts.trace.meta.framework
     if _is_debugging(facts, rows):
         return _JAX_DEBUG
-    if framework == "tensorflow" and (facts.trace.slices.scope[rows] != NULL).any():
-        return _TF1
-    return _FIXES.get(framework, _ANY)
+    in_graph = framework == "tensorflow" and (facts.trace.slices.scope[rows] != NULL).any()
+    fix = _TF1 if in_graph else _FIXES.get(framework, _ANY)
+    return replace(fix, text=f"{fix.text} {_REPORTED}")
+
+
+_REPORTED = "Values that are only reported, such as metrics, are not needed in every step."
 
 
 _ANY = Fix(
