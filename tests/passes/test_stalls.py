@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stepwhy.answers.verdict import decide
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.stalls import events_in, find_stalls, restarts, rows_of_kinds
 from stepwhy.trace.notation import parse
@@ -46,6 +47,34 @@ def test_the_step_is_the_usual_one_and_its_stalls():
     facts = Facts(run(USUAL, SAVES))
     assert facts.wall_ns == facts.observed.wall_ns == 20 * MS
     assert (facts.breakdown["compute"], facts.breakdown["storage"]) == (10 * MS, 10 * MS)
+
+
+# The host begins steps in 1 ms each, and waits for all of them before it saves.
+AHEAD = [180 if step in {4, 8, 12} else 1 for step in range(21)]
+
+
+@pytest.mark.parametrize(
+    ("framework", "wall_ms", "usual_ms"), [("jax", 27.85, 21.85), ("pytorch", 7, 1)]
+)
+def test_steps_that_save_may_also_wait_for_those_before(framework, wall_ms, usual_ms):
+    facts = Facts(run(AHEAD, SAVES, framework))
+    assert facts.wall_ns == pytest.approx(wall_ms * MS)
+    assert facts.observed.without_stalls_ns == pytest.approx(usual_ms * MS)
+    assert facts.observed.stalls_ns == {"storage": 6 * MS}
+
+
+def test_stalls_that_take_most_of_the_step_are_named_although_waits_were_not_traced():
+    # Every fourth step waits for 900 ms, and others stall; the profiled one lasts 10 ms.
+    def decided(stall_ms, kind):
+        stalled = dict.fromkeys((4, 8, 12), stall_ms + 10)
+        durations = [stalled.get(step, 900 if step % 4 == 1 else 1) for step in range(30)]
+        facts = Facts(run(durations, [(kind, step, stall_ms) for step in stalled], "jax"))
+        assert not facts.observed.wait_traced
+        return decide(facts).bound_by
+
+    assert decided(9000, "compile") == "startup"
+    assert decided(9000, "save") == "storage"
+    assert decided(900, "save") == "unknown"
 
 
 COLLECTIONS = [("gc", step, 40) for step in (4, 8, 12)]

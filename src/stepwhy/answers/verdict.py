@@ -162,9 +162,15 @@ def _gaps(facts: Facts) -> Iterator[Unknown]:
     if is_whole and facts.share("sync") > MOST_UNEXPLAINED:
         yield Gap(Lack.AWAITED_WORK, facts.share("sync"))
     # If the host runs ahead, only steps that wait for the device show what it does.
-    if facts.observed is not None and not facts.observed.wait_traced:
+    if facts.observed is not None and not facts.observed.wait_traced and not _stalls_rule(facts):
         yield Gap(Lack.TRACED_WAITS)
     yield from _without_evidence(facts)
+
+
+def _stalls_rule(facts: Facts) -> bool:
+    """Whether stalls that were measured, such as compilations, take most of the mean step."""
+    stalled = sum(facts.observed.stalls_ns.values()) if facts.observed else 0
+    return stalled > MOST_UNEXPLAINED * facts.wall_ns
 
 
 def _ops_per_step(facts: Facts) -> float | None:

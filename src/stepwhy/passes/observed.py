@@ -15,7 +15,14 @@ from msgspec.structs import replace
 from stepwhy.passes.breakdown import counted_as
 from stepwhy.passes.cores import run_delay_share
 from stepwhy.passes.overhead import observer_cost, ratio_of_medians
-from stepwhy.passes.stalls import Stalls, find_stalls, stalling, time_of, time_of_kinds
+from stepwhy.passes.stalls import (
+    Stalls,
+    find_stalls,
+    stalling,
+    time_of,
+    time_of_kinds,
+    usual_times,
+)
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL, Kind
 from stepwhy.trace.kinds import HAND_OVER
@@ -131,9 +138,10 @@ def find_observed(
     calls = marks.graph_ns[steady]
     if _lacks_waits(trace, recorded, marks.dur_ns[steady]):
         return None
-    uneven, wait_traced = False, True
+    uneven, wait_traced, usual = False, True, marks.dur_ns[steady]
     if not in_call and (has_accelerator or trace.meta.framework == "jax"):
-        uneven, wait_traced = _waits(recorded, marks.dur_ns[steady], has_accelerator)
+        usual = usual_times(trace, every, stalls)
+        uneven, wait_traced = _waits(recorded, usual, has_accelerator)
     cost, interval = None, None
     if not uneven:  # else unprofiled steps that wait are not comparable with profiled ones
         profiled = (recorded.durations_ns + handed_over(trace, recorded))[recorded.steady]
@@ -153,7 +161,7 @@ def find_observed(
         span_ns,
         uneven,
         wait_traced,
-        marks.dur_ns[steady],
+        usual,
         stalls.mean_ns,
         collecting_ns if "python" in stalls.mean_ns else 0,
         _MOST_STRETCHED / (1 - min(run_delay_share(trace, span_ns) or 0.0, _MOST_WAITING)),

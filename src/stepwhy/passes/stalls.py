@@ -37,6 +37,9 @@ _LONGEST_FIRST_RUN = 4
 # Share of the time of the steps; below it, the median step is the step time.
 _LEAST_SHARE = 0.05
 
+# Share of the mean step that steps which stall take longer than their stalls, if they also wait.
+_WAITED = 0.2
+
 
 class StepEvents(msgspec.Struct, frozen=True):
     """Events of an observed run in some of its steps.
@@ -199,6 +202,28 @@ def find_stalls(trace: Trace, steps: Rows) -> Stalls:
     return Stalls(free, {c: ns for c, (events, ns) in found.items() if events.recur})
 
 
+def usual_times(trace: Trace, steps: Rows, stalls: Stalls) -> Times:
+    """Wall time of the steps that do not stall; (usual steps,).
+
+    A host that runs ahead may wait for the device only in the steps that stall, such as those that
+    save. Then it is the time of every step without what stalls it.
+
+    Args:
+        trace: The trace of an observed run.
+        steps: Rows of its `marks`, ascending; (steps,).
+        stalls: What makes them stall.
+    """
+    durations: Times = trace.marks.dur_ns[steps]
+    free: Times = trace.marks.dur_ns[stalls.free]
+    if not stalls.mean_ns:
+        return free
+    stalled = events_in(trace, steps, stalling(trace))
+    if len(stalled.steps) < len(steps):
+        return free  # later stalls were not logged
+    rest: Times = durations - stalled.inside_ns
+    return rest if rest.mean() - free.mean() > _WAITED * durations.mean() else free
+
+
 __all__ = [
     "Stalls",
     "StepEvents",
@@ -209,4 +234,5 @@ __all__ = [
     "stalling",
     "time_of",
     "time_of_kinds",
+    "usual_times",
 ]
