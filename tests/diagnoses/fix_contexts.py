@@ -199,6 +199,7 @@ CONTEXTS = {
 COMPILED = {
     ("exposed_transfer", "_TENSORFLOW"),  # needs a GPU
     ("host_sync", "_TO_DEVICE"),  # needs a GPU
+    ("idle_cores", "_TENSORFLOW"),  # only before TensorFlow has run anything
     ("host_sync", "_TO_HOST"),  # needs a GPU
     ("launch_bound", "_OLD"),  # needs a GPU
 }

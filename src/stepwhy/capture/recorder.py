@@ -85,7 +85,7 @@ class Recorder:
 
     def __init__(self, run_dir: str, framework: str, framework_version: str, observer: str) -> None:
         self._run_dir = Path(run_dir)
-        self._about = {
+        self._about: dict[str, Any] = {
             "framework": framework,
             "framework_version": framework_version,
             "rank": _integer("RANK"),
@@ -159,8 +159,11 @@ class Recorder:
             f"a traced window was lost: {_reason(error)}",
         )
 
-    def describe(self, **about: int) -> None:
-        """Add facts about the process, before its directory appears with the first step."""
+    def describe(self, **about: int | Callable[[], dict[str, int]]) -> None:
+        """Add facts about the process, before its directory appears with the first step.
+
+        A function returns facts, and is called when the directory appears.
+        """
         self._about |= about
 
     def step(self, line: str) -> None:

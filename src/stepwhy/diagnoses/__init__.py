@@ -46,6 +46,7 @@ TABLE: tuple[str, ...] = (
     "checkpoint_stall",
     "python_overhead",
     "cpu_oversubscription",
+    "idle_cores",
     "host_callback",
     "debug_settings",
     "eager_loop",
@@ -168,7 +169,8 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
 
     What takes most of the run before its first step, or in a few long steps, comes before what a
     step costs. Found ones that another explains come after all others that were found. A cause that
-    explains most of a symptom's cost (`Rule.refines`) ranks by the cost of the symptom.
+    explains most of a symptom's cost (`Rule.refines`) ranks by the cost of the symptom. What is
+    often chosen on purpose (`Rule.is_deliberate`) comes after what is not.
 
     Args:
         findings: In any order; the sort is stable.
@@ -177,7 +179,7 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
     rules = _rules(table)
     found = {f.id: f for f in findings if f.verdict == "found"}
 
-    def key(finding: Finding) -> tuple[int, bool, bool, bool, int, bool]:
+    def key(finding: Finding) -> tuple[int, bool, bool, bool, bool, int, bool]:
         cost, rule = _gain_ns(finding), rules.get(finding.id)
         symptom = found.get(rule.refines) if rule and finding.id in found else None
         is_cause = symptom is not None and explains(finding, symptom)
@@ -188,6 +190,7 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
             finding.explained_by != "",
             not _takes_most_of_the_run(finding),
             finding.cost_ns_per_step is None,
+            bool(rule and rule.is_deliberate),
             -cost,
             not is_cause,
         )

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.cores import (
@@ -62,7 +63,7 @@ SHARE = 0.10  # of the step; below it the gain is less than the variation betwee
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the number of threads that want to run against the cores."""
-    threads = series(facts.trace, "intra_op_threads").last
+    threads = series(facts.trace, "intra_op_threads").last if is_pytorch(facts) else None
     cores = usable_cores(facts.trace)
     span_ns = facts.observed.steady_span_ns if facts.observed else None
     runnable = runnable_threads(facts.trace, span_ns)

@@ -83,6 +83,17 @@ def sibling_processes(trace: Trace, span_ns: tuple[int, int] | None = None) -> i
     return 1 if rates is None else max(round(rates[1] / rates[0]), 1)
 
 
+def busy_cores(trace: Trace, span_ns: tuple[int, int] | None = None) -> float | None:
+    """Cores of the machine that any program kept busy, on average; None if not sampled.
+
+    Args:
+        trace: The trace, with `counters`.
+        span_ns: From when to when; None for the whole run.
+    """
+    rates = _rates(trace, span_ns, "machine_busy_ns")
+    return None if rates is None else rates[0] / 1e9
+
+
 def _rates(trace: Trace, span_ns: tuple[int, int] | None, *names: str) -> list[float] | None:
     """Growth of some totals per second, between samples in which none fell; None if unknown.
 

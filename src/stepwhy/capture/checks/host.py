@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from stepwhy import units
 from stepwhy.capture.checks.item import Item
+from stepwhy.capture.process.quota import allowed_cores
 from stepwhy.capture.sampling import ptrace
 from stepwhy.capture.sampling.stacks import PERMISSION
 
@@ -50,7 +50,7 @@ def load(machine: Machine) -> Item:
 
 def cpu_limit(machine: Machine) -> Item:
     """Whether fewer cores may be used than are visible, which misleads thread pools."""
-    limit = _quota(machine)
+    limit = allowed_cores(machine.read)
     if limit is None or limit >= machine.cores:
         found = f"{machine.cores} cores, all of them usable"
         return Item("cpu-limit", "ok", found, "thread pools get the size that fits")
@@ -66,39 +66,6 @@ def cpu_limit(machine: Machine) -> Item:
         "frameworks start a thread per visible core, and the limit then stops all of them",
         f"Set {_THREADS_VARIABLE}={threads}, and as many DataLoader workers at most",
     )
-
-
-def _quota(machine: Machine) -> float | None:
-    """The tightest CPU limit of this process's control groups, in cores; None for none.
-
-    Source: Linux, Documentation/admin-guide/cgroup-v2.rst (cpu.max) and
-    scheduler/sched-bwc.rst (cpu.cfs_quota_us).
-    """
-    limits = [_version_2(machine, path) for path in _groups(machine)]
-    quota = machine.read("sys/fs/cgroup/cpu/cpu.cfs_quota_us") or ""
-    period = machine.read("sys/fs/cgroup/cpu/cpu.cfs_period_us") or ""
-    limits.append(_cores(quota.strip(), period.strip()))
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _groups(machine: Machine) -> list[PurePosixPath]:
-    """The process's control group and those around it, as paths below the mount."""
-    lines = (machine.read("proc/self/cgroup") or "").splitlines()
-    own = next((line[3:] for line in lines if line.startswith("0::")), "/")
-    path = PurePosixPath(own.lstrip("/"))
-    return [path, *path.parents]
-
-
-def _version_2(machine: Machine, group: PurePosixPath) -> float | None:
-    words = (machine.read(f"sys/fs/cgroup/{group}/cpu.max") or "").split()
-    return _cores(*words) if len(words) == 2 else None
-
-
-def _cores(quota: str, period: str) -> float | None:
-    """Quota by period; 'max' and -1 mean no limit."""
-    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
-        return None
-    return int(quota) / int(period)
 
 
 # --- What the kernel shows ---

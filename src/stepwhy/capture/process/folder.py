@@ -8,6 +8,7 @@ which readers recognise by the numbers in the names.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -198,7 +199,8 @@ class ProcessFolder:
         log of the former program must not continue with other steps.
 
         Args:
-            about: Further members of `process.json`, without the schema and the id.
+            about: Further members of `process.json`, without the schema and the id. Functions are
+                called now, and return further members; those of one that fails are left out.
 
         Raises:
             OSError: If it cannot be created.
@@ -207,7 +209,8 @@ class ProcessFolder:
             return
         self.path = self._make()
         (self.path / "windows").mkdir()
-        self._about = {"schema": PROCESS_SCHEMA, "pid": os.getpid(), **about, "ended_ns": None}
+        self._about = {"schema": PROCESS_SCHEMA, "pid": os.getpid(), **_members(about)}
+        self._about["ended_ns"] = None
         write_json(self.path / PROCESS_FILE, self._about)
 
     def _make(self) -> Path:
@@ -243,6 +246,18 @@ class ProcessFolder:
         """
         if self._about is not None:
             write_json(self.path / PROCESS_FILE, {**self._about, "ended_ns": time_ns})
+
+
+def _members(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Members of `process.json`, with what its functions return."""
+    found: dict[str, Any] = {}
+    for name, value in about.items():
+        if callable(value):
+            with contextlib.suppress(Exception):
+                found |= value()
+        else:
+            found[name] = value
+    return found
 
 
 def process_id(folder: Path) -> int:

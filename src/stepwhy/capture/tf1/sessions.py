@@ -20,6 +20,7 @@ from stepwhy.capture.clock import now_ns
 from stepwhy.capture.meters import ProcessLoad
 from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.process import lifetime
+from stepwhy.capture.process.threads import tensorflow_threads
 from stepwhy.capture.profiler_conflicts import ProfilerConflict
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.tf1.feeds_and_fetches import describe
@@ -178,6 +179,8 @@ class SessionObserver:
     def _prepare(self, pending: _Pending, session: Any, exact: int, options: Any) -> None:
         """Prepare a run of an observed step."""
         plan = self._plan
+        if not self._runs:
+            self._describe(session)
         if self._growth.is_fresh(session, exact):
             pending.members = ',"fresh":1'
         if plan.opens:
@@ -210,6 +213,13 @@ class SessionObserver:
             levels.prepare(session)
         if levels.readers:
             levels.sample(session, time_ns)
+
+    def _describe(self, session: Any) -> None:
+        """Record how many threads an operation of the session may use."""
+        config = getattr(session, "_config", None)
+        with contextlib.suppress(Exception):
+            threads = int(config.intra_op_parallelism_threads) if config is not None else 0
+            self._recorder.describe(**tensorflow_threads(threads))
 
     def _drives(self) -> bool:
         """Whether this thread drives the loop: the main thread, or the first one to run until then.

@@ -6,6 +6,7 @@ import functools
 
 from stepwhy.capture.call_log import CallLog
 from stepwhy.capture.loop import Loop
+from stepwhy.capture.process.threads import tensorflow_threads
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.tf2.profiler import TensorFlowProfiler
 from stepwhy.capture.xplane_window import XPlaneWindow
@@ -17,7 +18,15 @@ def loop_of(run_dir: str) -> Loop:
     from tensorflow.python.framework.versions import VERSION
 
     recorder = Recorder(run_dir, "tensorflow", str(VERSION), "tf2-function")
+    recorder.describe(threads=_threads)
     return Loop(recorder, XPlaneWindow(recorder, TensorFlowProfiler(recorder.scratch)))
+
+
+def _threads() -> dict[str, int]:
+    """The threads of an eager operation or a function, as the program has configured them."""
+    from tensorflow.python.framework.config import get_intra_op_parallelism_threads
+
+    return tensorflow_threads(int(get_intra_op_parallelism_threads()))
 
 
 @functools.cache

@@ -12,7 +12,6 @@ What runs in every step does as little as possible; see `step_log`.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import weakref
@@ -23,6 +22,7 @@ from stepwhy.capture.clock import now_ns
 from stepwhy.capture.meters import ProcessLoad
 from stepwhy.capture.pacing import is_light
 from stepwhy.capture.parameters import ParameterTypes
+from stepwhy.capture.process.threads import threads_and_cores
 from stepwhy.capture.run_times import RunTimes
 from stepwhy.capture.torch.step_log import BATCH_STEPS, UNKNOWN, StepLog
 
@@ -166,7 +166,7 @@ class StepObserver:
         self._former = weakref.ref(clock) if clock is not None and not returns else None
         self._taken_over_at = self._steps
         self._types.log(lambda: _parameters(optimizer))
-        self._recorder.describe(**_threads())
+        self._recorder.describe(threads=_threads)
         self.begin(optimizer, self._others.get(id(optimizer), ()))
 
     def begin(self, clock: Any, ends: Sequence[int] = ()) -> None:
@@ -283,5 +283,4 @@ def _threads() -> dict[str, int]:
     """Threads that an operation may use, and cores that the process may use."""
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"intra_op_threads": torch.get_num_threads(), "usable_cores": cores or 1}
+    return threads_and_cores(torch.get_num_threads())

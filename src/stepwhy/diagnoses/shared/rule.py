@@ -53,6 +53,7 @@ class Rule(msgspec.Struct, frozen=True):
         of_ranks: Whether the pattern shows only in the comparison of several ranks, `Facts.ranks`.
         of_stages: Whether it also shows in one stage of a pipeline.
         without_steps: Whether it can judge a record that does not show the steps.
+        is_deliberate: Whether what it finds is often chosen on purpose, so that it is listed last.
     """
 
     id: str
@@ -66,6 +67,7 @@ class Rule(msgspec.Struct, frozen=True):
     of_ranks: bool = False
     of_stages: bool = False
     without_steps: bool = False
+    is_deliberate: bool = False
 
     def finding(
         self,
