@@ -131,11 +131,12 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.incomplete("enough-steps", f"There are fewer than {FEWEST_STEPS} steady steps.")
     if steps.slow.sum() < FEWEST_SLOW or steps.share < SHARE:
         return RULE.nothing((_share(steps),))
+    differences = {c: steps.difference(c) for c in steps.parts_ns}
     waiting = run_delay_share(facts.sampled) or 0.0
-    if waiting >= CONTENDED and not _interval(steps):
+    ran = differences.get("running", 0.0) >= MAIN
+    if waiting >= CONTENDED and not ran and not _interval(steps):
         contended = Evidence("share of its time that it waits for a core", waiting, "fraction")
         return RULE.nothing((_share(steps), contended))
-    differences = {c: steps.difference(c) for c in steps.parts_ns}
     if sum(differences.get(c, 0.0) for c in _EXPLAINED) >= MAIN:
         return RULE.nothing((_share(steps), *_differences(differences)))
     evidence = (_share(steps), *_evidence(steps), *_lines(facts, steps), *_differences(differences))
@@ -212,10 +213,19 @@ def _pattern(steps: _Steps) -> str:
 
 
 def _interval(steps: _Steps) -> int:
-    """Steps from one slow step to the next, if that is constant; else 0."""
-    distances = np.diff(steps.numbers[steps.slow])
+    """Steps from one slow step to the next, if that is constant for most of them; else 0."""
+    slow = steps.numbers[steps.slow]
+    distances = np.diff(slow)
     usual = int(np.median(distances))
-    return usual if usual > 1 and (distances == usual).mean() >= REGULAR else 0
+    if usual <= 1:
+        return 0
+    if (distances == usual).mean() >= REGULAR:
+        return usual
+    # Other slow steps between them make other distances, but do not shift the regular ones.
+    place = steps.numbers % usual == np.bincount(slow % usual).argmax()
+    regular = steps.numbers[steps.slow & place]
+    due = int(np.count_nonzero(steps.numbers[place] >= regular[0]))
+    return usual if len(regular) >= REGULAR * max(len(slow), due) else 0
 
 
 def _differences(differences: dict[str, float]) -> tuple[Evidence, ...]:

@@ -63,9 +63,10 @@ class Loaders:
     def began_epoch(self, loader: Any, iterator: Any, start_ns: int) -> None:
         """A loader was asked for an iterator at `start_ns`."""
         name = self.name(loader)
-        setattr(iterator, _REQUESTED, (start_ns, name))
-        line = user_line() if self._iterators.replaces(name) else ""
-        setattr(iterator, _MADE, (line, now_ns()))
+        replaces = self._iterators.replaces(name)
+        line = user_line() if replaces or self._events < _MOST_EVENTS else ""
+        setattr(iterator, _REQUESTED, (start_ns, name, line))
+        setattr(iterator, _MADE, (line if replaces else "", now_ns()))
 
     def started_workers(self, loader: Any, start_ns: int) -> None:
         """A loader has started its workers."""
@@ -74,11 +75,11 @@ class Loaders:
 
     def got_first_batch(self, iterator: Any) -> None:
         """The first batch of an epoch has arrived, or the end of an empty epoch."""
-        start_ns, name = getattr(iterator, _REQUESTED, (0, ""))
+        start_ns, name, source = getattr(iterator, _REQUESTED, (0, "", ""))
         if not start_ns:
             return  # the iterator is older than the observation
         self._epochs[name] = self._epochs.get(name, 0) + 1
-        self._event("epoch", name, start_ns, count=self._epochs[name])
+        self._event("epoch", name, start_ns, count=self._epochs[name], source=source)
         line, made_ns = getattr(iterator, _MADE, ("", start_ns))
         # The work on a batch is needed with any iterator; workers work ahead on more than that.
         order_ns = getattr(iterator, _ORDER, 0)
@@ -87,12 +88,14 @@ class Loaders:
 
     def ended_epoch(self, iterator: Any) -> None:
         """An iterator has returned all of its batches."""
-        self._iterators.ended(getattr(iterator, _REQUESTED, (0, ""))[1])
+        self._iterators.ended(getattr(iterator, _REQUESTED, (0, "", ""))[1])
 
-    def _event(self, kind: str, name: str, start_ns: int, *, count: int) -> None:
+    def _event(self, kind: str, name: str, start_ns: int, *, count: int, source: str = "") -> None:
         self._events += 1
         if self._events <= _MOST_EVENTS:
-            self._recorder.event(kind, name=name, start_ns=start_ns, end_ns=now_ns(), count=count)
+            self._recorder.event(
+                kind, name=name, start_ns=start_ns, end_ns=now_ns(), source=source, count=count
+            )
 
     def sample(self, iterator: Any, time_ns: int) -> None:
         """Log, at growing intervals, how many batches of an iterator's workers are ready."""
