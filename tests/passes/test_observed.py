@@ -341,6 +341,21 @@ def test_a_loop_whose_host_runs_nothing_ahead_lasts_the_median_step():
     assert (facts.observed.uneven, facts.observed.wall_ns) == (False, MS)
 
 
+@pytest.mark.parametrize(("wait_ms", "wall_ms"), [(60, 30), (6, 10)])
+def test_where_batches_come_in_bursts_the_mean_is_the_step(wait_ms, wall_ms):
+    line = Timeline().steps(0, 10)
+    line.add(line.executor(), Kind.KERNEL, 0, 10)
+    for at in range(0, 1800, 90):
+        line.mark(at, at + 10, wait=0)
+        line.mark(at + 10, at + 20, wait=0)
+        line.mark(at + 20, at + 90, wait=wait_ms)
+    facts = Facts(line.trace(framework="pytorch"))
+    assert facts.observed.uneven == (wait_ms == 60)
+    assert facts.wall_ns == wall_ms * MS
+    if wait_ms == 60:
+        assert facts.breakdown["input_wait"] == 20 * MS
+
+
 def test_a_pause_makes_no_loop_uneven():
     line = Timeline().steps(0, 1)
     for step in range(30):

@@ -125,7 +125,7 @@ class _Steps(msgspec.Struct, frozen=True):
 def diagnose(facts: Facts) -> Finding:
     """Judge the spread of the step times."""
     if facts.observed is not None and facts.observed.uneven:
-        return RULE.not_applicable("The host waits for the device only in some steps.")
+        return RULE.not_applicable("Only some steps wait, for the device or for batches.")
     steps = _recorded(facts) if facts.observed is None else _observed(facts)
     if len(steps.numbers) < FEWEST_STEPS:
         return RULE.incomplete("enough-steps", f"There are fewer than {FEWEST_STEPS} steady steps.")

@@ -24,6 +24,7 @@ from stepwhy.passes.stalls import (
     usual_times,
 )
 from stepwhy.passes.steps import count_warm_up
+from stepwhy.passes.uneven import comes_in_bursts, lacks_waits, waits
 from stepwhy.trace import NULL, Kind
 from stepwhy.trace.kinds import HAND_OVER
 
@@ -38,18 +39,10 @@ if TYPE_CHECKING:
 _WATCHED = ("dispatch", "python", "unexplained")
 # With fewer profiled steps the cost of profiling is lost in noise.
 _FEWEST_PROFILED = 3
-# If the host runs ahead, long steps wait for the work that short steps launched. Then every stretch
-# of one of these lengths contains such long steps.
-_STRETCHES = (32, 128, 512)  # steps
-_FEWEST_STEPS = 16
 # The parts of shorter profiled steps are stretched by this factor at most; the rest of the
 # unprofiled step is unexplained. Threads that wait for cores take longer for the same work.
 _MOST_STRETCHED = 1.25
 _MOST_WAITING = 0.6  # of the runnable time; with more, profiled steps do not show the usual one
-# Noise of a shared machine raises the mean of the steps by less than this over the median.
-_UNEVEN = 1.3
-# If the waits are rarer than that, most of the time is in long steps, even without the longest one.
-_MOSTLY_LONG = 2.0
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -68,7 +61,8 @@ class Observed(msgspec.Struct, frozen=True):
         compile_ns: Time of a typical step in tracing or compiling, None if not measured.
         observer_cost: Time that observation adds to a step, None if every step was fully observed.
         steady_span_ns: Start of the first steady step and end of the last one; None without any.
-        uneven: Whether the host waits for the device only in some steps, for the work of all.
+        uneven: Whether only some steps wait, for the work of all: the host for the device, or for
+            batches that several workers deliver at once.
         wait_traced: Whether the profiled steps include their share of such waits.
         usual_ns: Wall time of the steady steps that did not stall; None for all steady steps.
         stalls_ns: Time that compilations and checkpoints in some steps add to the mean step, by
@@ -136,12 +130,14 @@ def find_observed(
     collecting_ns = _collecting(trace, recorded)
     steady, recorded = stalls.free, _without_stalls(trace, recorded) if stalls.mean_ns else recorded
     calls = marks.graph_ns[steady]
-    if _lacks_waits(trace, recorded, marks.dur_ns[steady]):
+    if lacks_waits(trace, recorded, marks.dur_ns[steady]):
         return None
     uneven, wait_traced, usual = False, True, marks.dur_ns[steady]
     if not in_call and (has_accelerator or trace.meta.framework == "jax"):
         usual = usual_times(trace, every, stalls)
-        uneven, wait_traced = _waits(recorded, usual, has_accelerator)
+        uneven, wait_traced = waits(recorded, usual, has_accelerator)
+    elif not in_call:
+        uneven = comes_in_bursts(usual, marks.input_wait_ns[steady])
     cost, interval = None, None
     if not uneven:  # else unprofiled steps that wait are not comparable with profiled ones
         profiled = (recorded.durations_ns + handed_over(trace, recorded))[recorded.steady]
@@ -181,56 +177,6 @@ def _without_stalls(trace: Trace, recorded: StepTable) -> StepTable:
     columns = ("starts", "ends", "host_starts", "host_ends")
     kept = {name: getattr(recorded, name)[~stalled] for name in columns}
     return replace(recorded, **kept, warm_up=int((~stalled[: recorded.warm_up]).sum()))
-
-
-def _waits(
-    recorded: StepTable, durations_ns: NDArray[np.int64], has_accelerator: bool
-) -> tuple[bool, bool]:
-    """Whether the host waits for the device only in some steps, and whether such were profiled."""
-    if not _waits_in_some_steps(durations_ns):
-        return False, True
-    wait_traced = _holds_waits(recorded, durations_ns)
-    if has_accelerator and not wait_traced:
-        # The device keeps up with the short steps, so the long ones do not wait for it.
-        return False, True
-    return True, wait_traced
-
-
-def _waits_in_some_steps(durations_ns: NDArray[np.int64]) -> bool:
-    """Whether long steps recur so regularly that the median is not the time of a step."""
-    if len(durations_ns) < _FEWEST_STEPS:
-        return False
-    median = float(np.median(durations_ns))
-
-    def everywhere(size: int) -> bool:
-        stretches = np.array_split(durations_ns, max(len(durations_ns) // size, 1))
-        # The longest step of each is excluded, because a single one may be a pause.
-        return all((d.sum() - d.max()) / (len(d) - 1) > _UNEVEN * median for d in stretches)
-
-    sizes = [_STRETCHES[0], *(size for size in _STRETCHES[1:] if size <= len(durations_ns))]
-    without_longest = (durations_ns.sum() - durations_ns.max()) / (len(durations_ns) - 1)
-    return any(map(everywhere, sizes)) or without_longest > _MOSTLY_LONG * median
-
-
-def _lacks_waits(trace: Trace, recorded: StepTable, durations_ns: NDArray[np.int64]) -> bool:
-    """Whether unprofiled steps lack waits of a host that runs ahead of the device.
-
-    So it is in short runs, most of whose steps are profiled. In longer ones, the other steps
-    include waits as well, and profiled steps are longer because of the profiler.
-    """
-    profiled = recorded.durations_ns[recorded.steady]
-    return (
-        "host-ahead" in trace.meta.signals
-        and len(profiled) > len(durations_ns)
-        and bool(profiled.mean() > _UNEVEN * durations_ns.mean())
-    )
-
-
-def _holds_waits(recorded: StepTable, durations_ns: NDArray[np.int64]) -> bool:
-    """Whether the profiled steps are, on average, nearer to the mean than to the median step."""
-    profiled = recorded.durations_ns[recorded.steady]
-    middle = float(np.sqrt(np.median(durations_ns) * durations_ns.mean()))
-    return bool(len(profiled) and profiled.mean() > middle)
 
 
 def handed_over(trace: Trace, recorded: StepTable) -> NDArray[np.int64]:

@@ -73,9 +73,8 @@ def _sentence(note: StepNote) -> str:
             )
         case Unprofiled(profiled, mean_ns):
             return (
-                f"{_sentence(Unprofiled(profiled))} The host runs ahead and waits for the device "
-                "only in some steps, so the mean is used as the step time: "
-                f"{format_ns(mean_ns or 0)}."
+                f"{_sentence(Unprofiled(profiled))} Only some steps wait, for the device or for "
+                f"batches, so the mean is used as the step time: {format_ns(mean_ns or 0)}."
             )
 
 

@@ -48,6 +48,7 @@ class Loaders:
         self._epochs: dict[str, int] = {}
         self._events = 0
         self._pace = SamplingPace()
+        self._is_next_due = False
         self._countable = True
 
     def name(self, loader: Any) -> str:
@@ -98,8 +99,14 @@ class Loaders:
             )
 
     def sample(self, iterator: Any, time_ns: int) -> None:
-        """Log, at growing intervals, how many batches of an iterator's workers are ready."""
-        if iterator._num_workers and self._countable and self._pace.due(time_ns):
+        """Log, at growing intervals, how many batches of an iterator's workers are ready.
+
+        Batches of several workers come in bursts, so the next request is sampled as well: the first
+        one that is due may always be the one after a long wait.
+        """
+        is_due = self._is_next_due or self._pace.due(time_ns)
+        self._is_next_due = is_due and not self._is_next_due
+        if iterator._num_workers and self._countable and is_due:
             try:
                 ready = batches_ready(iterator)
             except NotImplementedError:

@@ -9,12 +9,15 @@ import numpy as np
 from stepwhy.columns.groups import distinct
 from stepwhy.findings import Evidence
 from stepwhy.passes.pipelines import find_pipelines
+from stepwhy.passes.sampled_lines import role_lines
+from stepwhy.trace import SampleRole
 
 if TYPE_CHECKING:
     from stepwhy.findings import Pipeline
     from stepwhy.passes.facts import Facts
 
 FEWEST_SAMPLES = 10  # fewer give no reliable share of time
+BUSY = 0.8  # of the workers' samples are in the program; workers that keep up mostly wait
 STARVED = 0.25  # of the time without a batch; a queue that smooths out bursts is empty for moments
 
 
@@ -44,7 +47,15 @@ def batches_ready(facts: Facts) -> Evidence | None:
     queue = awaited_loader(facts)
     if queue is None or queue.empty_share is None or queue.empty_share >= STARVED:
         return None
+    if (queue.full_share or 0.0) < STARVED and _workers_are_busy(facts):
+        return None
     return Evidence(_READY, round(1 - queue.empty_share, 4), "fraction", queue.name)
+
+
+def _workers_are_busy(facts: Facts) -> bool:
+    """Whether stack samples show that the workers prepare batches most of the time."""
+    lines = role_lines(facts.sampled, SampleRole.WORKER)
+    return sum(share for _, share in lines) >= BUSY
 
 
 _READY = "share of the time with a batch ready"
