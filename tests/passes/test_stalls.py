@@ -7,7 +7,7 @@ import pytest
 
 from stepwhy.answers.verdict import decide
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.stalls import events_in, find_stalls, restarts, rows_of_kinds
+from stepwhy.passes.stalls import events_in, find_saves, find_stalls, restarts, rows_of_kinds
 from stepwhy.trace.notation import parse
 
 MS = 1_000_000
@@ -75,6 +75,14 @@ def test_stalls_that_take_most_of_the_step_are_named_although_waits_were_not_tra
     assert decided(9000, "compile") == "startup"
     assert decided(9000, "save") == "storage"
     assert decided(900, "save") == "unknown"
+
+
+def test_in_sessions_only_checkpoints_are_added():
+    both = [*SAVES, ("compile", 6, 8), ("compile", 9, 8), ("compile", 10, 8)]
+    stalls = find_saves(run(USUAL, both, "tensorflow"), np.arange(1, 13))
+    assert stalls.mean_ns == {"storage": 10 * MS}
+    assert len(stalls.free) == 9
+    assert find_saves(run(USUAL, SAVES[:2]), np.arange(1, 13)).mean_ns == {}
 
 
 COLLECTIONS = [("gc", step, 40) for step in (4, 8, 12)]

@@ -16,7 +16,7 @@ from stepwhy.passes.breakdown import counted_as
 from stepwhy.passes.cores import run_delay_share
 from stepwhy.passes.overhead import observer_cost, ratio_of_medians
 from stepwhy.passes.stalls import (
-    Stalls,
+    find_saves,
     find_stalls,
     stalling,
     time_of,
@@ -126,7 +126,7 @@ def find_observed(
     warm_up = count_warm_up(durations)
     every = steady = free[warm_up:]
     in_call = bool((marks.graph_ns[steady] != NULL).all())
-    stalls = Stalls(steady, {}) if in_call else find_stalls(trace, steady)
+    stalls = find_saves(trace, steady) if in_call else find_stalls(trace, steady)
     collecting_ns = _collecting(trace, recorded)
     steady, recorded = stalls.free, _without_stalls(trace, recorded) if stalls.mean_ns else recorded
     calls = marks.graph_ns[steady]

@@ -202,6 +202,20 @@ def find_stalls(trace: Trace, steps: Rows) -> Stalls:
     return Stalls(free, {c: ns for c, (events, ns) in found.items() if events.recur})
 
 
+def find_saves(trace: Trace, steps: Rows) -> Stalls:
+    """Time that checkpoints add to the mean of some steps, if only some of them save.
+
+    Args:
+        trace: The trace of an observed run of TensorFlow 1 sessions.
+        steps: Rows of its `marks`, ascending; (steps,).
+    """
+    saved = events_in(trace, steps, rows_of_kinds(trace, "save"))
+    free = saved.steps[~saved.affected]
+    if len(free) < _FEWEST_FREE or not saved.recur:
+        return Stalls(steps, {})
+    return Stalls(free, {"storage": saved.mean_ns})
+
+
 def usual_times(trace: Trace, steps: Rows, stalls: Stalls) -> Times:
     """Wall time of the steps that do not stall; (usual steps,).
 
@@ -228,6 +242,7 @@ __all__ = [
     "Stalls",
     "StepEvents",
     "events_in",
+    "find_saves",
     "find_stalls",
     "restarts",
     "rows_of_kinds",
