@@ -91,8 +91,8 @@ def test_one_program_is_left_out():
 def test_a_prediction_cites_the_record_of_its_kind():
     record = Record(fixes([0.1, 0.2, 0.3], inside=True) + fixes([5], "overlapped"))
     (sentence,) = record.sentences("removed")
-    assert sentence.startswith("For 3 fixes of this kind that were measured, the median error was")
+    assert sentence.startswith("3 fixes that remove work, of various causes, were measured: the ")
     assert sentence.endswith("1 % of the step, and 3 of 3 intervals held.")
     (sentence,) = record.sentences("overlapped")
-    assert sentence.startswith("For the one fix of this kind that was measured, the error was")
+    assert sentence.startswith("One fix that moves work beside the step was measured: the error")
     assert record.sentences("replaced") == ()

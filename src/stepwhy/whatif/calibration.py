@@ -67,6 +67,15 @@ class Measured(msgspec.Struct, frozen=True):
     on_this_machine: bool = False
 
 
+# What a fix of each family does, and what several do.
+_DOES: dict[Family, tuple[str, str]] = {
+    "removed": ("removes work", "remove work"),
+    "overlapped": ("moves work beside the step", "move work beside the step"),
+    "replaced": ("does other work", "do other work"),
+    "device": ("changes work of the device", "change work of the device"),
+}
+
+
 class Record(msgspec.Struct, frozen=True):
     """The measured fixes that predictions are calibrated with."""
 
@@ -86,10 +95,11 @@ class Record(msgspec.Struct, frozen=True):
         judged = [fix.inside for fix in known if fix.inside is not None]
         held = f", and {sum(judged)} of {len(judged)} intervals held" if judged else ""
         off = f"{100 * middle:.0f} % of the step"
+        does = _DOES[family]
         if len(known) == 1:
-            return (f"For the one fix of this kind that was measured, the error was {off}{held}.",)
-        count = f"{len(known)} fixes of this kind that were measured"
-        return (f"For {count}, the median error was {off}{held}.",)
+            return (f"One fix that {does[0]} was measured: the error was {off}{held}.",)
+        count = f"{len(known)} fixes that {does[1]}, of various causes, were measured"
+        return (f"{count}: the median error was {off}{held}.",)
 
 
 def score(model: Structure, measured_ns: float) -> float:
