@@ -71,6 +71,7 @@ FEWEST_SLOW = 3  # steps; one or two may be a pause
 FEWEST_STEPS = 16  # with fewer, the median itself is uncertain
 MAIN = 0.5  # of the difference between slow and other steps; then it explains them
 REGULAR = 0.8  # of the distances between slow steps are equal: they come at a fixed interval
+SAVED = 0.3  # of the slow steps' excess is missing from short ones; noise shortens few steps
 _SHOWN = 3
 # Diagnoses of their own explain a difference in these.
 _EXPLAINED = ("input_wait", "compile", "storage", "communication", "events")
@@ -105,6 +106,12 @@ class _Steps(msgspec.Struct, frozen=True):
         return float(self._excess_ns.sum() / max(int(self.durations_ns.sum()), 1))
 
     @property
+    def saved_share(self) -> float:
+        """Time of short steps below the median, as a share of that of slow ones beyond it."""
+        below = np.maximum(np.median(self.durations_ns) - self.durations_ns, 0)
+        return float(below.sum() / max(self._excess_ns.sum(), 1))
+
+    @property
     def _excess_ns(self) -> NDArray[np.float64]:
         """Time of each slow step beyond the median, 0 for others; (steps,)."""
         median = float(np.median(self.durations_ns))
@@ -131,6 +138,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.incomplete("enough-steps", f"There are fewer than {FEWEST_STEPS} steady steps.")
     if steps.slow.sum() < FEWEST_SLOW or steps.share < SHARE:
         return RULE.nothing((_share(steps),))
+    if _catches_up(facts, steps):
+        return RULE.not_applicable("The slow steps wait for the work of the short ones.")
     differences = {c: steps.difference(c) for c in steps.parts_ns}
     waiting = run_delay_share(facts.sampled) or 0.0
     ran = differences.get("running", 0.0) >= MAIN
@@ -141,6 +150,13 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing((_share(steps), *_differences(differences)))
     evidence = (_share(steps), *_evidence(steps), *_lines(facts, steps), *_differences(differences))
     return RULE.finding(None, evidence, _fix(steps, differences))
+
+
+def _catches_up(facts: Facts, steps: _Steps) -> bool:
+    """Whether a host that runs ahead of the device begins short steps, and then waits for them."""
+    if not facts.has_accelerator and facts.trace.meta.framework != "jax":
+        return False
+    return steps.saved_share >= SAVED
 
 
 def _recorded(facts: Facts) -> _Steps:
