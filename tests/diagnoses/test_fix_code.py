@@ -274,6 +274,12 @@ RUNS = [
     ("serial_input", "_TF", TF + DATA, "assert next(iter(dataset)).shape == 4"),
     ("serial_input", "_GENERATOR", JAX + POOL, "assert params == 1.0"),
     ("cpu_oversubscription", "_THREADS", TORCH, "assert torch.get_num_threads() == 2"),
+    (
+        "eager_loop",
+        "_TORCH_UPDATE",
+        TORCH + "moments = gradients = [torch.ones(2)]",
+        "assert round(float(moments[0][0]), 2) > 0",
+    ),
     ("idle_cores", "_TORCH", TORCH, "assert torch.get_num_threads() == 2"),
     ("idle_cores", "_SESSION", TF, "assert config.intra_op_parallelism_threads == 0"),
     ("worker_respawn", "_PERSISTENT", TORCH + ROWS, "assert len(next(iter(loader))[0]) == 32"),

@@ -156,6 +156,8 @@ def _lines(facts: Facts) -> tuple[Evidence, ...]:
     )
 
 
+_IN_PLACE = 2  # operations, on the parameter and its moment
+_LAYER = regex(r"linear|matmul|::b?mm|conv|norm|embedding|relu|softmax|dropout")
 _PRODUCT = regex(r"\b(dot|matmul|einsum|conv_general)")
 
 
@@ -168,7 +170,15 @@ def _fix(facts: Facts, sequence: list[str], repeats: int) -> Fix:
         return _JAX_SCAN if repeats >= LONG_LOOP and is_cell else _JAX
     if framework == "pytorch" and all(name in sequence for name in _CELL):
         return _TORCH_CELL
+    if framework == "pytorch" and _updates(sequence):
+        return _TORCH_UPDATE
     return {"pytorch": _TORCH, "tensorflow": _TF}.get(framework, _ANY)
+
+
+def _updates(sequence: list[str]) -> bool:
+    """Whether a sequence changes tensors in place, as optimizers do, and is no layer."""
+    in_place = sum(name.endswith("_") for name in sequence)
+    return in_place >= _IN_PLACE and not any(map(_LAYER.search, sequence))
 
 
 _ANY = Fix("Compile the step, so that its operations are launched at once.", "", "changes-numerics")
@@ -208,6 +218,15 @@ _TORCH = Fix(
     "Compile the model, which fuses small operations; this needs a C++ compiler. Replace a loop "
     "over samples by operations on the whole batch.",
     "model = torch.compile(model)",
+    "changes-numerics",
+)
+_TORCH_UPDATE = Fix(
+    "The operations change one parameter after another in place: let an optimizer of PyTorch do "
+    "it, which updates all of them at once, or use operations on lists of tensors.",
+    "optimizer = torch.optim.AdamW(model.parameters(), fused=True)\n"
+    "...\n"
+    "torch._foreach_mul_(moments, 0.9)       # in an optimizer of your own\n"
+    "torch._foreach_add_(moments, gradients, alpha=0.1)",
     "changes-numerics",
 )
 _TORCH_CELL = Fix(

@@ -26,6 +26,7 @@ SHARE = 0.30  # of the step, in small operations and between them; less is not w
 FEWEST = 100  # operations per step; a small model has some tens
 SMALL_NS = 25_000  # ns; launching an operation from Python takes 5 to 15, recorded a little more
 ONE_CALL_NS = 500_000  # ns of Python between two operations; the rest is other work
+OF_CALLS = 0.2  # of the operations read an element in a loop over elements, which does little else
 MANY_ELEMENTS = 100  # reads of single elements per step; a loss and some metrics are a dozen
 
 _JITTED = regex(r"PjitFunction\(.*\)")
@@ -126,8 +127,10 @@ def single_elements(facts: Facts) -> tuple[int, int]:
     (0, 0) where it is no loop over elements.
     """
     rows = named(facts, _ELEMENT)
+    # Fused optimizers read the step of each parameter.
+    rows = rows[facts.phases[rows] != Phase.OPTIMIZER]
     per_step = round(len(rows) / max(facts.steady_count, 1))
-    if per_step < MANY_ELEMENTS:
+    if per_step < MANY_ELEMENTS or len(rows) < OF_CALLS * len(launched_ops(facts)):
         return 0, 0
     reading = mean_within(facts, time_of(facts, named(facts, *_ELEMENTS)))
     return per_step, min(on_scale(facts, reading, "compute"), facts.breakdown["compute"])
