@@ -2,8 +2,9 @@
 
 import pytest
 
+from stepwhy.engine import pricing
 from stepwhy.engine.pricing import priced
-from stepwhy.findings import Edit, Finding, Saving
+from stepwhy.findings import Edit, Finding, Prediction, Saving
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
 from tests.whatif.test_replay import AHEAD, LAUNCHING, UNIT, WAITING
@@ -82,3 +83,25 @@ def test_a_failing_model_leaves_the_bound(monkeypatch):
     monkeypatch.setattr("stepwhy.engine.pricing.price", fail)
     one = finding("launch-bound", 4, Edit("dispatch", "gone"))
     assert priced(Facts(parse(WAITING)), [one]) == (one,)
+
+
+def test_a_fix_that_may_remove_little_has_a_low_end_near_zero(monkeypatch):
+    predicted = Prediction(
+        edits=(Edit("memory", "gone"),),
+        step_ns=100 * UNIT,
+        remaining_ns=60 * UNIT,
+        low_ns=50 * UNIT,
+        high_ns=70 * UNIT,
+        family="removed",
+        method="cpu",
+        structural_low_ns=50 * UNIT,
+        structural_high_ns=70 * UNIT,
+        naive_ns=60 * UNIT,
+        notes=("Measured.",),
+    )
+    monkeypatch.setattr(pricing, "price", lambda *_: predicted)
+    for sure, low, note in ((0.1, 3, "this fix saved little: try it."), (0.5, 30, "Measured.")):
+        one = finding("page-faults", 50, Edit("memory", "gone", sure=sure))
+        (found,) = priced(Facts(parse(WAITING)), [one])
+        assert (found.saving.low_ns, found.saving.high_ns) == (low * UNIT, 50 * UNIT)
+        assert found.saving.note.endswith(note)

@@ -27,6 +27,9 @@ _MORE_BY_PART = {
     "kernels": "It can save more than its cost on the device: the host launches less work.",
 }
 _LESS = "It saves less than half of its cost: without it, the step waits for other work."
+# Share of the work that a fix removes for certain; up to here it may remove next to nothing.
+_UNSURE = 0.2
+_MAY_FAIL = "In some programs this fix saved little: try it."
 _SAME_INPUT = "It saves less than half of its cost: the step still waits for the same input."
 
 
@@ -52,6 +55,9 @@ def _priced(facts: Facts, finding: Finding) -> Finding:
     if not isinstance(found, Prediction):
         return finding
     saving = saving_of(found)
+    if found.method == "cpu" and 0 < finding.edit.sure <= _UNSURE:
+        least = quantise(round(finding.edit.sure * found.gain_ns[0]))
+        saving = replace(saving, low_ns=least, note=f"{saving.note} {_MAY_FAIL}".strip())
     if finding.cost_ns_per_step:
         saving = within_cost(saving, finding.cost_ns_per_step)
     return replace(finding, saving=replace(saving, note=_with_reason(finding, saving)))
