@@ -87,7 +87,7 @@ NEEDS = {
     ),
     r"PYTORCH_|ProfilerActivity": framework("pytorch"),
     r"\btf\.|session\.run|dataset\.(shuffle|map|batch|prefetch|apply)": framework("tensorflow"),
-    r"\bkeras\.": framework("tensorflow"),
+    r"\bkeras\.|predict_on_batch": framework("tensorflow"),
     r"\bjax\.": framework("jax"),
     r"TORCHINDUCTOR_CACHE_DIR": named(r"(?m)^triton_|CompiledFunction|^Torch-Compiled"),
     r'"cuda"|torch\.cuda|reduce-overhead|CUDA_ALLOC|ActivityCUDA|\.CUDA\b': lambda facts: (

@@ -280,6 +280,14 @@ RUNS = [
         TORCH + "moments = gradients = [torch.ones(2)]",
         "assert round(float(moments[0][0]), 2) > 0",
     ),
+    (
+        "iterator_rebuild",
+        "_PREDICT",
+        KERAS
+        + "\ninputs = keras.ops.ones([4, 3])"
+        + "\nmodel = keras.Sequential([keras.layers.Dense(2)])",
+        "assert outputs.shape == (4, 2)",
+    ),
     ("idle_cores", "_TORCH", TORCH, "assert torch.get_num_threads() == 2"),
     ("idle_cores", "_SESSION", TF, "assert config.intra_op_parallelism_threads == 0"),
     ("worker_respawn", "_PERSISTENT", TORCH + ROWS, "assert len(next(iter(loader))[0]) == 32"),

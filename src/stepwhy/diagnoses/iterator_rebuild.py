@@ -33,6 +33,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+from msgspec.structs import replace
+
 from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.program import is_pytorch
@@ -40,8 +43,10 @@ from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import strings_among
 from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
 from stepwhy.findings import Edit, Evidence, Fix
+from stepwhy.passes.sampled_lines import driver_lines
 from stepwhy.passes.session_parts import RUN
 from stepwhy.passes.stalls import rows_of_kinds
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
 
 if TYPE_CHECKING:
@@ -72,6 +77,9 @@ def diagnose(facts: Facts) -> Finding:
         return _in_sessions(facts)
     computing_ns = facts.breakdown["compute"] + facts.breakdown["communication"]
     cost = min(cost_per_step(facts, made), max(facts.wall_ns - computing_ns, 0))
+    line = _keras_line(facts, made)
+    if line:
+        return _in_callback(facts, made, line, cost)
     per_step = made.affected.mean()
     evidence = (
         Evidence(
@@ -86,6 +94,41 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(
         cost, evidence, _TORCH if _of_loader(facts, made) else _TF, gain, Edit("input", "gone")
     )
+
+
+def _keras_line(facts: Facts, made: StepEvents) -> str:
+    """The line of a Keras callback that makes the iterators; '' if another one does.
+
+    Keras makes a data set of arrays by functions of its own.
+    """
+    events, row = facts.trace.events, made.rows[-1]
+    line = facts.trace.string(int(events.source[row]))
+    traced = rows_of_kinds(facts.trace, "trace")
+    traced = traced[np.isin(events.name[traced], facts.trace.strings_where(_ADAPTERS))]
+    adapts = bool((events.source[traced] == events.source[row]).any())
+    return line if adapts or _CALLBACK.search(line) else ""
+
+
+def _in_callback(facts: Facts, made: StepEvents, line: str, cost: int) -> Finding:
+    """Judge a callback that calls `predict` or `evaluate`: all of the call counts."""
+    lines = driver_lines(facts.sampled)
+    share = 0.0
+    if lines is not None:
+        # Sampled lines name the class of a method, too.
+        place = line.partition(": ")[0]
+        at_line = (n for (one, _), n in lines.items() if one.partition(": ")[0] == place)
+        share = sum(at_line) / lines.total()
+    cost = max(cost, round(share * facts.wall_ns))
+    evidence = (
+        Evidence("samples of the driving thread at", share, "fraction", line),
+        Evidence("iterators made per step", round(float(made.affected.mean()), 2), "count"),
+        Evidence("time until one has its first batch", made.per_affected_ns, "ns"),
+    )
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("predict without a data set", LEAST_SAVED * cost, cost)
+    found = RULE.finding(cost, evidence, _PREDICT, gain, Edit("python", "gone"))
+    return replace(found, title="Do not make a data set for each call of predict or evaluate")
 
 
 def _of_loader(facts: Facts, made: StepEvents) -> bool:
@@ -134,6 +177,16 @@ def _run_line(facts: Facts, rows: Rows) -> str:
     return "" if source == NULL else trace.string(int(source))
 
 
+# Functions of `keras.trainers.data_adapters.array_data_adapter`.
+_ADAPTERS = ("Dataset_flat_map_slice_batch_indices", "Dataset_map_grab_batch")
+_CALLBACK = regex(r": (?:\w+\.)?on_(?:train_|test_|predict_)?(?:batch|epoch)_(?:begin|end)\b")
+_PREDICT = Fix(
+    "In each call, predict, evaluate and fit make a data set, trace its functions and make an "
+    "iterator. predict_on_batch and the model itself do not. Call them in every hundredth step, "
+    "or once per epoch.",
+    "outputs = model.predict_on_batch(inputs)       # not predict(inputs)",
+    "none",
+)
 _TORCH = Fix(
     "Make the iterator once, and a new one only when its epoch has ended. A loop over the loader "
     "does the same.",
