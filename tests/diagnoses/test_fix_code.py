@@ -288,6 +288,12 @@ RUNS = [
         + "\nmodel = keras.Sequential([keras.layers.Dense(2)])",
         "assert outputs.shape == (4, 2)",
     ),
+    (
+        "unfused_pattern",
+        "_CPU",
+        TORCH + "import types\nself, width, hidden = types.SimpleNamespace(), 3, batch",
+        "assert self.norm(hidden).shape == (2, 3)",
+    ),
     ("idle_cores", "_TORCH", TORCH, "assert torch.get_num_threads() == 2"),
     ("idle_cores", "_SESSION", TF, "assert config.intra_op_parallelism_threads == 0"),
     ("worker_respawn", "_PERSISTENT", TORCH + ROWS, "assert len(next(iter(loader))[0]) == 32"),

@@ -15,6 +15,9 @@ steps, less the longest kernel of each chain, because a fused kernel takes about
 conversions inside operations, and the update of the weights, do not count. Of several devices, the
 busiest one is judged: they work at the same time.
 
+On a CPU, chains of operations in the forward pass count. The backward pass repeats them, so that
+the saving may be twice the cost.
+
 ## Fix
 Let a compiler fuse the model, or use the library's operation.
 
@@ -23,8 +26,8 @@ The last digits differ. The first steps take longer because they compile, and so
 with each new shape.
 
 ## When it abstains
-Without an accelerator or host operations, outside of PyTorch, where a compiler made some of the
-kernels, and when most kernels cannot be attributed to an operation, as with CUDA graphs.
+Without host operations, outside of PyTorch, where a compiler made some of the kernels, and when
+most kernels of an accelerator cannot be attributed to an operation, as with CUDA graphs.
 """
 
 from __future__ import annotations
@@ -42,18 +45,21 @@ from stepwhy.diagnoses.shared.calls import (
     converting,
     on_device,
 )
+from stepwhy.diagnoses.shared.eager_calls import eager_loop
 from stepwhy.diagnoses.shared.measure import grouped, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.precision import faster_type
 from stepwhy.diagnoses.shared.program import is_compiled, is_pytorch, replays_graphs
 from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import launched_ops
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.patterns import regex
-from stepwhy.trace import NULL, Phase
+from stepwhy.trace import NULL, Phase, among
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepwhy.diagnoses.shared.calls import Calls
+    from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -66,11 +72,11 @@ RULE = Rule(
     found="Fuse chains of small operations",
     clear="Chains of small operations take little time",
     needs=(("host-ops",), ("device-time",), ("kernels",), ("steps",)),
-    accelerator_only=True,
 )
 
 FEWEST = 4  # kernels of a chain; in a shorter one, fusion saves little
 SHARE = 0.10  # of the step; below it, compiling is not worth the trouble
+MOST_SAVED_ON_CPU = 2.0  # of the cost; the backward pass has as many operations
 LEAST_SAVED = 0.3  # of the cost; compilers do not fuse every chain completely
 # Source: operators of PyTorch that its compiler fuses.
 _SMALL = regex(
@@ -81,6 +87,8 @@ _SMALL = regex(
 )
 # Source: formulas of the operations.
 _NAMES = (
+    ("GELU", ("tanh", "add", "mul")),
+    ("layer normalisation", ("mean", "sub", "pow", "mean")),
     ("RMS normalisation", ("pow", "mean", "add", "rsqrt", "mul")),
     ("rotary embedding", ("neg", "cat")),
     ("layer normalisation", ("native_layer_norm",)),
@@ -91,6 +99,8 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time of chains of small operations on the busiest device."""
     if not is_pytorch(facts):
         return RULE.not_applicable("Chains are recognised only among PyTorch's operations.")
+    if not facts.has_accelerator:
+        return _on_cpu(facts)
     if not attributes_calls(facts):
         return RULE.incomplete("kernel-launches", NOT_ATTRIBUTED)
     if is_compiled(facts) or replays_graphs(facts):
@@ -105,6 +115,52 @@ def diagnose(facts: Facts) -> Finding:
     fix = _LIBRARY if faster_type(facts) == "none" else _FIX
     edit = Edit("kernels", "fused", host_ns=_host_ns(facts, calls, chains))
     return RULE.finding(cost, evidence, fix, gain, edit)
+
+
+def _on_cpu(facts: Facts) -> Finding:
+    """Judge the chains of operations that the program launches itself, on a CPU."""
+    if is_compiled(facts):
+        return RULE.not_applicable("A compiler made some of the operations.")
+    if eager_loop(facts) is not None:
+        return RULE.nothing()  # `eager-loop` judges small operations
+    rows = launched_ops(facts)
+    rows = rows[~facts.in_input[rows]]
+    chains = [rows[first:end] for first, end in _forward_chains(facts, rows)]
+    durations = facts.trace.slices.dur_ns
+    beyond = sum(total_of(durations[chain]) - int(durations[chain].max()) for chain in chains)
+    cost = on_scale(facts, facts.mean_ns(float(beyond)), "compute")
+    share = Evidence(_BEYOND_LONGEST, cost / max(facts.wall_ns, 1), "fraction")
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,))
+    each = ((_named(facts, chain), total_of(durations[chain])) for chain in chains)
+    evidence = (
+        share,
+        Evidence("chains per step", len(chains) / max(facts.steady_count, 1), "count"),
+        *times(facts, "time of the chain", grouped(each)[:3]),
+    )
+    gain = saving("fuse small operations", LEAST_SAVED * cost, MOST_SAVED_ON_CPU * cost)
+    return RULE.finding(cost, evidence, _CPU, gain)
+
+
+def _named(facts: Facts, chain: Rows) -> str:
+    names = facts.trace.slices.name[chain].tolist()
+    return _described([facts.trace.string(name) for name in names])
+
+
+def _forward_chains(facts: Facts, rows: Rows) -> list[Range]:
+    """First and last position, exclusive, of each chain among operations in order."""
+    slices = facts.trace.slices
+    small = facts.trace.matches(slices.name[rows], _SMALL.fullmatch)
+    small &= ~among(facts.phases[rows], (Phase.OPTIMIZER, Phase.BACKWARD))
+    step = np.searchsorted(facts.steps.starts, slices.start_ns[rows], side="right")
+    changes = np.zeros(len(rows), dtype=bool)
+    for column in (small, step, slices.track[rows]):
+        changes[1:] |= column[1:] != column[:-1]
+    changes[:1] = True
+    starts = np.flatnonzero(changes)
+    ends = np.append(starts[1:], len(rows))[: len(starts)]
+    chosen = small[starts] & (ends - starts >= FEWEST)
+    return list(zip(starts[chosen].tolist(), ends[chosen].tolist(), strict=True))
 
 
 def _host_ns(facts: Facts, calls: Calls, chains: Sequence[Range]) -> int:
@@ -147,7 +203,7 @@ def _evidence(
     names, durations = facts.trace.slices.name[calls.ops], facts.trace.slices.dur_ns[calls.rows]
     count = sum(end - first for first, end in chains)
     found = [
-        Evidence("share of the step beyond the longest kernel of each chain", share, "fraction"),
+        Evidence(_BEYOND_LONGEST, share, "fraction"),
         Evidence("chains per step", len(chains) / steps, "count"),
         Evidence("kernels in chains per step", count / steps, "count"),
     ]
@@ -161,6 +217,7 @@ def _evidence(
     return tuple(found)
 
 
+_BEYOND_LONGEST = "share of the step beyond the longest kernel of each chain"
 _MOST_SHOWN = 12  # operations; a longer chain does not fit into a line
 
 
@@ -178,6 +235,14 @@ _LIBRARY = Fix(
     "Use the library's operation for the whole chain, where there is one: the compiler of PyTorch "
     "does not support a GPU of this age.",
     "",
+    "changes-numerics",
+)
+_CPU = Fix(
+    "Use the operation of PyTorch for the whole chain, such as a normalisation or an activation. "
+    "Or compile the function that contains it; this needs a C++ compiler.",
+    "self.norm = torch.nn.LayerNorm(width)\n"
+    "...\n"
+    'hidden = torch.nn.functional.gelu(hidden, approximate="tanh")',
     "changes-numerics",
 )
 _FIX = Fix(
