@@ -38,6 +38,7 @@ REASONS = {
     "capture/sampling/ptrace.py open": KERNEL,
     "capture/torch/trace_file.py gzip.open": OWN,
     "capture/torch/trace_file.py plain.open": OWN,
+    "capture/process/threads.py Path('/', path).read_text": KERNEL,
     "capture/recorder.py self._folder.open": NO_PATH,
     "capture/launcher/run_directory.py initial.read_bytes": KERNEL,
     "capture/sampling/sampler.py Gpus.open": NO_PATH,
