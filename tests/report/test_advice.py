@@ -33,5 +33,6 @@ def test_watched_run_is_not_advised_to_use_stepwhy_run(sample):
     assert advice.next_steps(traced)[-1].startswith("Wait for the device in every step")
     profiled = replace(untraced.run, untraced_advice="Stop that profiler")
     assert advice.next_steps(replace(untraced, run=profiled))[-1] == "Stop that profiler."
+    assert advice.next_steps(replace(traced, run=profiled))[-1] == "Stop that profiler."
     without_framework = replace(untraced, run=replace(untraced.run, framework=""))
     assert advice.next_steps(without_framework) == [advice._NO_FRAMEWORK]

@@ -58,7 +58,8 @@ def test_a_healthy_step_names_what_it_computes(sample):
     ops = (
         op("ampere_bf16_gemm", "GPU:0", 53),
         op("ampere_bf16_gemm", "GPU:1", 50),
-        op("attention", "GPU:0", 20),
+        op("attention", "GPU:0", 12),
+        op("attention", "GPU:0", 8),
         op("layer_norm", "GPU:0", 1),
         op("aten::mm", "host", 60),
     )

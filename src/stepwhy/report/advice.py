@@ -47,7 +47,9 @@ def next_steps(result: Result) -> list[str]:
         if result.devices:
             advice.append(_LOOK_BETWEEN)
         else:
-            advice.append(_WAIT if result.steps.traced else _untraced(result, framework))
+            is_lost = bool(result.run.untraced_advice)  # steps were traced, but not kept
+            is_ahead = result.steps.traced and not is_lost
+            advice.append(_WAIT if is_ahead else _untraced(result, framework))
         return list(dict.fromkeys(filter(None, advice)))
     is_cut = any(entry.counter == _CUT for file in result.inputs for entry in file.health)
     if not result.devices and not is_cut:

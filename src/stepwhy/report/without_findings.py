@@ -28,7 +28,7 @@ def nothing_found(result: Result) -> str:
     largest = _largest_operations(result)
     if is_healthy(result):
         named = f" The step computes mostly {largest}." if largest else ""
-        return f"No problem found: {checks} came back clear.{named}"
+        return f"No known problem found: {checks} came back clear.{named}"
     place = _where_to_start(result)
     if not place:
         place = f"start with {largest}" if largest else "start with the largest category above"
@@ -68,9 +68,13 @@ def _largest_operations(result: Result) -> str:
         of_ns = round(wall_ns * _slowed_by_profiling(rows, categories["compute"]))
     else:
         return ""
-    longest_ns: dict[str, int] = {}
+    # An operation may have a row for each phase of a device; devices work at the same time.
+    sums: Counter[tuple[str, str]] = Counter()
     for op in rows:
-        longest_ns[op.name] = max(longest_ns.get(op.name, 0), op.self_ns)
+        sums[op.name, op.device] += op.self_ns
+    longest_ns: dict[str, int] = {}
+    for (name, _), self_ns in sums.items():
+        longest_ns[name] = max(longest_ns.get(name, 0), self_ns)
     largest = sorted(longest_ns, key=lambda name: -longest_ns[name])[:_SHOWN]
     named = [
         f"{one_line(short_name(name))} ({units.format_fraction(longest_ns[name] / of_ns)})"
