@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 from tests.passes.timeline import Timeline
 
 from stepwhy.diagnoses import TABLE, load, rank, run_all
@@ -42,6 +43,16 @@ def test_costliest_finding_comes_first():
     clear, no_data = RULE.nothing(), RULE.no_data("steps", "")
     expected = (costly, cheap, free, clear, no_data)
     assert rank([no_data, clear, free, cheap, costly]) == expected
+
+
+def test_operations_that_remain_count_only_as_far_as_they_shrink():
+    slow = found("unfused-optimizer", 40)
+    slow = replace(slow, saving=saving("fuse", 10, 20))
+    saves = found("checkpoint-stall", 30)
+    assert rank([slow, saves]) == (saves, slow)
+    # The wait for an input is the step's loss, however little of it a fix may gain.
+    waits = replace(found("input-bound", 40), saving=saving("workers", 0, 20))
+    assert rank([saves, waits]) == (waits, saves)
 
 
 def test_findings_of_a_run():

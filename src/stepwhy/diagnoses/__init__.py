@@ -165,7 +165,8 @@ def _of_straggler(facts: Facts, late: Finding, findings: Sequence[Finding]) -> l
 def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
     """Sort findings: found ones by decreasing gain, then found ones without a cost, then the rest.
 
-    The gain is the cost, unless a replay of the steps has shown how much of it other work hides.
+    The gain is the cost, unless a replay of the steps has shown how much of it other work hides, or
+    the operations themselves have to be done in any case (family 'compute').
 
     What takes most of the run before its first step, or in a few long steps, comes before what a
     step costs. Found ones that another explains come after all others that were found. A cause that
@@ -180,11 +181,12 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
     found = {f.id: f for f in findings if f.verdict == "found"}
 
     def key(finding: Finding) -> tuple[int, bool, bool, bool, bool, int, bool]:
-        cost, rule = _gain_ns(finding), rules.get(finding.id)
+        rule = rules.get(finding.id)
+        cost = _gain_ns(finding, rule)
         symptom = found.get(rule.refines) if rule and finding.id in found else None
         is_cause = symptom is not None and explains(finding, symptom)
         if symptom is not None and is_cause:
-            cost = max(cost, _gain_ns(symptom))
+            cost = max(cost, _gain_ns(symptom, rules.get(symptom.id)))
         return (
             _VERDICTS.index(finding.verdict),
             finding.explained_by != "",
@@ -198,10 +200,11 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
     return tuple(sorted(findings, key=key))
 
 
-def _gain_ns(finding: Finding) -> int:
-    """The cost per step, as far as a replay shows that its fix can gain so much, ns."""
+def _gain_ns(finding: Finding, rule: Rule | None) -> int:
+    """The cost per step, as far as the fix can gain so much, ns."""
     cost, saving = finding.cost_ns_per_step or 0, finding.saving
-    if saving is not None and saving.method == "replay":
+    is_compute = rule is not None and rule.family == "compute"
+    if saving is not None and (saving.method == "replay" or is_compute):
         return min(cost, saving.high_ns)
     return cost
 
