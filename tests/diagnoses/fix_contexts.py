@@ -96,6 +96,11 @@ CONTEXTS = {
     ("input_bound", "_TF_QUEUE"): ("tensorflow", GRAPH + QUEUE, END),
     ("python_preprocessing", "_TF"): ("tensorflow", TF2 + RECORDS, "next(iter(dataset))"),
     ("python_preprocessing", "_TF_FED"): ("tensorflow", TF2 + RECORDS, "next(iter(dataset))"),
+    ("python_preprocessing", "_PYDATASET"): (
+        "keras",
+        DATA + "\nimport keras",
+        "assert len(Batches().prepared) and Batches().workers == 2",
+    ),
     ("python_preprocessing", "_PYTORCH"): ("torch", DATA, "assert len(Prepared()[3]) == 2"),
     ("python_preprocessing", "_PYTORCH_FILES"): (
         "torch",

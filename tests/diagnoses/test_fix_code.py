@@ -331,7 +331,12 @@ RUNS = [
     ),
     ("host_callback", "_TORCH", TORCH + "scores = torch.ones(2, 5)", "assert ranks[0, 0] == 2.5"),
     ("python_overhead", "_WHOLE_TENSORS", TORCH + METRICS, "assert counts[4] == 16"),
-    ("checkpoint_stall", "_TORCH", TORCH + STATE, SAVED.format("saved")),
+    (
+        "checkpoint_stall",
+        "_TORCH",
+        TORCH + STATE + "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+        SAVED.format("saved"),
+    ),
     ("checkpoint_stall", "_KERAS", KERAS, ""),
     (
         "checkpoint_stall",

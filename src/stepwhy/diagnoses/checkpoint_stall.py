@@ -32,6 +32,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.program import CALLS_UNSEEN, shows_calls, uses_sessions
 from stepwhy.diagnoses.shared.rule import Rule, saving
@@ -99,7 +101,9 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
         *_calls(facts, inside.rows),
     )
     name = facts.trace.string(int(facts.trace.events.name[inside.rows[-1]]))
-    return RULE.finding(cost, evidence, _fix(facts, name), _saving(cost), _EDIT)
+    fix = _fix(facts, name)
+    fix = replace(fix, code=fix.code.replace("% 500 ", f"% {enough} "))
+    return RULE.finding(cost, evidence, fix, _saving(cost), _EDIT)
 
 
 _EDIT = Edit("storage", "gone")
@@ -162,7 +166,8 @@ _ASYNC = Fix(
 _TORCH = Fix(
     "Save every few hundred steps, or write in a thread: only the copy of the state then blocks.",
     "if step % 500 == 0:\n"
-    "    state = copy.deepcopy(model.state_dict())    # training goes on\n"
+    "    state = model.state_dict(), optimizer.state_dict()\n"
+    "    state = copy.deepcopy(state)                 # training goes on\n"
     "    threading.Thread(target=torch.save, args=(state, path)).start()",
     "none",
 )

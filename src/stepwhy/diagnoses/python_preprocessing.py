@@ -178,6 +178,8 @@ def _fix(facts: Facts, work: Preparation) -> Fix:
         return RANDOM
     if is_pytorch(facts):
         return _PYTORCH_FILES if _reads(work) else _PYTORCH
+    if work.entry == "PyDataset":
+        return _PYDATASET
     if facts.trace.meta.framework == "tensorflow":
         return _TF if work.entry else _TF_FED
     return _ANY
@@ -204,6 +206,18 @@ _TF_FED = Fix(
     "TFRecords, and read them inside the graph, ahead of the step.",
     _TFRECORDS,
     "none",
+)
+_PYDATASET = Fix(
+    "Compute it once and store the result: load arrays in __getitem__ instead of computing them. "
+    "Or let several processes prepare the batches, as far as there are free cores; more threads do "
+    "not help, because only one at a time can run Python code.",
+    'np.save("prepared.npy", np.stack([prepare(x) for x in data]))   # once\n'
+    "\n"
+    "class Batches(keras.utils.PyDataset):\n"
+    "    def __init__(self, **kwargs):\n"
+    "        super().__init__(workers=2, use_multiprocessing=True, **kwargs)\n"
+    '        self.prepared = np.load("prepared.npy", mmap_mode="r")',
+    "changes-memory",
 )
 _PYTORCH = Fix(
     "Compute it once and store the result: load arrays in __getitem__ instead of computing "

@@ -106,10 +106,22 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
     cost = min(max(logged, inside.with_first_runs_ns, facts.breakdown["compile"]), facts.wall_ns)
     changes = _changes(facts, inside.rows)
     gain = saving("remove recompilation", logged, cost)
-    evidence = (*summary(inside, "compile again", "compiling"), *changes)
+    evidence = (
+        *summary(inside, "compile again", "compiling"),
+        *_first_runs(inside),
+        *changes,
+    )
     return RULE.finding(
         cost, evidence, _fix(facts, _first_reason(changes)), gain, Edit("compile", "gone")
     )
+
+
+def _first_runs(inside: StepEvents) -> tuple[Evidence, ...]:
+    """How much longer such a step is, if the code that was compiled runs more slowly at first."""
+    if inside.with_first_runs_ns <= inside.mean_ns:
+        return ()
+    longer = inside.with_first_runs_ns * len(inside.steps) / max(int(inside.affected.sum()), 1)
+    return (Evidence("such a step is longer by, with first runs", round(longer), "ns"),)
 
 
 def _events(facts: Facts) -> Rows:
