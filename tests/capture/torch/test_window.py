@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import threading
+from itertools import chain, cycle, repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -164,11 +165,22 @@ def test_window_that_uses_too_much_memory_is_dropped(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    used = iter((0, window_limits._MOST_GROWTH + 1))
+    used = cycle((0, window_limits._MOST_GROWTH + 1))
     monkeypatch.setattr(window_limits, "resident_bytes", lambda: next(used))
     train(window, clock, range(10), 1000)
-    assert (made[0].stopped, made[0].exported, windows(tmp_path)) == (1, 0, [])
+    assert [(one.stopped, one.exported) for one in made] == [(1, 0), (1, 0)]
+    assert windows(tmp_path) == []
     assert messages(tmp_path) == ["window-too-large"]
+
+
+def test_memory_that_the_training_takes_once_costs_no_window(
+    window: ProfilerWindow, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = chain((0, window_limits._MOST_GROWTH + 1), repeat(window_limits._MOST_GROWTH + 1))
+    monkeypatch.setattr(window_limits, "resident_bytes", lambda: next(used))
+    train(window, clock, range(20), 1000)
+    assert len(windows(tmp_path)) == 1
+    assert not list(tmp_path.glob("*/messages.jsonl"))
 
 
 def test_window_ends_before_it_uses_too_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:

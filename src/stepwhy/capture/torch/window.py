@@ -14,7 +14,12 @@ from stepwhy.capture.process import lifetime
 from stepwhy.capture.profiler_conflicts import ProfilerConflict
 from stepwhy.capture.torch.own_profilers import OwnProfilers
 from stepwhy.capture.torch.trace_file import write_trace
-from stepwhy.capture.torch.window_limits import Budget, WindowTooLargeError, warm_up_steps
+from stepwhy.capture.torch.window_limits import (
+    Budget,
+    MemoryGrewError,
+    WindowTooLargeError,
+    warm_up_steps,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
 _MOST_WINDOWS = 3
 # A loop that is paused after every few steps never completes a window.
 _MOST_CUT_SHORT = 3
+# Windows in which the process grew too much; in one, the training itself may have grown.
+_MOST_GROWN = 2
 _LOOP_IN_THREAD = (
     "the steps were timed, but not profiled: the training runs in a thread that did not import "
     "torch, where the profiler prints warnings when it starts. Import torch in that thread"
@@ -65,7 +72,7 @@ class ProfilerWindow:
         self.touched = False
         self.is_due = True
         self._opened = 0
-        self._cut_short = 0
+        self._cut_short = self._grew = 0
         self._step = 0
         self._conflict.forget()
         self._profiler: Any = None
@@ -112,10 +119,17 @@ class ProfilerWindow:
                 self._try_to_open(step, step_ns)
         except WindowTooLargeError as error:
             self.abandon()
-            self._report_too_large(error)
+            self._try_again(error)
         except Exception as error:
             self.abandon()
             self._recorder.window_failed(error)
+
+    def _try_again(self, error: WindowTooLargeError) -> None:
+        """Allow another window, once, if the training itself may have taken the memory."""
+        self._grew += isinstance(error, MemoryGrewError)
+        self.is_due = 0 < self._grew < _MOST_GROWN
+        if not self.is_due:
+            self._report_too_large(error)
 
     def _in_backward(self, *, start: bool) -> bool:
         """Whether the step ends in a backward pass, where starting or stopping a profiler crashes.

@@ -25,6 +25,10 @@ class WindowTooLargeError(Exception):
     """A window exceeds a limit; the message completes a sentence about the window."""
 
 
+class MemoryGrewError(WindowTooLargeError):
+    """The process grew too much during a window: by what it recorded, or by the training."""
+
+
 def warm_up_steps(step_ns: int) -> int:
     """Steps that the profiler runs before those that are kept.
 
@@ -54,12 +58,12 @@ class Budget:
             Whether another step like those before still fits.
 
         Raises:
-            WindowTooLargeError: The window takes too much memory.
+            MemoryGrewError: The process takes too much memory.
         """
         self._steps += 1
         growth = resident_bytes() - self._start_bytes
         if growth > _MOST_GROWTH:
-            raise WindowTooLargeError(f"it took more than {_MOST_GROWTH >> 20} MiB of memory")
+            raise MemoryGrewError(f"it took more than {_MOST_GROWTH >> 20} MiB of memory")
         ahead = (self._steps + 1) / self._steps
         return (
             self._steps < ACTIVE_STEPS
