@@ -168,6 +168,22 @@ def test_similar_stretches_lend_their_samples(later_ms, kept):
     assert [facts.sampled.string(int(line)) for line in lines] == kept
 
 
+def test_samples_that_are_mostly_of_the_described_stretch_count_if_there_are_no_others():
+    run = Run().go(50, 10).go(60, 30, traced=(50,)).change().go(140, 30)
+    for name, start, end in (("mostly", 400, 800), ("partly", 100, 700)):
+        run.builder.add(
+            "samples",
+            line=run.builder.intern(name),
+            package=run.builder.intern(""),
+            count=30,
+            start_ns=start * MS,
+            end_ns=end * MS,
+        )
+    facts = Facts(run.trace())
+    lines = facts.sampled.samples.line
+    assert [facts.sampled.string(int(line)) for line in lines] == ["mostly"]
+
+
 def test_samples_before_the_first_step_show_no_step():
     run = Run().go(50, 10)
     for role in (SampleRole.DRIVER, SampleRole.STARTUP):

@@ -36,6 +36,7 @@ _BLOCKS_SEARCHED = 16
 _SHORTEST = 8
 # Samples with less of their time inside the stretch belong to both sides.
 _MOSTLY = 0.9
+_MOSTLY_IF_FEW = 0.6
 # Samples with more of their time in profiled steps than this do not show the training as it is.
 _MOSTLY_PROFILED = 0.5
 # Stretches whose medians differ by less than this factor do mostly the same.
@@ -118,9 +119,9 @@ def within(trace: Trace, recorded: StepTable, regimes: Regimes) -> StepTable:
 def samples_within(trace: Trace, regimes: Regimes) -> Trace:
     """The trace with only the stack samples of unprofiled steps in the described stretch.
 
-    If it has too few, those of stretches with similar step times count as well. Those before the
-    first step show no step. Samples in profiled steps show the profiler, and the observer writing
-    its records.
+    If it has too few, those of stretches with similar step times count as well, and then those that
+    were only mostly taken in it. Those before the first step show no step. Samples in profiled
+    steps show the profiler, and the observer writing its records.
     """
     samples = trace.samples
     if not len(samples):
@@ -138,18 +139,28 @@ def samples_within(trace: Trace, regimes: Regimes) -> Trace:
     inside = kept & _mostly_in(trace, [regimes.current])
     if samples.count[inside].sum() < FEWEST_SAMPLES:
         inside = kept & _mostly_in(trace, [regimes.current, *_similar(regimes)])
+    if samples.count[inside].sum() < FEWEST_SAMPLES:
+        inside = kept & _mostly_in(trace, [regimes.current], _MOSTLY_IF_FEW)
     return _only(trace, inside)
 
 
-def _mostly_in(trace: Trace, regimes: Sequence[Regime]) -> NDArray[np.bool_]:
-    """Mask of the samples that were taken in some stretches, or at an unknown time; (samples,)."""
+def _mostly_in(
+    trace: Trace, regimes: Sequence[Regime], least: float = _MOSTLY
+) -> NDArray[np.bool_]:
+    """Mask of the samples that were taken in some stretches, or at an unknown time; (samples,).
+
+    Args:
+        trace: The trace, with `samples` and `marks`.
+        regimes: The stretches.
+        least: Share of a sample's time that has to be inside.
+    """
     samples = trace.samples
     common = np.zeros(len(samples), dtype=np.int64)
     for regime in regimes:
         starts, ends = _times(trace, regime.rows)
         inside = np.minimum(samples.end_ns, ends.max()) - np.maximum(samples.start_ns, starts.min())
         common += np.maximum(inside, 0)
-    mostly: NDArray[np.bool_] = common >= _MOSTLY * (samples.end_ns - samples.start_ns)
+    mostly: NDArray[np.bool_] = common >= least * (samples.end_ns - samples.start_ns)
     mostly |= samples.end_ns == NULL
     return mostly
 
