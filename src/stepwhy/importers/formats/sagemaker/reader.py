@@ -7,8 +7,8 @@ what computes, so the time of a step stays unexplained.
 Times are microseconds. Overlapping fetches, which are those of several threads and of data sets
 within data sets, become one slice.
 
-Source: awslabs/sagemaker-debugger, `smdebug/profiler/tf_profiler_parser.py` and
-`smdebug/core/timeline_file_writer.py` (records), `smdebug/profiler/utils.py` (names).
+Source: awslabs/sagemaker-debugger, `smdebug/core/tfevent/timeline_file_writer.py` (records),
+timelines in `tests/profiler/resources` (names).
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ import numpy as np
 
 from stepwhy.columns.intervals import Intervals
 from stepwhy.errors import EmptyInputError
-from stepwhy.importers.shared.chrome_json import SLICE, Document, count_untimed
-from stepwhy.importers.shared.chrome_json import looks_like_chrome_json as looks_like_json
+from stepwhy.importers.shared.chrome_json import (
+    SLICE,
+    Document,
+    count_untimed,
+    looks_like_chrome_json,
+)
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Meta, Role, TraceBuilder
 
@@ -80,7 +84,8 @@ class _Rows:
 def recognise(source: Source) -> bool:
     """Whether the file is a Chrome trace with the rows of SageMaker Debugger."""
     head = source.head
-    return looks_like_json(head) and _EPOCH in head and _ROWS.search(head) is not None
+    has_rows = _EPOCH in head and _ROWS.search(head) is not None
+    return has_rows and looks_like_chrome_json(head)
 
 
 def read(source: Source) -> Trace:
