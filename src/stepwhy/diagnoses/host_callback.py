@@ -74,7 +74,8 @@ def diagnose(facts: Facts) -> Finding:
     if unseen:
         return RULE.no_data("callbacks", unseen)
     alone, beside = facts.callback_ns, _beside_ns(facts)
-    cost = alone + beside // (usable_cores(facts.trace) or beside + 1)
+    cores = usable_cores(facts.trace)
+    cost = alone + (beside // cores if cores else 0)
     evidence = _share(facts, alone, beside)
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence if len(rows) else ())

@@ -126,6 +126,10 @@ def single_elements(facts: Facts) -> tuple[int, int]:
 
     (0, 0) where it is no loop over elements.
     """
+    return facts.derived(_single_elements)
+
+
+def _single_elements(facts: Facts) -> tuple[int, int]:
     rows = named(facts, _ELEMENT)
     # Fused optimizers read the step of each parameter.
     rows = rows[facts.phases[rows] != Phase.OPTIMIZER]
