@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from stepwhy.columns import chunks, groups
-from stepwhy.columns.groups import by_code, distinct, keep_codes, looked_up, numbered
+from stepwhy.columns.groups import (
+    by_code,
+    count_distinct,
+    distinct,
+    keep_codes,
+    looked_up,
+    numbered,
+)
 
 
 @pytest.mark.parametrize("low", [-1, 0, 300, -(2**40)])
@@ -31,6 +38,17 @@ def test_numbered_and_distinct_agree_with_numpy(codes):
     keys, place = np.unique(array, return_inverse=True)
     assert [column.tolist() for column in numbered(array)] == [keys.tolist(), place.tolist()]
     assert distinct(array).tolist() == keys.tolist()
+    assert count_distinct(array) == len(keys)
+
+
+def test_few_queries_among_many_keys_are_found_as_many_are():
+    keys = np.arange(0, 3000, 3, dtype=np.int32)
+    queries = np.arange(-3, 3005, dtype=np.int32)
+    whole = looked_up(keys, keys * 2, queries, -1)
+    parts = [looked_up(keys, keys * 2, queries[i : i + 7], -1) for i in range(0, len(queries), 7)]
+    assert np.concatenate(parts).tolist() == whole.tolist()
+    assert {part.dtype for part in parts} == {whole.dtype}
+    assert len(looked_up(keys, keys, queries[:0], -1)) == 0
 
 
 def test_lookup_in_chunks_equals_lookup_at_once(monkeypatch):

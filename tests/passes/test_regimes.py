@@ -150,10 +150,9 @@ def test_only_what_was_sampled_in_the_described_stretch_counts():
     assert len(facts.trace.samples) == 4
 
 
-@pytest.mark.parametrize(("later_ms", "kept"), [(12, ["before", "across"]), (30, [])])
-def test_similar_stretches_lend_their_samples(later_ms, kept):
-    run = Run().go(50, 10, traced=(9, 10)).go(60, later_ms, traced=(50,)).change().go(140, later_ms)
-    for name, start, end in (("before", 100, 400), ("across", 400, 700)):
+def sampled(run, **spans_ms):
+    """Lines of the samples that count, of one line for each span."""
+    for name, (start, end) in spans_ms.items():
         run.builder.add(
             "samples",
             line=run.builder.intern(name),
@@ -164,24 +163,18 @@ def test_similar_stretches_lend_their_samples(later_ms, kept):
         )
     facts = Facts(run.trace())
     assert len(facts.regimes.all) == 2
-    lines = facts.sampled.samples.line
-    assert [facts.sampled.string(int(line)) for line in lines] == kept
+    return [facts.sampled.string(int(line)) for line in facts.sampled.samples.line]
+
+
+@pytest.mark.parametrize(("later_ms", "kept"), [(12, ["before", "across"]), (30, [])])
+def test_similar_stretches_lend_their_samples(later_ms, kept):
+    run = Run().go(50, 10, traced=(9, 10)).go(60, later_ms, traced=(50,)).change().go(140, later_ms)
+    assert sampled(run, before=(100, 400), across=(400, 700)) == kept
 
 
 def test_samples_that_are_mostly_of_the_described_stretch_count_if_there_are_no_others():
     run = Run().go(50, 10).go(60, 30, traced=(50,)).change().go(140, 30)
-    for name, start, end in (("mostly", 400, 800), ("partly", 100, 700)):
-        run.builder.add(
-            "samples",
-            line=run.builder.intern(name),
-            package=run.builder.intern(""),
-            count=30,
-            start_ns=start * MS,
-            end_ns=end * MS,
-        )
-    facts = Facts(run.trace())
-    lines = facts.sampled.samples.line
-    assert [facts.sampled.string(int(line)) for line in lines] == ["mostly"]
+    assert sampled(run, mostly=(400, 800), partly=(100, 700)) == ["mostly"]
 
 
 def test_samples_before_the_first_step_show_no_step():

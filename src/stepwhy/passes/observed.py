@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.passes.overhead import ObserverCost
+    from stepwhy.passes.stalls import Stalls
     from stepwhy.passes.steps import StepTable
     from stepwhy.trace import Trace
 
@@ -132,18 +133,15 @@ def find_observed(
     calls = marks.graph_ns[steady]
     if lacks_waits(trace, recorded, marks.dur_ns[steady]):
         return None
-    uneven, wait_traced, usual = False, True, marks.dur_ns[steady]
-    if not in_call and (has_accelerator or trace.meta.framework == "jax"):
-        usual = usual_times(trace, every, stalls)
-        uneven, wait_traced = waits(recorded, usual, has_accelerator)
-    elif not in_call:
-        uneven = comes_in_bursts(usual, marks.input_wait_ns[steady])
+    usual, uneven, wait_traced = marks.dur_ns[steady], False, True
+    if not in_call:
+        usual, uneven, wait_traced = _waiting(trace, recorded, every, stalls, has_accelerator)
+    span_ns = int(marks.start_ns[every[0]]), int((marks.start_ns + marks.dur_ns)[every[-1]])
     cost, interval = None, None
     if not uneven:  # else unprofiled steps that wait are not comparable with profiled ones
         profiled = (recorded.durations_ns + handed_over(trace, recorded))[recorded.steady]
         unprofiled = calls if in_call else marks.dur_ns[steady]
         cost, interval = _profiler_cost(recorded, profiled, unprofiled)
-    span_ns = int(marks.start_ns[every[0]]), int((marks.start_ns + marks.dur_ns)[every[-1]])
     return Observed(
         durations,
         warm_up,
@@ -162,6 +160,21 @@ def find_observed(
         collecting_ns if "python" in stalls.mean_ns else 0,
         _MOST_STRETCHED / (1 - min(run_delay_share(trace, span_ns) or 0.0, _MOST_WAITING)),
     )
+
+
+def _waiting(
+    trace: Trace,
+    recorded: StepTable,
+    steps: NDArray[np.int64],
+    stalls: Stalls,
+    has_accelerator: bool,
+) -> tuple[NDArray[np.int64], bool, bool]:
+    """Time of the usual steps, whether only some of them wait, and whether such were profiled."""
+    if has_accelerator or trace.meta.framework == "jax":
+        usual = usual_times(trace, steps, stalls)
+        return usual, *waits(recorded, usual, has_accelerator)
+    usual, waited = trace.marks.dur_ns[stalls.free], trace.marks.input_wait_ns[stalls.free]
+    return usual, comes_in_bursts(usual, waited), True
 
 
 def _collecting(trace: Trace, recorded: StepTable) -> int:
