@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy import units
 from stepwhy.capture.checks.item import Item
-from stepwhy.capture.process.quota import allowed_cores
+from stepwhy.capture.process.cores import allowed_cores
 from stepwhy.capture.sampling import ptrace
 from stepwhy.capture.sampling.stacks import PERMISSION
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.process.cores import visible_cores
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -16,14 +18,6 @@ def _load_library(name: str) -> object:
     import ctypes
 
     return ctypes.CDLL(name)
-
-
-def _usable_cores() -> int:
-    """Cores that this process may run on."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +36,7 @@ class Machine:
 
     root: Path = Path("/")
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    cores: int = field(default_factory=_usable_cores)
+    cores: int = field(default_factory=visible_cores)
     all_cores: int = field(default_factory=lambda: os.cpu_count() or 1)
     file_system: Callable[[Path], os.statvfs_result] = os.statvfs
     load_library: Callable[[str], object] = _load_library

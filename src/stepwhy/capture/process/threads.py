@@ -6,7 +6,7 @@ import math
 import os
 from pathlib import Path
 
-from stepwhy.capture.process.quota import allowed_cores
+from stepwhy.capture.process.cores import allowed_cores, visible_cores
 
 Facts = dict[str, int]
 
@@ -19,10 +19,7 @@ def threads_and_cores(intra_op: int) -> Facts:
     Args:
         intra_op: Threads of an operation as the framework is configured; 0 for one per core.
     """
-    visible = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        visible = len(os.sched_getaffinity(0))
-    limit = allowed_cores(_read)
+    visible, limit = visible_cores(), allowed_cores(_read)
     cores = visible if limit is None else min(visible, max(math.floor(limit), 1))
     return {"intra_op_threads": intra_op or visible, "usable_cores": cores}
 

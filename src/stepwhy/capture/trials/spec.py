@@ -46,10 +46,3 @@ def spec_of_process() -> Spec | None:
         return Spec(**json.loads(os.environ[TRIAL_VARIABLE]))
     except (KeyError, ValueError, TypeError):
         return None
-
-
-def usable_cores() -> int:
-    """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -9,7 +9,7 @@ import functools
 import inspect
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.trials.spec import usable_cores
+from stepwhy.capture.process.cores import visible_cores
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def add_workers(module: Any, trial: Trial) -> None:
 
 def _add_workers(module: Any, given: dict[str, Any], trial: Trial) -> None:
     before = given.get("num_workers", 0)
-    wanted = trial.spec.count(max(1, min(usable_cores() - 1, _MOST_WORKERS)))
+    wanted = trial.spec.count(max(1, min(visible_cores() - 1, _MOST_WORKERS)))
     if isinstance(given.get("dataset"), module.IterableDataset) and wanted > 1:
         trial.left("an IterableDataset: several workers would repeat its data")
         return

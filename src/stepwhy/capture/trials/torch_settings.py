@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.trials.spec import usable_cores
+from stepwhy.capture.process.cores import visible_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ def set_threads(torch: Any, trial: Trial) -> None:
     Not in forks, where that can wait forever for threads that exist only in the parent, nor in
     workers of a `DataLoader`, which use one thread each.
     """
-    wanted = trial.spec.count(usable_cores())
+    wanted = trial.spec.count(visible_cores())
     original = torch.set_num_threads
     asked = [torch.get_num_threads()]
     pid = os.getpid()

@@ -1,4 +1,4 @@
-"""The CPU limit of a process's control groups.
+"""The cores that a process may use: by its affinity, and by the limit of its control groups.
 
 Source: Linux, Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst
 (cpu.cfs_quota_us).
@@ -6,6 +6,7 @@ Source: Linux, Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/s
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePosixPath
 
 TYPE_CHECKING = False
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
 
     Read = Callable[[str], str | None]
     """Reads a file by its path below the root; None if there is none."""
+
+
+def visible_cores() -> int:
+    """Number of cores that this process may run on, whatever its control groups allow."""
+    if hasattr(os, "sched_getaffinity"):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def allowed_cores(read: Read) -> float | None:
@@ -45,4 +53,4 @@ def _cores(quota: str, period: str) -> float | None:
     return int(quota) / int(period)
 
 
-__all__ = ["allowed_cores"]
+__all__ = ["allowed_cores", "visible_cores"]
