@@ -6,7 +6,7 @@ threads was set, for example by `torch.set_num_threads(1)`, by a session's
 `intra_op_parallelism_threads`, or by `OMP_NUM_THREADS`, which `torchrun` sets to 1 if it is unset.
 
 ## Why it costs
-A matrix product or convolution that is divided among two cores takes little more than half the
+A matrix product or convolution that is divided between two cores takes little more than half the
 time.
 
 ## How it is measured
@@ -108,7 +108,7 @@ def _fix(facts: Facts, threads: int) -> Fix:
 _TORCH = Fix(
     "Remove the call or the variable that sets the number of threads (torch.set_num_threads, "
     "OMP_NUM_THREADS; torchrun sets the variable to 1 if it is unset), or set it to the number of "
-    "cores for each process.",
+    "cores divided by the number of processes.",
     "torch.set_num_threads(2)",
     "changes-numerics",
 )
