@@ -58,6 +58,17 @@ def test_a_process_without_an_answer_is_a_failure(code, slug, capfd):
     assert capfd.readouterr().out == ""
 
 
+def test_a_process_that_ends_before_the_request_is_sent_is_a_failure(monkeypatch):
+    send = child._send
+
+    def after_its_end(process, line):
+        process.wait()
+        send(process, line)
+
+    monkeypatch.setattr(child, "_send", after_its_end)
+    assert run("raise SystemExit(1)").slug == "bug"
+
+
 def is_alive(pid):
     try:
         os.kill(pid, 0)

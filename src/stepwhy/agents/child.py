@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from subprocess import PIPE
 from typing import TYPE_CHECKING
 
@@ -113,9 +114,11 @@ def _send(process: Popen[bytes], line: bytes) -> None:
 
 def _close(process: Popen[bytes]) -> None:
     process.wait()
-    for stream in (process.stdin, process.stdout):
+    for stream in (process.stdout, process.stdin):
         if stream is not None:
-            stream.close()
+            # Closing sends what is left of the request; the process that should read it has ended.
+            with suppress(BrokenPipeError):
+                stream.close()
 
 
 def _variables(*, allow_remote: bool) -> dict[str, str]:
