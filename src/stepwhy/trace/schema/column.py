@@ -1,0 +1,60 @@
+"""One column of a table of a trace: its type, unit and meaning."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Table = Literal[
+    "devices",
+    "tracks",
+    "slices",
+    "flows",
+    "counters",
+    "nodes",
+    "copies",
+    "marks",
+    "samples",
+    "events",
+    "levels",
+    "stages",
+    "executions",
+    "session_values",
+    "allocations",
+    "waits",
+    "collectives",
+]
+Type = Literal["int8", "int32", "int64", "float64"]
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column of one table.
+
+    Args:
+        table: The table.
+        name: The column's name.
+        dtype: NumPy dtype of its array; columns in `NARROW_COLUMNS` may use a narrower one.
+        unit: 'ns', 'bytes', 'string' (index into `Trace.strings`), 'Kind', '' ...
+        null: Value that means 'not recorded'; '' if the column is never null.
+        help: One sentence.
+    """
+
+    table: Table
+    name: str
+    dtype: Type
+    unit: str
+    null: str
+    help: str
+
+
+NO_STRING = "-1"
+"""Null value of a column of strings."""
+
+
+def string(table: Table, name: str, description: str, *, null: str = "") -> Column:
+    """A column of indices into `Trace.strings`."""
+    return Column(table, name, "int32", "string", null, description)
+
+
+__all__ = ["NO_STRING", "Column", "Table", "Type", "string"]

@@ -1,0 +1,137 @@
+"""Columns of what `stepwhy run` observes in a process: steps, events, levels and memory."""
+
+from __future__ import annotations
+
+from stepwhy.trace.schema.column import NO_STRING, Column, string
+
+RUN: tuple[Column, ...] = (
+    Column("marks", "start_ns", "int64", "ns", "", "Start of an observed step; ordered."),
+    Column("marks", "dur_ns", "int64", "ns", "", "Its wall time."),
+    Column("marks", "profiled", "int8", "0 or 1", "", "Whether a profiler ran during it."),
+    Column(
+        "marks",
+        "input_wait_ns",
+        "int64",
+        "ns",
+        "-1",
+        "Time in which its driving thread waited for a batch.",
+    ),
+    Column("marks", "cpu_ns", "int64", "ns", "-1", "CPU time of its driving thread."),
+    Column(
+        "marks", "process_cpu_ns", "int64", "ns", "-1", "CPU time of all threads of its process."
+    ),
+    Column(
+        "marks",
+        "run_delay_ns",
+        "int64",
+        "ns",
+        "-1",
+        "Time in which its driving thread was ready to run, but had no core.",
+    ),
+    Column(
+        "marks", "compile_ns", "int64", "ns", "-1", "Time spent tracing or compiling inside it."
+    ),
+    Column(
+        "marks",
+        "graph_ns",
+        "int64",
+        "ns",
+        "-1",
+        "Time inside the framework's run call (TF1 `Session.run`).",
+    ),
+    Column(
+        "marks",
+        "light",
+        "int8",
+        "0, 1 or 2",
+        "0",
+        "1: only timed, so its other columns are null; 2: only partly observed.",
+    ),
+    string(
+        "samples",
+        "line",
+        "Innermost line of the program's own code, 'file(line): function'; '' without any.",
+    ),
+    string(
+        "samples",
+        "package",
+        "Package that ran, or a library that logs and called it; '' for the program itself.",
+    ),
+    Column("samples", "count", "int64", "", "", "Number of stack samples."),
+    Column("samples", "role", "int8", "SampleRole", "0", "Thread that was sampled."),
+    string(
+        "samples",
+        "entry",
+        "Part of the input pipeline that called the line: 'DataLoader', 'py_func', "
+        "'PyDataset', 'feed' for a thread that fills a queue, or 'generator' for a generator "
+        "function of the program; or the caller from compiled code: 'jax callback', "
+        "'autograd.Function' with its class; null if unknown.",
+        null=NO_STRING,
+    ),
+    Column("samples", "start_ns", "int64", "ns", "-1", "Start of the sampling session."),
+    Column("samples", "end_ns", "int64", "ns", "-1", "End of the sampling session."),
+    string(
+        "events",
+        "kind",
+        "'trace': a function was traced; 'compile': something was compiled; 'graph': a session's "
+        "graph has grown; 'change': the step time has changed permanently; 'workers': a loader has "
+        "started its workers; 'epoch': a loader was restarted, until its first batch; 'save': a "
+        "checkpoint was saved; 'gc': Python's garbage collector has paused the process; "
+        "'profiler': the training's own profiler ran; 'parameters': a model has trainable "
+        "parameters of the named type; 'session': a session ran for the first time.",
+    ),
+    Column("events", "start_ns", "int64", "ns", "", "Start; rows are ordered by it."),
+    Column("events", "dur_ns", "int64", "ns", "", "Duration, never negative."),
+    string("events", "name", "What was traced or compiled."),
+    string("events", "reason", "Why, in the framework's words.", null=NO_STRING),
+    string(
+        "events",
+        "source",
+        "Line of the program that caused it, 'file(line): function'.",
+        null=NO_STRING,
+    ),
+    Column(
+        "events",
+        "count",
+        "int64",
+        "",
+        "-1",
+        "Traces of this function so far; operations added to the graph; workers; epochs so far; "
+        "objects freed; elements of the parameters.",
+    ),
+    Column("levels", "time_ns", "int64", "ns", "", "Time of the sample; rows are ordered by it."),
+    string("levels", "queue", "Name of the queue or buffer."),
+    string("levels", "kind", "'tf1-queue', 'tf.data' or 'dataloader'."),
+    Column("levels", "value", "int64", "", "", "Elements in it."),
+    Column(
+        "levels", "capacity", "int64", "", "-1", "Maximum number of elements; null if unbounded."
+    ),
+    Column("levels", "reserve", "int64", "", "", "Number of elements that cannot be removed."),
+    Column("allocations", "time_ns", "int64", "ns", "", "Time; rows are ordered by it."),
+    string("allocations", "pool", "Name of the allocator, or its device."),
+    Column("allocations", "host", "int8", "0 or 1", "", "Whether it is host memory."),
+    Column(
+        "allocations",
+        "change",
+        "int64",
+        "bytes",
+        "",
+        "Bytes allocated if positive, freed if negative; 0 if only `total` was recorded.",
+    ),
+    Column(
+        "allocations",
+        "block",
+        "int64",
+        "",
+        "-1",
+        "Id that joins the allocation of a block with its release; rows of one id alternate.",
+    ),
+    Column(
+        "allocations", "track", "int32", "row of tracks", "-1", "The host thread that requested it."
+    ),
+    string("allocations", "owner", "Graph node that requested the block.", null=NO_STRING),
+    Column("allocations", "total", "int64", "bytes", "-1", "Bytes allocated after the change."),
+    Column("allocations", "reserved", "int64", "bytes", "-1", "Bytes reserved from the system."),
+)
+
+__all__ = ["RUN"]

@@ -1,0 +1,116 @@
+"""Columns of what a profiler records: devices, tracks, slices, and what connects them."""
+
+from __future__ import annotations
+
+from stepwhy.trace.schema.column import NO_STRING, Column, string
+
+TIMELINE: tuple[Column, ...] = (
+    string("devices", "name", "Name as the trace gives it, host part removed."),
+    Column("devices", "kind", "int8", "DeviceKind", "", "CPU, GPU, TPU or another accelerator."),
+    string("devices", "model", "Model name, e.g. 'NVIDIA A100'.", null=NO_STRING),
+    Column("tracks", "role", "int8", "Role", "", "What the track shows."),
+    string("tracks", "name", "Name to show, e.g. 'stream 7'."),
+    Column(
+        "tracks", "process", "int64", "", "-1", "Process id; an id, not a number to compute with."
+    ),
+    Column("tracks", "thread", "int64", "", "-1", "Thread or stream id."),
+    Column("tracks", "device", "int32", "row of devices", "-1", "Device of a stream or executor."),
+    Column(
+        "slices",
+        "start_ns",
+        "int64",
+        "ns",
+        "",
+        "Start on the trace's clock. Rows are ordered by start, then longest first: "
+        "parents come before their children.",
+    ),
+    Column("slices", "dur_ns", "int64", "ns", "", "Duration, never negative."),
+    Column("slices", "track", "int32", "row of tracks", "", "Track of the slice."),
+    Column("slices", "kind", "int8", "Kind", "", "What the slice is."),
+    string("slices", "name", "Name; for graph ops the op type."),
+    string("slices", "scope", "Node name with its name scope (graph ops).", null=NO_STRING),
+    string("slices", "source", "Source line 'file(line): function'.", null=NO_STRING),
+    Column("slices", "phase", "int8", "Phase", "0", "Phase, if the importer knows it."),
+    Column(
+        "slices",
+        "correlation",
+        "int64",
+        "",
+        "-1",
+        "Joins a LAUNCH/RUNTIME/SYNC call with its device slices.",
+    ),
+    Column(
+        "slices",
+        "sequence",
+        "int64",
+        "",
+        "-1",
+        "Autograd sequence number: equal in forward and backward.",
+    ),
+    Column("slices", "copy", "int8", "Copy", "0", "Direction of a MEMCPY."),
+    Column(
+        "slices",
+        "pageable",
+        "int8",
+        "0 or 1",
+        "-1",
+        "Whether the host side of a copy is pageable memory.",
+    ),
+    Column(
+        "slices",
+        "bytes",
+        "int64",
+        "bytes",
+        "-1",
+        "Bytes moved (copies, collectives) or produced (ops).",
+    ),
+    Column("flows", "source", "int32", "row of slices", "", "Slice where the flow begins."),
+    Column("flows", "target", "int32", "row of slices", "", "Slice where it ends."),
+    Column("flows", "kind", "int8", "FlowKind", "", "What the flow connects."),
+    Column("counters", "time_ns", "int64", "ns", "", "Time of the sample; rows are ordered by it."),
+    string("counters", "name", "What was sampled, e.g. 'device memory allocated'."),
+    Column("counters", "device", "int32", "row of devices", "-1", "Device it belongs to."),
+    Column("counters", "value", "int64", "as named", "", "Value of the sample."),
+    Column("waits", "time_ns", "int64", "ns", "", "Start of the wait; rows are ordered by it."),
+    Column("waits", "kind", "int8", "WaitKind", "", "Who waits for what."),
+    Column(
+        "waits",
+        "slice",
+        "int32",
+        "row of slices",
+        "-1",
+        "Call of the host that waits or makes a stream wait; without one, the wait on the device.",
+    ),
+    Column(
+        "waits",
+        "waiting",
+        "int32",
+        "row of tracks",
+        "-1",
+        "Stream that waits; null if the host does.",
+    ),
+    Column(
+        "waits",
+        "awaited",
+        "int32",
+        "row of tracks",
+        "-1",
+        "Stream that is waited for; null for a whole device, or if unknown.",
+    ),
+    Column(
+        "waits",
+        "event",
+        "int32",
+        "row of slices",
+        "-1",
+        "Call that recorded the event on the awaited stream; null if unknown.",
+    ),
+    Column("collectives", "slice", "int32", "row of slices", "", "A collective on a device."),
+    string(
+        "collectives", "operation", "As the library calls it, e.g. 'allreduce'.", null=NO_STRING
+    ),
+    string("collectives", "group", "Name of the process group.", null=NO_STRING),
+    Column("collectives", "ranks", "int64", "", "-1", "Number of ranks in the group."),
+)
+
+__all__ = ["TIMELINE"]
