@@ -6,7 +6,7 @@ import pytest
 from tests.passes.timeline import Timeline
 
 from stepwhy.columns import chunks, sums
-from stepwhy.columns.sums import counts_of, sums_of, total_of
+from stepwhy.columns.sums import LARGEST, counts_of, sums_of, total_of
 from stepwhy.engine.assemble import assemble
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
@@ -24,6 +24,15 @@ from stepwhy.trace import Kind
 )
 def test_total_is_exact_or_capped(values, expected):
     assert total_of(np.asarray(values, dtype=np.int64)) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "rows", "expected"),
+    [([5, 7, 11], [0, 2], 16), ([5], [], 0), ([LARGEST, 3], [0, 0, 1], LARGEST)],
+)
+def test_a_total_of_some_rows(values, rows, expected):
+    values, rows = np.asarray(values, dtype=np.int64), np.asarray(rows, dtype=np.int32)
+    assert total_of(values, rows) == expected
 
 
 @pytest.mark.parametrize(

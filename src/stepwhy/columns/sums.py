@@ -20,12 +20,15 @@ _SAFE = 2.0**62
 _EXACT = 2**53
 
 
-def total_of(values: NDArray[np.int64]) -> int:
+def total_of(values: NDArray[np.int64], rows: NDArray[np.signedinteger[Any]] | None = None) -> int:
     """The sum of times or sizes, capped at `LARGEST`.
 
     Args:
         values: Times in ns, or bytes; none below zero.
+        rows: Rows of the values to add up, all by default; (any,).
     """
+    if rows is not None:
+        return min(sum(total_of(values[rows[part]]) for part in chunks(len(rows))), LARGEST)
     if float(values.sum(dtype=np.float64)) < _SAFE:
         return int(values.sum())
     total: int = sum(values.tolist())

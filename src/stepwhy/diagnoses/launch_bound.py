@@ -104,8 +104,6 @@ def _host_gaps(facts: Facts) -> NDArray[np.int64]:
 def _evidence(
     facts: Facts, rows: NDArray[np.int32], gaps: NDArray[np.int64], cost: int
 ) -> tuple[Evidence, ...]:
-    slices = facts.trace.slices
-    kernel_ns = slices.dur_ns[rows[slices.kind[rows] == Kind.KERNEL]]
     idle = facts.breakdown["dispatch"] + facts.breakdown["python"]
     steps, launched = max(facts.steady_count, 1), _launched(facts, rows)
     found = [
@@ -116,8 +114,9 @@ def _evidence(
     ]
     if launched < len(rows):
         found.append(Evidence("kernels and copies per step", len(rows) / steps, "count"))
-    if len(kernel_ns):
-        median = int(np.median(kernel_ns, overwrite_input=True))
+    kernels = rows[facts.trace.slices.kind[rows] == Kind.KERNEL]
+    if len(kernels):
+        median = int(np.median(facts.trace.slices.dur_ns[kernels], overwrite_input=True))
         found.append(Evidence("median duration of a kernel", median, "ns"))
     if len(gaps):
         found.append(Evidence("median gap before a launch", int(np.median(gaps)), "ns"))

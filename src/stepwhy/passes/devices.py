@@ -179,7 +179,7 @@ def total(trace: Trace, activity: Activity) -> Totals:
     return Totals(
         name=activity.name,
         busy_ns=activity.busy.total_ns,
-        kernel_ns=total_of(slices.dur_ns[kernels]) if are_kernels else None,
+        kernel_ns=total_of(slices.dur_ns, kernels) if are_kernels else None,
         communication_ns=activity.communication.total_ns,
         exposed_communication_ns=(activity.communication - activity.compute).total_ns,
         h2d_ns=intervals_of(trace, h2d).total_ns,

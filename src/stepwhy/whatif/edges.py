@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.columns.groups import by_code
+from stepwhy.columns.groups import by_code, looked_up
 from stepwhy.trace import NULL, Kind
 from stepwhy.whatif.points import Point, Points
 
@@ -194,9 +194,7 @@ def of_launches(trace: Trace, nodes: Nodes) -> Edges:
     """
     known = np.flatnonzero(nodes.calls != NULL)
     launches = nodes.points.of(Point.LAUNCH)
-    point_of = np.full(len(trace.slices), NULL, dtype=np.int64)
-    point_of[nodes.points.row[launches]] = launches
-    point = point_of[nodes.calls[known]]
+    point = looked_up(nodes.points.row[launches], launches, nodes.calls[known], NULL)
     own = point != NULL
     others = known[~own]
     began = trace.slices.start_ns[nodes.calls[others]]
@@ -236,24 +234,22 @@ def of_waits(trace: Trace, nodes: Nodes) -> Edges:
     place = np.searchsorted(device_ends[by_end], nodes.points.time_ns[ends], side="right") - 1
     last = np.where(place >= 0, by_end[place], NULL)
     is_launch = trace.slices.kind[calls] == Kind.LAUNCH
-    copy = np.where(is_launch, _device_work_of(trace, nodes, calls), NULL)
+    copy = np.where(is_launch, _device_work_of(nodes, calls), NULL)
     awaited = np.where(copy != NULL, copy, last)
     waited = (awaited != NULL) & (device_ends[awaited] > trace.slices.start_ns[calls])
     return edges(nodes.first + awaited[waited], ends[waited], Cause.WAIT, Evidence.INFERRED)
 
 
-def _device_work_of(trace: Trace, nodes: Nodes, calls: Rows) -> Rows:
+def _device_work_of(nodes: Nodes, calls: Rows) -> Rows:
     """Position of the last device slice that each call launched, NULL for none; (calls,)."""
-    known = np.flatnonzero(nodes.calls != NULL)
-    found = np.full(len(trace.slices), NULL, dtype=np.int64)
-    found[nodes.calls[known]] = known
-    return found[calls]
+    last_first = np.flatnonzero(nodes.calls != NULL)[::-1]
+    return looked_up(nodes.calls[last_first], last_first, calls, NULL)
 
 
 def of_copies(trace: Trace, nodes: Nodes) -> Edges:
     """A call that stages a copy of pageable memory returns while its copy runs, or after it."""
     ends = nodes.points.of(Point.LAUNCH_END)
-    own = _device_work_of(trace, nodes, nodes.points.row[ends])
+    own = _device_work_of(nodes, nodes.points.row[ends])
     ends, own = ends[own != NULL], own[own != NULL]
     is_copy = trace.slices.kind[nodes.rows[own]] == Kind.MEMCPY
     lag_ns = nodes.points.time_ns[ends] - nodes.start_ns[nodes.first + own]

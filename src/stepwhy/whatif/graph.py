@@ -147,8 +147,7 @@ def _edges(facts: Facts, steps: StepTable, nodes: Nodes, waits: Edges) -> Edges:
 
 def _nodes(facts: Facts, steps: StepTable) -> Nodes:
     slices = facts.trace.slices
-    rows = facts.launches.device_rows.astype(np.int64)
-    calls = facts.launches.call_row.astype(np.int64)
+    rows, calls = facts.launches.device_rows, facts.launches.call_row
     until_ns = int(np.iinfo(np.int64).max)
     if len(steps.starts) < len(facts.steps.starts):
         until_ns = int(steps.host_ends[-1])
@@ -158,8 +157,8 @@ def _nodes(facts: Facts, steps: StepTable) -> Nodes:
     until_next = np.diff(points.time_ns, append=points.time_ns[-1:])
     return Nodes(
         points,
-        rows,
-        calls,
+        rows.astype(np.int64),
+        calls.astype(np.int64),
         slices.track[rows],
         np.concatenate([points.time_ns, slices.start_ns[rows]]),
         np.concatenate([until_next, slices.dur_ns[rows]]).astype(np.int64),

@@ -11,7 +11,7 @@ from stepwhy.columns.intervals import Intervals, Measure
 from stepwhy.columns.longest import critical_path
 from stepwhy.findings import Replay
 from stepwhy.passes.devices import intervals_of
-from stepwhy.passes.selection import of_threads, rows_of
+from stepwhy.passes.selection import mask, of_threads
 from stepwhy.trace import NULL, Kind
 from stepwhy.units import format_fraction
 from stepwhy.whatif.graph import OPAQUE_NS, build_graph
@@ -127,15 +127,24 @@ def _last(graph: Graph, end_ns: int) -> int:
 
 def _unseen_ns(facts: Facts, graph: Graph, points: Rows) -> int:
     """Time after some points in which nothing was recorded, or a wait without a known cause."""
-    trace, nodes = facts.trace, graph.nodes
-    seen = intervals_of(trace, rows_of(trace, _SEEN, of_threads(trace, facts.threads.all)))
-    gaps = Intervals.single(*facts.span) - seen
-    long = gaps.ends - gaps.starts > _SILENCE_NS
-    silent = Measure(Intervals(gaps.starts[long], gaps.ends[long]))
+    nodes = graph.nodes
     duration_ns, start_ns = nodes.duration_ns[points], nodes.start_ns[points]
+    silent = _silences(facts, int((start_ns + duration_ns).max(initial=facts.span[0])))
     waits = (nodes.points.kind[points] == Point.WAIT_BEGIN) & (duration_ns > OPAQUE_NS)
     unseen = silent.within(start_ns, start_ns + duration_ns)
     return int(np.where(waits, duration_ns, unseen).sum())
+
+
+def _silences(facts: Facts, until_ns: int) -> Measure:
+    """Gaps before `until_ns` in which the driving threads record nothing for long."""
+    trace, (since_ns, end_ns) = facts.trace, facts.span
+    # What comes so soon after ends the last gap; nothing later matters.
+    until_ns = min(until_ns + _SILENCE_NS, end_ns)
+    before = slice(np.searchsorted(trace.slices.start_ns, until_ns))
+    is_seen = mask(trace, _SEEN, of_threads(trace, facts.threads.all))[before]
+    gaps = Intervals.single(since_ns, until_ns) - intervals_of(trace, np.flatnonzero(is_seen))
+    long = gaps.ends - gaps.starts > _SILENCE_NS
+    return Measure(Intervals(gaps.starts[long], gaps.ends[long]))
 
 
 __all__ = ["CriticalPath", "critical", "judge"]

@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 
 def steady_work(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     """Work of the leading devices in the steady steps, of some kinds or of all; ascending rows."""
-    slices, busy = facts.trace.slices, np.zeros(len(facts.trace.slices), dtype=bool)
-    for activity in facts.leading:
-        busy[activity.rows] = True
-    rows = np.flatnonzero(busy & facts.is_steady).astype(np.int32)
-    return rows[among(slices.kind[rows], kinds)] if kinds else rows
+    rows = np.concatenate([np.empty(0, np.int32), *(a.rows for a in facts.leading)])
+    rows = np.sort(rows[facts.is_steady[rows]], kind="stable")
+    return rows[among(facts.trace.slices.kind[rows], kinds)] if kinds else rows
 
 
 def scopes_among(facts: Facts, nodes: Collection[str], *kinds: Kind) -> NDArray[np.int64]:
