@@ -18,6 +18,15 @@ def test_waiting_for_cores():
     )
 
 
+def test_own_threads_that_compete_leave_the_step_time_as_it_is():
+    assert unreliable(CoreContention(0.45, 0.1, 2, 5.2)) == (
+        "The measurement of single operations is unreliable, that of the whole step is not: 5 of "
+        "the program's own threads wanted to run at once on 2 cores, and the process spent 45 % of "
+        "its runnable time waiting for a core."
+    )
+    assert "of the whole step" not in unreliable(CoreContention(0.45, None, 2, 5.2))
+
+
 def test_waiting_for_disks():
     assert machine_sentence(DiskWait(0.2, False, 5 * MIB, 0)) == (
         "The main thread was blocked on a disk for 20 % of the time (the process read 5.00 MiB)."

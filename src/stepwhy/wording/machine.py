@@ -10,10 +10,19 @@ from stepwhy.units import format_bytes, format_fraction
 if TYPE_CHECKING:
     from stepwhy.findings.reasons import CoreContention, MachineNote
 
+_FEW_CORES = 0.25  # kept busy by other programs; every machine runs some
+
 
 def unreliable(contention: CoreContention) -> str:
     """What contended cores mean for the measurement."""
     share = format_fraction(contention.share)
+    if _is_alone(contention):
+        return (
+            "The measurement of single operations is unreliable, that of the whole step is not: "
+            f"{contention.own_threads:.0f} of the program's own threads wanted to run at once on "
+            f"{contention.cores} cores, and the process spent {share} of its runnable time waiting "
+            "for a core."
+        )
     others = ""
     if contention.background_cores and contention.cores:
         busy, cores = contention.background_cores, contention.cores
@@ -24,6 +33,13 @@ def unreliable(contention: CoreContention) -> str:
         f"The measurement is unreliable: CPU cores were contended. The process spent {share} of "
         f"its runnable time waiting for a core{others}."
     )
+
+
+def _is_alone(contention: CoreContention) -> bool:
+    """Whether only the program's own threads are known to have competed for the cores."""
+    if not contention.own_threads or not contention.cores:
+        return False
+    return contention.background_cores is not None and contention.background_cores < _FEW_CORES
 
 
 def machine_sentence(note: MachineNote) -> str:
