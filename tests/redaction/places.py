@@ -148,7 +148,8 @@ def _command(process: Path, texts: Texts) -> None:
 
 def _stack(process: Path, texts: Texts) -> None:
     samples = [{"line": text, "leaf": text, "count": 9, "role": "driver"} for text in texts]
-    stretches = [{"start_ns": 0, "end_ns": 9_000_000, "interval_ns": 7, "samples": samples}]
+    path = {"paths": [list(texts)], "visits": [[0, 9, 0]]}
+    stretches = [{"start_ns": 0, "end_ns": 9_000_000, "interval_ns": 7, "samples": samples, **path}]
     (process / "stacks.json").write_text(json.dumps({"schema": "x", "stretches": stretches}))
 
 

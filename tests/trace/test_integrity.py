@@ -22,6 +22,7 @@ def trace():
     builder.add("copies", source=node, target=node, from_device=0, to_device=0)
     builder.add("marks", start_ns=0, dur_ns=9, profiled=1)
     builder.add("samples", line=0, package=0, count=3)
+    builder.add("visits", start_ns=0, end_ns=1, lines=0)
     builder.add("events", kind=0, start_ns=0, dur_ns=1, name=0)
     builder.add("levels", time_ns=0, queue=0, kind=0, value=1)
     builder.add("stages", name=0, kind=0, consumer=0)

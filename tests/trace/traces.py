@@ -39,6 +39,7 @@ def traces(draw):
     for time in draw(st.lists(st.integers(0, 99), max_size=3)):
         builder.add("counters", time_ns=time, name=builder.intern("memory"), value=time)
         builder.add("marks", start_ns=time, dur_ns=3, profiled=0, light=time % 3)
+        builder.add("visits", start_ns=time, end_ns=time + 2, lines=builder.intern("a.py(1): f"))
         builder.add("events", kind=0, start_ns=time, dur_ns=2, name=builder.intern(draw(_names)))
         builder.add("levels", time_ns=time, queue=builder.intern(draw(_names)), kind=0, value=time)
         builder.add("stages", name=builder.intern(draw(_names)), kind=0, elements=time)

@@ -11,11 +11,12 @@ show. A comparison of two short runs depends on how many slow steps each of them
 ## How it is measured
 Steps over 1.5 times the median are slow. The longest of them, which together hold 90 % of the time
 beyond the median, are counted. There must be at least three, and the time beyond the median must be
-at least a quarter of the time of all steps. Slow steps that wait for input,
-compile, save, collect garbage or communicate are left to the diagnoses of these causes. In an
-observed run, the log shows how long each step waited for input and how long its driving thread ran;
-in the trace of another profiler, the breakdown of the slow steps is compared with that of the
-others. The finding has no cost, because the described step is one of the others.
+at least a quarter of the time of all steps. Slow steps that wait for input, compile, save, collect
+garbage or communicate are left to the diagnoses of these causes. In an observed run, the log shows
+how long each step waited for input and how long its driving thread ran, and stack samples show
+which line slow steps run and others do not; in the trace of another profiler, the breakdown of the
+slow steps is compared with that of the others. The finding has no cost, because the described step
+is one of the others.
 
 ## Fix
 Slow steps at a fixed interval do something else as well, such as an evaluation: do it less often,
@@ -42,6 +43,7 @@ import numpy as np
 from stepwhy.diagnoses.shared.rule import SHARE_BEYOND_MEDIAN, Rule
 from stepwhy.findings import CATEGORIES, Evidence, Fix
 from stepwhy.passes.cores import CONTENDED, run_delay_share
+from stepwhy.passes.extra_lines import extra_line
 from stepwhy.passes.stalls import events_in, rows_of_kinds, stalling, time_of_kinds
 from stepwhy.trace import NULL
 from stepwhy.units import format_count
@@ -148,8 +150,9 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing((_share(steps), contended))
     if sum(differences.get(c, 0.0) for c in _EXPLAINED) >= MAIN:
         return RULE.nothing((_share(steps), *_differences(differences)))
-    evidence = (_share(steps), *_evidence(steps), *_lines(facts, steps), *_differences(differences))
-    return RULE.finding(None, evidence, _fix(steps, differences))
+    lines = _visited(facts, steps) or _logged(facts, steps)
+    evidence = (_share(steps), *_evidence(steps), *lines, *_differences(differences))
+    return RULE.finding(None, evidence, _NAMED if lines else _fix(steps, differences))
 
 
 def _catches_up(facts: Facts, steps: _Steps) -> bool:
@@ -197,7 +200,28 @@ def _evidence(steps: _Steps) -> tuple[Evidence, ...]:
     )
 
 
-def _lines(facts: Facts, steps: _Steps) -> tuple[Evidence, ...]:
+def _visited(facts: Facts, steps: _Steps) -> tuple[Evidence, ...]:
+    """The line in which slow steps spend their extra time, by stack samples."""
+    if facts.observed is None:
+        return ()
+    starts = facts.trace.marks.start_ns[steps.numbers]
+    spans, slow = np.stack([starts, starts + steps.durations_ns]), steps.slow
+    found = extra_line(facts.trace, spans[:, slow], spans[:, ~slow], MAIN)
+    if found is None:
+        return ()
+    name = "share of the difference in this line, which other steps do not run"
+    shown = (Evidence(name, found.share, "fraction", found.line),)
+    if not found.hottest or found.hottest == found.line:
+        return shown
+    return (
+        *shown,
+        Evidence(
+            "share in the line that it calls most", found.hottest_share, "fraction", found.hottest
+        ),
+    )
+
+
+def _logged(facts: Facts, steps: _Steps) -> tuple[Evidence, ...]:
     """The line of the program that most slow steps, and few others, log events of."""
     trace, marks = facts.trace, facts.trace.marks
     if facts.observed is None:
@@ -265,6 +289,12 @@ _NAMES = {
     "input_wait": "the wait for input",
     "events": "compiling, saving and the like",
 }
+_NAMED = Fix(
+    "The named line makes the difference. Run it less often, for less data, or make it faster: the "
+    "rest of this report does not show it. Compare runs over whole intervals.",
+    "",
+    "none",
+)
 _REGULAR = Fix(
     "See what the loop does in these steps only, such as an evaluation, images for a log, or an "
     "update of the learning rate. Do it less often or for less data. Compare runs over whole "

@@ -118,6 +118,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     copies: Columns
     marks: Columns
     samples: Columns
+    visits: Columns
     events: Columns
     levels: Columns
     stages: Columns

@@ -64,6 +64,7 @@ _TABLES: dict[str, Table] = {
     "session_values": "session_values", "flows": "flows",
     "nodes": "nodes", "copies": "copies", "counters": "counters", "marks": "marks",
     "events": "events", "levels": "levels", "samples": "samples",
+    "visits": "visits",
     "stages": "stages",
     "allocations": "allocations",
     "waits": "waits",

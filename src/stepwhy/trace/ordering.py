@@ -24,6 +24,7 @@ _TIME_COLUMNS: dict[Table, str] = {
     "counters": "time_ns",
     "marks": "start_ns",
     "events": "start_ns",
+    "visits": "start_ns",
     "levels": "time_ns",
     "allocations": "time_ns",
     "waits": "time_ns",

@@ -19,7 +19,13 @@ LOGS = {
     "pipeline.json": {"stages": [{"id": 1, "name": "Map", "elements": 1, "inputs": [2]}]},
     "stacks.json": {
         "stretches": [
-            {"start_ns": 0, "end_ns": 1, "samples": [{"line": "a", "leaf": "b", "count": 1}]}
+            {
+                "start_ns": 0,
+                "end_ns": 1,
+                "paths": [["a"]],
+                "visits": [[0, 1, 0]],
+                "samples": [{"line": "a", "leaf": "b", "count": 1}],
+            }
         ]
     },
     "process.json": {"pid": 1, "rank": 0, "world_size": 1, "ended_ns": 1},

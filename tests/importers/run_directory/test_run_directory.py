@@ -179,6 +179,17 @@ def test_the_hottest_line_comes_from_stack_samples(tmp_path):
     assert explain([str(tmp_path)]).breakdown.hottest_line == ""
 
 
+def test_the_path_of_the_driving_thread_is_read(tmp_path):
+    process = write_run(tmp_path, steps(10, MS), window=kineto())
+    about = {"start_ns": 0, "end_ns": 9, "samples": [], "paths": [["a.py(1): main", "b.py(2): f"]]}
+    # A path that does not exist, and a visit that takes no time, are left out.
+    stretch = {**about, "visits": [[5, 8, 0], [1, 5, 0], [8, 9, 7], [8, 8, 0]]}
+    (process / "stacks.json").write_text(json.dumps({"stretches": [stretch]}))
+    trace = read_folder(tmp_path)[0].trace
+    assert trace.visits.start_ns.tolist() == [1, 5]
+    assert {trace.string(lines) for lines in trace.visits.lines} == {"a.py(1): main; b.py(2): f"}
+
+
 def test_a_rotated_log_is_joined_and_what_was_dropped_is_told(tmp_path):
     lines = steps(3000, MS)
     process = write_run(tmp_path, lines[2500:])

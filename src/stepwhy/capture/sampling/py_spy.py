@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from stepwhy import children
 from stepwhy.capture.clock import now_ns
@@ -50,7 +50,14 @@ def find_py_spy() -> Path | None:
     return Path(found) if found else None
 
 
-def record(program: Path, pid: int, rate_hz: int, duration_s: int, *options: str) -> Recording:
+def record(
+    program: Path,
+    pid: int,
+    rate_hz: int,
+    duration_s: int,
+    *options: str,
+    form: Literal["raw", "chrometrace"] = "raw",
+) -> Recording:
     """Start to sample a process.
 
     Args:
@@ -59,13 +66,15 @@ def record(program: Path, pid: int, rate_hz: int, duration_s: int, *options: str
         rate_hz: Samples per second.
         duration_s: How long, unless the process ends or py-spy gets SIGINT before.
         options: Further options.
+        form: 'raw' counts each stack (`stack_lines`), 'chrometrace' says when each frame began and
+            ended (`driver_path`).
 
     Raises:
         OSError: It cannot be started.
     """
     raw, errors = _memory_file(), _memory_file()
     about = {"start_ns": now_ns(), "interval_ns": round(1e9 / rate_hz)}
-    how = ["--format", "raw", "--idle", "--nonblocking", "--threads", "--full-filenames"]
+    how = ["--format", form, "--idle", "--nonblocking", "--threads", "--full-filenames"]
     amount = ["--duration", str(duration_s), "--rate", str(rate_hz)]
     output = ["--pid", str(pid), "--output", f"/proc/self/fd/{raw.fileno()}"]
     arguments = [*how, *options, *amount, *output]

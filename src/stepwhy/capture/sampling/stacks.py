@@ -8,15 +8,18 @@ without pausing them, for two seconds at a time: first right after the traced wi
 intervals that double. The counts of each period are kept in `stacks.json`::
 
     {"schema", "stretches": [{"start_ns", "end_ns", "interval_ns", "samples": [
-        {"role": "driver", "line": "train.py(12): augment", "leaf": "numpy", "count": 40}, ...]}]}
+        {"role": "driver", "line": "train.py(12): augment", "leaf": "numpy", "count": 40}, ...],
+        "paths": [["train.py(30): main", "train.py(12): augment"], ...],
+        "visits": [[start_ns, end_ns, index of the path], ...]}]}
 
 `role` is 'driver' for the main thread, 'worker' for the main threads of child processes, 'thread'
 for other threads that run code of the program, and 'startup' for the main thread before its first
-step (see `startup`). `line` is the innermost line of the
-program's own code, `leaf` the package in which the thread was ('' for the program itself). `entry`
-names the input pipeline or callback that called the line (`stack_lines.Place`). Paths outside the
-program's folder are not kept: py-spy writes to memory that both processes share. If py-spy is
-missing or not permitted, there is no file.
+step (see `startup`). `line` is the innermost line of the program's own code, `leaf` the package in
+which the thread was ('' for the program itself). `entry` names the input pipeline or callback that
+called the line (`stack_lines.Place`). `visits` say when the main thread was on which path, which
+is the lines of the program on its stack, outermost first; a second py-spy records them at a lower
+rate, and start-up has none. Paths outside the program's folder are not kept: py-spy writes to
+memory that both processes share. If py-spy is missing or not permitted, there is no file.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.process.folder import PROCESS_FILE, append_lines, encode, write_json
+from stepwhy.capture.sampling.driver_path import driver_path
 from stepwhy.capture.sampling.processes import PROC, Processes, observed
 from stepwhy.capture.sampling.py_spy import content, find_py_spy, record
 from stepwhy.capture.sampling.stack_lines import count_samples
@@ -52,6 +56,10 @@ PERMISSION = "sudo sysctl kernel.yama.ptrace_scope=0 (container: --cap-add SYS_P
 # A rate that does not resonate with steps of a round length.
 _RATE_HZ = 141
 _LOWEST_RATE_HZ = 11
+# Of the main thread's path; the difference between steps that it explains is longer than a sample.
+_PATH_RATE_HZ = 53
+# Time from the start of its process until py-spy's clock begins: 15 to 25 ms on two cores.
+_STARTS_NS = 20_000_000
 _DURATION_S = 2
 # py-spy takes some 7 % of a core per process at the full rate.
 _PROCESSES_AT_FULL_RATE = 8
@@ -113,15 +121,27 @@ class _Target:
 
 @dataclass(slots=True)
 class _Period:
-    """A running py-spy, and the processes that were observed when it began."""
+    """Running recordings, and the processes that were observed when they began.
+
+    Args:
+        recording: Counts the samples of all processes.
+        path: Follows the main thread.
+        observed: The processes.
+    """
 
     recording: Recording
+    path: Recording
     observed: frozenset[int]
 
     @property
-    def sampler(self) -> subprocess.Popen[bytes]:
-        """Its process."""
-        return self.recording.sampler
+    def samplers(self) -> tuple[subprocess.Popen[bytes], ...]:
+        """The processes that record."""
+        return self.recording.sampler, self.path.sampler
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all of them have ended."""
+        return all(sampler.poll() is not None for sampler in self.samplers)
 
 
 class StackSamplers:
@@ -167,7 +187,7 @@ class StackSamplers:
             stepping = self._find_targets()
             self._keep_startup(stepping)
             for target in self._targets.values():
-                if target.running is not None and target.running.sampler.poll() is not None:
+                if target.running is not None and target.running.has_ended:
                     self._end(target)
             for target in self._targets.values():
                 busy = sum(t.running is not None for t in self._targets.values())
@@ -204,7 +224,7 @@ class StackSamplers:
             return
         ended = self._startup.finish(stepping) if at_end else self._startup.tick(stepping)
         for folder, about, found in ended:
-            _keep(self._targets[folder], about, found)
+            _keep(self._targets[folder], about, found, {})
 
     def _is_alive(self, target: _Target) -> bool:
         """Whether the process still runs and its id was not reused."""
@@ -225,8 +245,11 @@ class StackSamplers:
         self._started += 1
         others = frozenset(t.pid for t in self._targets.values())
         options = ["--subprocesses"] if 1 < processes <= _MOST_PROCESSES else []
-        recording = record(self._program, target.pid, rate_hz, _DURATION_S, *options)
-        target.running = _Period(recording, others)
+        target.running = _Period(
+            record(self._program, target.pid, rate_hz, _DURATION_S, *options),
+            record(self._program, target.pid, _PATH_RATE_HZ, _DURATION_S, form="chrometrace"),
+            others,
+        )
 
     def _end(self, target: _Target) -> None:
         """Count the samples of a period, or report why there are none."""
@@ -236,8 +259,8 @@ class StackSamplers:
         self._ended += 1
         target.running, target.ended_s = None, now_s
         target.due_s = now_s + max(_SHORTEST_PAUSE_S, now_s - target.seen_s)
-        recording = period.recording
-        with recording.raw, recording.errors:
+        recording, path = period.recording, period.path
+        with recording.raw, recording.errors, path.raw, path.errors:
             if not recording.sampler.returncode:
                 self._count(target, period)
             elif self._is_alive(target):
@@ -261,14 +284,16 @@ class StackSamplers:
         text = content(period.recording.raw).decode(errors="replace")
         found = count_samples(text, target.pid, self._files, period.observed)
         if found:
-            _keep(target, {**period.recording.about, "end_ns": now_ns()}, found)
+            about = {**period.recording.about, "end_ns": now_ns()}
+            _keep(target, about, found, _path(period.path, target.pid, self._files))
 
     def finish(self) -> None:
         """Wait for the samplers, and keep their samples; never raises."""
         for target in self._targets.values():
             try:
                 if target.running is not None:
-                    target.running.sampler.wait(_END_S)
+                    for sampler in target.running.samplers:
+                        sampler.wait(_END_S)
                     self._end(target)
             except subprocess.TimeoutExpired:
                 self._stop(target)
@@ -279,17 +304,38 @@ class StackSamplers:
 
     def _stop(self, target: _Target) -> None:
         if target.running is not None:
-            target.running.sampler.kill()
-            target.running.sampler.wait()
+            for sampler in target.running.samplers:
+                sampler.kill()
+                sampler.wait()
 
 
-def _keep(target: _Target, about: Mapping[str, int], found: Counter[Place]) -> None:
-    """Add the samples of one period to those of a process.
+def _path(recording: Recording, pid: int, files: UserFiles) -> dict[str, list[Any]]:
+    """The members `paths` and `visits` of a period."""
+    began_ns = recording.about["start_ns"] + _STARTS_NS
+    numbers: dict[tuple[str, ...], int] = {}
+    visits = [
+        [
+            began_ns + 1000 * start_us,
+            began_ns + 1000 * end_us,
+            numbers.setdefault(lines, len(numbers)),
+        ]
+        for start_us, end_us, lines in driver_path(content(recording.raw), pid, files)
+    ]
+    return {"paths": list(numbers), "visits": visits}
+
+
+def _keep(
+    target: _Target,
+    about: Mapping[str, int],
+    found: Counter[Place],
+    path: Mapping[str, list[Any]],
+) -> None:
+    """Add the samples and the path of one period to those of a process.
 
     Raises:
         OSError: They cannot be written.
     """
-    target.stretches.append({**about, "samples": list(_most(found))})
+    target.stretches.append({**about, "samples": list(_most(found)), **path})
     write_json(target.folder / STACKS_FILE, {"schema": SCHEMA, "stretches": target.stretches})
 
 

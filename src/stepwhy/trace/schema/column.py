@@ -16,6 +16,7 @@ Table = Literal[
     "copies",
     "marks",
     "samples",
+    "visits",
     "events",
     "levels",
     "stages",

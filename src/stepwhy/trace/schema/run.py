@@ -70,6 +70,20 @@ RUN: tuple[Column, ...] = (
     ),
     Column("samples", "start_ns", "int64", "ns", "-1", "Start of the sampling session."),
     Column("samples", "end_ns", "int64", "ns", "-1", "End of the sampling session."),
+    Column(
+        "visits",
+        "start_ns",
+        "int64",
+        "ns",
+        "",
+        "Since when the driving thread was seen at the same lines of the program; ordered.",
+    ),
+    Column("visits", "end_ns", "int64", "ns", "", "Until when."),
+    string(
+        "visits",
+        "lines",
+        "Those lines as in `samples`, outermost first, separated by '; '; '' for other code.",
+    ),
     string(
         "events",
         "kind",

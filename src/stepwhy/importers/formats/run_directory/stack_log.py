@@ -24,11 +24,20 @@ class _Sample(msgspec.Struct):
 
 
 class _Stretch(msgspec.Struct):
-    """The samples of a period of time."""
+    """The samples of a period of time, and the path of the driving thread.
+
+    Args:
+        start_ns, end_ns: The period.
+        samples: Counts by place.
+        paths: Lines of the program on the driving thread's stack, outermost first.
+        visits: Start and end in ns, and index of the path.
+    """
 
     start_ns: Int
     end_ns: Int
     samples: list[_Sample]
+    paths: list[list[str]] = []
+    visits: list[tuple[Int, Int, Int]] = []
 
 
 class _Stacks(msgspec.Struct):
@@ -38,7 +47,7 @@ class _Stacks(msgspec.Struct):
 
 
 def add_samples(data: bytes, builder: TraceBuilder) -> None:
-    """Add the samples of `stacks.json` to `samples`; a damaged file adds none.
+    """Add `stacks.json` to `samples` and `visits`; a damaged file adds nothing.
 
     Args:
         data: The file.
@@ -52,6 +61,7 @@ def add_samples(data: bytes, builder: TraceBuilder) -> None:
         for sample in stretch.samples:
             if sample.count > 0:
                 _add(sample, stretch, builder)
+        _add_visits(stretch, builder)
 
 
 def _add(sample: _Sample, stretch: _Stretch, builder: TraceBuilder) -> None:
@@ -65,3 +75,10 @@ def _add(sample: _Sample, stretch: _Stretch, builder: TraceBuilder) -> None:
         role=int(SampleRole[sample.role.upper()]),
         entry=builder.intern(sample.entry) if sample.entry else NULL,
     )
+
+
+def _add_visits(stretch: _Stretch, builder: TraceBuilder) -> None:
+    paths = [builder.intern("; ".join(lines)) for lines in stretch.paths]
+    for start_ns, end_ns, path in stretch.visits:
+        if end_ns > start_ns and 0 <= path < len(paths):
+            builder.add("visits", start_ns=start_ns, end_ns=end_ns, lines=paths[path])
