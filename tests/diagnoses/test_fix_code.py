@@ -222,7 +222,15 @@ RUNS = [
         "dense_embedding_gradient",
         "_TORCH",
         TORCH + LAYER + "\nfrom torch import nn; words, width, layers = 9, 3, model",
-        "embedding(torch.tensor([1])).sum().backward(); of_table.step(); of_rest.step()",
+        "embedding(torch.tensor([1])).sum().backward(); of_tables.step(); of_rest.step()",
+    ),
+    (
+        "dense_embedding_gradient",
+        "_SAME_OPTIMIZER",
+        TORCH + "\nfrom torch import nn; words, width = 9, 3",
+        """embedding(torch.tensor([1])).sum().backward()
+torch.optim.SGD(embedding.parameters(), 0.1, momentum=0.9).step()
+torch.optim.Adagrad(embedding.parameters()).step()""",
     ),
     (
         "dense_embedding_gradient",
@@ -418,6 +426,26 @@ def in_context(case):
     diagnosis, fix = case
     framework, before, after = contexts.CONTEXTS[case]
     return framework, f"{before}\n{getattr(load(diagnosis), fix).code}\n{after}"
+
+
+def fixes_in(value):
+    """All fixes in a constant of a diagnosis, which may be a table of them."""
+    if isinstance(value, Fix):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from fixes_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from fixes_in(inner)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_code_fits_into_a_terminal(name):
+    # 80 columns less the indent: a line that is wrapped is no code when it is copied.
+    constants = [fix for value in vars(load(name)).values() for fix in fixes_in(value)]
+    lines = [line for fix in constants for line in fix.code.split("\n")]
+    assert [line for line in lines if len(line) > 73] == []
 
 
 def test_all_code_runs_or_compiles():

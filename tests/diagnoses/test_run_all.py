@@ -55,6 +55,13 @@ def test_operations_that_remain_count_only_as_far_as_they_shrink():
     assert rank([saves, waits]) == (waits, saves)
 
 
+def test_a_fix_that_usually_saves_a_part_counts_as_that():
+    faults, embedding = found("page-faults", 40), found("dense-embedding-gradient", 30)
+    assert rank([faults, embedding]) == (embedding, faults)
+    smaller = found("dense-embedding-gradient", 10)
+    assert rank([smaller, faults]) == (faults, smaller)
+
+
 def test_findings_of_a_run():
     findings = run_all(Facts(LOADER_RUN))
     assert [(f.id, f.cost_ns_per_step) for f in findings if f.verdict == "found"] == [

@@ -85,21 +85,35 @@ def test_a_failing_model_leaves_the_bound(monkeypatch):
     assert priced(Facts(parse(WAITING)), [one]) == (one,)
 
 
+# A step of 100 columns that takes 50 to 70 without the work.
+ON_CPU = Prediction(
+    edits=(Edit("memory", "gone"),),
+    step_ns=100 * UNIT,
+    remaining_ns=60 * UNIT,
+    low_ns=50 * UNIT,
+    high_ns=70 * UNIT,
+    family="removed",
+    method="cpu",
+    structural_low_ns=50 * UNIT,
+    structural_high_ns=70 * UNIT,
+    naive_ns=60 * UNIT,
+    notes=("Measured.",),
+)
+
+
+def test_a_saving_above_the_cost_on_cpus_has_its_reason(monkeypatch):
+    monkeypatch.setattr(pricing, "price", lambda *_: ON_CPU)
+    notes = []
+    for cost in (30, 50):
+        one = finding("page-faults", cost, Edit("memory", "gone"))
+        (found,) = priced(Facts(parse(WAITING)), [one])
+        notes.append(found.saving.note)
+    assert notes[0].startswith("It can save more than its cost: where such fixes were measured")
+    assert notes[1] == "Measured."
+
+
 def test_a_fix_that_may_remove_little_has_a_low_end_near_zero(monkeypatch):
-    predicted = Prediction(
-        edits=(Edit("memory", "gone"),),
-        step_ns=100 * UNIT,
-        remaining_ns=60 * UNIT,
-        low_ns=50 * UNIT,
-        high_ns=70 * UNIT,
-        family="removed",
-        method="cpu",
-        structural_low_ns=50 * UNIT,
-        structural_high_ns=70 * UNIT,
-        naive_ns=60 * UNIT,
-        notes=("Measured.",),
-    )
-    monkeypatch.setattr(pricing, "price", lambda *_: predicted)
+    monkeypatch.setattr(pricing, "price", lambda *_: ON_CPU)
     for sure, low, note in ((0.1, 3, "this fix saved little: try it."), (0.5, 30, "Measured.")):
         one = finding("page-faults", 50, Edit("memory", "gone", sure=sure))
         (found,) = priced(Facts(parse(WAITING)), [one])

@@ -165,8 +165,9 @@ def _of_straggler(facts: Facts, late: Finding, findings: Sequence[Finding]) -> l
 def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
     """Sort findings: found ones by decreasing gain, then found ones without a cost, then the rest.
 
-    The gain is the cost, unless a replay of the steps has shown how much of it other work hides, or
-    the operations themselves have to be done in any case (family 'compute').
+    The gain is the cost, unless a replay of the steps has shown how much of it other work hides,
+    the operations themselves have to be done in any case (family 'compute'), or the fix is known to
+    save only a share on average (`Rule.usual_share`).
 
     What takes most of the run before its first step, or in a few long steps, comes before what a
     step costs. Found ones that another explains come after all others that were found. A cause that
@@ -202,7 +203,8 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
 
 def _gain_ns(finding: Finding, rule: Rule | None) -> int:
     """The cost per step, as far as the fix can gain so much, ns."""
-    cost, saving = finding.cost_ns_per_step or 0, finding.saving
+    usual_share = rule.usual_share if rule is not None else 1.0
+    cost, saving = round(usual_share * (finding.cost_ns_per_step or 0)), finding.saving
     is_compute = rule is not None and rule.family == "compute"
     if saving is not None and (saving.method == "replay" or is_compute):
         return min(cost, saving.high_ns)

@@ -59,8 +59,10 @@ LEAST_SAVED = 0.4  # of the cost; the optimizer also updates the other layers
 
 # Source: operator names of PyTorch (aten/src/ATen/native/Embedding.cpp), and the operation with
 # which TensorFlow converts an `IndexedSlices` to a tensor (indexed_slices.py).
-_OF_TORCH = regex(r"aten::embedding_dense_backward")
+_OF_TORCH = regex(r"aten::embedding_dense_backward|aten::_embedding_bag_dense_backward")
 _OF_TENSORFLOW = regex(r"UnsortedSegmentSum")
+# Source: `torch.nn.Embedding`: the optimizers that work with sparse gradients.
+_TAKES_SPARSE = regex(r"Optimizer\.step#(SGD|Adagrad|SparseAdam)\.step")
 _SHOWN = 3
 
 
@@ -88,8 +90,15 @@ def diagnose(facts: Facts) -> Finding:
     if made_ns < MADE * facts.wall_ns or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     gain = saving("update only the rows that were used", LEAST_SAVED * cost, cost)
-    fix = _TORCH if is_pytorch(facts) else _TENSORFLOW
-    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "replaced"))
+    return RULE.finding(cost, evidence, _fix(facts, updating), gain, Edit("ops", "replaced"))
+
+
+def _fix(facts: Facts, updating: Rows) -> Fix:
+    """The fix by framework, and by whether the optimizer takes sparse gradients."""
+    if not is_pytorch(facts):
+        return _TENSORFLOW
+    names = facts.trace.slices.name[updating]
+    return _SAME_OPTIMIZER if facts.trace.matches(names, _TAKES_SPARSE.match).any() else _TORCH
 
 
 def _dense_gradients(facts: Facts, backward: Rows) -> Rows | None:
@@ -106,11 +115,19 @@ def _dense_gradients(facts: Facts, backward: Rows) -> Rows | None:
 
 
 _TORCH = Fix(
-    "Let the table have a sparse gradient, and give it an optimizer of its own that updates only "
-    "the rows of the batch.",
+    "Let every large table have a sparse gradient, nn.EmbeddingBag as well, and give all tables an "
+    "optimizer of their own that updates only the rows of the batch. A table that stays with the "
+    "other optimizer costs as much as before.",
     "embedding = nn.Embedding(words, width, sparse=True)\n"
-    "of_table = torch.optim.SparseAdam(embedding.parameters())\n"
+    "of_tables = torch.optim.SparseAdam(embedding.parameters())\n"
     "of_rest = torch.optim.AdamW(layers.parameters())",
+    "changes-numerics",
+)
+_SAME_OPTIMIZER = Fix(
+    "Let every large table have a sparse gradient, nn.EmbeddingBag as well. The optimizer of the "
+    "program takes sparse gradients, unless it decays weights, and then updates only the rows of "
+    "the batch.",
+    "embedding = nn.Embedding(words, width, sparse=True)",
     "changes-numerics",
 )
 _TENSORFLOW = Fix(

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from stepwhy.columns.intervals import Intervals
-from stepwhy.diagnoses.shared.ddp import without_copies
+from stepwhy.diagnoses.shared.ddp import may_accumulate, without_copies
 from stepwhy.diagnoses.shared.exchanges import SLOW, bytes_per_s, find_buckets, rate_evidence
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, times
 from stepwhy.diagnoses.shared.program import is_pytorch, is_training, uses_ddp
@@ -244,7 +244,12 @@ def _of_buckets(facts: Facts) -> Fix:
             text=_FEW_BUCKETS.text.format(format_count(math.ceil(buckets.count))),
             code=_FEW_BUCKETS.code.replace("bucket_cap_mb=5", f"bucket_cap_mb={size}"),
         )
-    return without_copies(fix, facts)
+    return without_copies(fix if may_accumulate(facts) else _without_no_sync(fix), facts)
+
+
+def _without_no_sync(fix: Fix) -> Fix:
+    """A fix without the exchange at the last micro-batch only."""
+    return replace(fix, text=fix.text.split(_AT_LAST)[0], code=fix.code.split(_NO_SYNC)[0].rstrip())
 
 
 # Scopes of Megatron-LM around the exchange of a pipeline stage with its neighbours.
@@ -279,19 +284,19 @@ _REST = Fix(
     "",
     "none",
 )
+_AT_LAST = " Exchange them only at the last of several micro-batches."
+_NO_SYNC = "with model.no_sync():          # all micro-batches but the last\n    loss.backward()"
 _PYTORCH = Fix(
-    "Overlap communication with the backward pass, and exchange gradients only at the last of "
-    "several micro-batches.",
-    "with model.no_sync():          # all micro-batches but the last\n    loss.backward()",
+    "Give the exchange of gradients more computation to overlap with, such as larger batches."
+    f"{_AT_LAST}",
+    _NO_SYNC,
     "changes-numerics",
 )
 _FEW_BUCKETS = Fix(
     "A step exchanges its gradients in {} large all-reduces, each of which starts only when all of "
-    "its gradients are complete. Smaller buckets start earlier. Exchange them only at the last of "
-    "several micro-batches.",
-    "model = DistributedDataParallel(model, bucket_cap_mb=5)\n"
-    "with model.no_sync():          # all micro-batches but the last\n"
-    "    loss.backward()",
+    "its gradients are complete. Smaller buckets start earlier."
+    f"{_AT_LAST}",
+    f"model = DistributedDataParallel(model, bucket_cap_mb=5)\n{_NO_SYNC}",
     "changes-numerics",
 )
 _TENSORFLOW = Fix(

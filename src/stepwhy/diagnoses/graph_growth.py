@@ -253,7 +253,7 @@ _CODE = (
     "accuracy = tf.reduce_mean(...)         # before the loop\n"
     "rate_input = tf.placeholder(tf.float32, [])\n"
     "set_rate = rate.assign(rate_input)\n"
-    "tf.get_default_graph().finalize()      # adding an operation raises from here on\n"
+    "tf.get_default_graph().finalize()   # from here on, adding one raises\n"
     "for step in range(steps):\n"
     "    session.run(set_rate, {rate_input: rate_of(step)})\n"
     "    session.run([train, accuracy], feed)"

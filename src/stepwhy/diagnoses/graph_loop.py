@@ -12,8 +12,8 @@ values of all iterations on stacks, and runs the loop once more.
 ## How it is measured
 Nodes that run many times in one step are in a loop; every other node runs once. The cost is their
 share of the time of all operations, applied to the time in which the step computes or schedules.
-Loops whose operations take long on average do not count, such as those of recurrent layers with
-large matrices.
+Loops whose operations take long on average do not count, nor loops other than maps that mostly
+compute matrix products: these are recurrent layers, whose iterations depend on each other.
 
 ## Fix
 Write the computation of one row for all rows at once.
@@ -58,10 +58,14 @@ RULE = Rule(
 SHARE = 0.20  # of the step; below it the gain is less than the variation between steps
 ITERATIONS = 16  # of a node per step; unrolled or short loops run fewer
 SMALL_NS = 200_000  # mean time of an operation; larger ones hide their scheduling
+MOSTLY = 0.5  # of the time of a loop; more of it in matrix products is the work of the layer
 LEAST_SAVED = 0.3  # of the cost; the same arithmetic remains, in fewer operations
 
 # Source: TensorFlow, control_flow_ops.py: a loop has a scope of its own, 'map/while' by default.
 _LOOP = regex(r"(?:gradients\w*/)*(?P<loop>.*?while(?:_\d+)?)(?:/.*)?")
+# The names that `tf.map_fn` and `tf.vectorized_map` give to their loops.
+_MAP = regex(r"(?:^|/)(?:map|loop_body)[^/]*/")
+_PRODUCT = regex(r"MatMul|Einsum|Conv\d")
 _SHOWN = 3
 
 
@@ -83,10 +87,20 @@ def diagnose(facts: Facts) -> Finding:
         *times(facts, "time of the operation", by_name(facts, looped)[:_SHOWN]),
     )
     is_small = duration_ns[looped].mean() <= SMALL_NS if len(looped) else False
-    if not is_small or cost < SHARE * facts.wall_ns:
+    if not is_small or cost < SHARE * facts.wall_ns or _is_recurrent(facts, looped, loop):
         return RULE.nothing(evidence if len(looped) else ())
     gain = saving("one operation for all rows", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _FIX, gain, Edit("ops", "replaced"))
+
+
+def _is_recurrent(facts: Facts, looped: Rows, loop: str) -> bool:
+    """Whether the loop seems to be a recurrent layer: no map, and mostly matrix products."""
+    if _MAP.search(loop):
+        return False
+    names = facts.trace.slices.name[looped]
+    durations = facts.trace.slices.dur_ns[looped]
+    products = durations[facts.trace.matches(names, _PRODUCT.search)]
+    return bool(products.sum() >= MOSTLY * durations.sum())
 
 
 def _in_loops(facts: Facts, rows: Rows) -> tuple[Rows, float]:

@@ -30,19 +30,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stepwhy.columns.groups import distinct
-from stepwhy.diagnoses.shared.ddp import FORWARD, SCALED, all_reduce_ns, bucket_exchanges
+from stepwhy.diagnoses.shared.ddp import FORWARD, SCALED, all_reduce_ns, exchanges_per_update
 from stepwhy.diagnoses.shared.measure import on_scale
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import named
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.patterns import regex
-from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses.shared.ddp import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -65,7 +59,7 @@ def diagnose(facts: Facts) -> Finding:
     forward = named(facts, FORWARD)
     if not len(forward):
         return RULE.not_applicable("The run does not use DistributedDataParallel.")
-    exchanges = _exchanges(facts)
+    exchanges = exchanges_per_update(facts)
     if exchanges is None:
         return RULE.no_data(
             "backward-ops", "The trace does not show when DistributedDataParallel copies gradients."
@@ -79,38 +73,6 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence)
     gain = saving("exchange gradients once", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _FIX, gain, Edit("communication", "gone"))
-
-
-def _exchanges(facts: Facts) -> float | None:
-    """Exchanges of the same gradients per optimizer step; None if not recorded.
-
-    Gradients that are views of their bucket are not copied again, but still exchanged.
-    """
-    found = [_repeats(facts, rows) for rows in (named(facts, SCALED), bucket_exchanges(facts))]
-    return max((count for count in found if count), default=None)
-
-
-def _repeats(facts: Facts, marks: Rows) -> float:
-    """After how many forward passes per optimizer step equally many marks follow.
-
-    Passes that are followed by fewer marks than others are of another model, or of no_sync().
-    """
-    start_ns, forward = facts.trace.slices.start_ns, named(facts, FORWARD)
-    passed = np.searchsorted(start_ns[forward], start_ns[marks], side="right") - 1
-    marked = np.bincount(passed[passed >= 0], minlength=len(forward))
-    update = np.searchsorted(_updates(facts), start_ns[forward])
-    alike = [np.unique(marked[update == one], return_counts=True) for one in distinct(update)]
-    return float(np.mean([max(counts[sizes > 0], default=0) for sizes, counts in alike]))
-
-
-_UPDATE = regex(r"Optimizer\.step#")
-
-
-def _updates(facts: Facts) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """When optimizers begin their steps, or the steps where that is not recorded, ns."""
-    rows = facts.slices(Kind.FRAMEWORK, steady=True)
-    found = rows[facts.trace.matches(facts.trace.slices.name[rows], _UPDATE.match)]
-    return facts.trace.slices.start_ns[found] if len(found) else facts.steps.starts
 
 
 def _exchange_ns(facts: Facts) -> int:

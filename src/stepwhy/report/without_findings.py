@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 _REPEATED = {"trace": "traced", "compile": "compiled"}
 _SHOWN = 3
 _LEAST_SHOWN = 0.03  # of the step; smaller operations are not worth a name here
+_UNSEEN = (
+    "A trace does not show whether work is needed: look yourself for padding, results that are "
+    "computed again in each step, and gradients that nothing uses."
+)
 _ON_HOST = ("dispatch", "python", "sync", "input_wait")
 
 
@@ -28,7 +32,7 @@ def nothing_found(result: Result) -> str:
     largest = _largest_operations(result)
     if is_healthy(result):
         named = f" The step computes mostly {largest}." if largest else ""
-        return f"No known problem found: {checks} came back clear.{named}"
+        return f"No known problem found: {checks} came back clear.{named} {_UNSEEN}"
     place = _where_to_start(result)
     if not place:
         place = f"start with {largest}" if largest else "start with the largest category above"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.columns.groups import distinct
 from stepwhy.columns.nesting import climb
 from stepwhy.diagnoses.shared.measure import nearest_of, on_scale
 from stepwhy.diagnoses.shared.slices import named, strings_among
@@ -36,6 +37,8 @@ _READY = (GRADIENT, f"autograd::engine::evaluate_function: {GRADIENT}")
 _COPY = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
 _ALL_REDUCE = regex(r"(?i).*all_?reduce")
 _RANGE = regex(r"nccl:all_?reduce")
+_UPDATE = regex(r"Optimizer\.step#")
+_SEVERAL = 1.5  # per step; some steps at the ends of the record may lack one
 _COPIES_SHARE = 0.02  # of the step; below it the gain is less than the variation between steps
 _WRAPPED = "DistributedDataParallel(model"
 _VIEW = Fix(
@@ -115,3 +118,44 @@ def all_reduce_ns(facts: Facts) -> int:
     total = float(dur_ns[every].sum())
     share = float(dur_ns[all_reduces(facts)].sum()) / total if total else 0.0
     return round(share * facts.breakdown["communication"])
+
+
+def exchanges_per_update(facts: Facts) -> float | None:
+    """Exchanges of the same gradients per optimizer step; None if not recorded.
+
+    Gradients that are views of their bucket are not copied again, but still exchanged.
+    """
+    found = [_repeats(facts, rows) for rows in (named(facts, SCALED), bucket_exchanges(facts))]
+    return max((count for count in found if count), default=None)
+
+
+def may_accumulate(facts: Facts) -> bool:
+    """Whether exchanging gradients at the last of several micro-batches may save exchanges.
+
+    Not with one forward pass per step, nor where the program does so already.
+    """
+    passes = len(named(facts, FORWARD)) / max(facts.steady_count, 1)
+    if not passes:
+        return True
+    exchanges = exchanges_per_update(facts)
+    return passes >= _SEVERAL and (exchanges is None or exchanges >= _SEVERAL)
+
+
+def _repeats(facts: Facts, marks: Rows) -> float:
+    """After how many forward passes per optimizer step equally many marks follow.
+
+    Passes that are followed by fewer marks than others are of another model, or of no_sync().
+    """
+    start_ns, forward = facts.trace.slices.start_ns, named(facts, FORWARD)
+    passed = np.searchsorted(start_ns[forward], start_ns[marks], side="right") - 1
+    marked = np.bincount(passed[passed >= 0], minlength=len(forward))
+    update = np.searchsorted(_updates(facts), start_ns[forward])
+    alike = [np.unique(marked[update == one], return_counts=True) for one in distinct(update)]
+    return float(np.mean([max(counts[sizes > 0], default=0) for sizes, counts in alike]))
+
+
+def _updates(facts: Facts) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """When optimizers begin their steps, or the steps where that is not recorded, ns."""
+    rows = facts.slices(Kind.FRAMEWORK, steady=True)
+    found = rows[facts.trace.matches(facts.trace.slices.name[rows], _UPDATE.match)]
+    return facts.trace.slices.start_ns[found] if len(found) else facts.steps.starts

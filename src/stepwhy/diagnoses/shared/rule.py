@@ -53,6 +53,8 @@ class Rule(msgspec.Struct, frozen=True):
         of_ranks: Whether the pattern shows only in the comparison of several ranks, `Facts.ranks`.
         of_stages: Whether it also shows in one stage of a pipeline.
         without_steps: Whether it can judge a record that does not show the steps.
+        usual_share: Share of the cost that the fix saved on average where it was tried; the finding
+            is ranked by it. 1 where no such average is known.
         is_deliberate: Whether what it finds is often chosen on purpose, so that it is listed last.
     """
 
@@ -67,6 +69,7 @@ class Rule(msgspec.Struct, frozen=True):
     of_ranks: bool = False
     of_stages: bool = False
     without_steps: bool = False
+    usual_share: float = 1.0
     is_deliberate: bool = False
 
     def finding(
