@@ -225,6 +225,12 @@ RUNS = [
         "embedding(torch.tensor([1])).sum().backward(); of_tables.step(); of_rest.step()",
     ),
     (
+        "eager_loop",
+        "_TORCH_ELEMENTS",
+        TORCH + "values = [[1.0, 2.0]] * 3",
+        "assert table.shape == (3, 2)",
+    ),
+    (
         "dense_embedding_gradient",
         "_SAME_OPTIMIZER",
         TORCH + "\nfrom torch import nn; words, width = 9, 3",

@@ -53,19 +53,22 @@ RULE = Rule(
     id="eager-loop",
     family="host",
     name="Small operations, launched one by one",
-    found="Compile the step: it launches many small operations",
+    found="Launch fewer operations: the step consists of many small ones",
     clear="The step does not consist of small operations",
     needs=(("host-ops",), ("steps",)),
     refines="wall-device-gap",
 )
 
 LEAST_SAVED = 0.5  # of the cost; the operations themselves remain
+UNROLLED = 200  # repeats; torch.compile unrolls loops, and a step of 24,576 took it over 38 s
 LONG_LOOP = 16  # repeats; fewer are layers of a model, which jit compiles in little time
 
 _LONGEST_SEQUENCE = 64  # operations; layers and cells have fewer
 _FEWEST_REPEATS = 4  # fewer are parts of a model, and no loop
 _SHOWN = 3
 _CELL = ("aten::sigmoid", "aten::tanh")
+# A Python number is written to one element: `tensor[i, j] = value`.
+_ELEMENT = ("aten::select", "aten::lift_fresh")
 _WRAPPED = regex(r"PjitFunction\((.*)\)")
 
 
@@ -168,11 +171,20 @@ def _fix(facts: Facts, sequence: list[str], repeats: int) -> Fix:
         # What repeats without a product is the update of one parameter after another.
         is_cell = any(_PRODUCT.search(name) for name in sequence)
         return _JAX_SCAN if repeats >= LONG_LOOP and is_cell else _JAX
-    if framework == "pytorch" and all(name in sequence for name in _CELL):
+    if framework == "pytorch":
+        return _torch_fix(sequence, repeats)
+    return _TF if framework == "tensorflow" else _ANY
+
+
+def _torch_fix(sequence: list[str], repeats: int) -> Fix:
+    """What to do in PyTorch, by what repeats."""
+    if all(name in sequence for name in _CELL):
         return _TORCH_CELL
-    if framework == "pytorch" and _updates(sequence):
+    if all(name in sequence for name in _ELEMENT):
+        return _TORCH_ELEMENTS
+    if _updates(sequence):
         return _TORCH_UPDATE
-    return {"pytorch": _TORCH, "tensorflow": _TF}.get(framework, _ANY)
+    return _TORCH_LONG if repeats >= UNROLLED else _TORCH
 
 
 def _updates(sequence: list[str]) -> bool:
@@ -219,6 +231,18 @@ _TORCH = Fix(
     "over samples by operations on the whole batch.",
     "model = torch.compile(model)",
     "changes-numerics",
+)
+_TORCH_LONG = Fix(
+    "Replace the loop by operations on the whole batch, or on whole tensors. torch.compile is no "
+    "way around it: it unrolls the loop, and takes minutes to compile so many operations.",
+    "",
+    "changes-numerics",
+)
+_TORCH_ELEMENTS = Fix(
+    "The loop writes numbers to single elements of a tensor. Make the tensor in one call, or by "
+    "operations on whole tensors. If it is the same in each step, make it once, before the loop.",
+    "table = torch.tensor(values)       # one call for lists of numbers",
+    "none",
 )
 _TORCH_UPDATE = Fix(
     "The operations change one parameter after another in place: let an optimizer of PyTorch do "
