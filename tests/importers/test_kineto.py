@@ -790,3 +790,43 @@ def test_processes_with_names_instead_of_numbers_are_told_apart():
         x("cpu_op", "a", 0, 10, pid="rank 0", tid=1), x("cpu_op", "b", 5, 15, pid="rank 1", tid=1)
     )
     assert len(set(trace.tracks.process.tolist())) == len(trace.tracks) == 2
+
+
+def operands(trace):
+    """Name, types and shapes of the operations whose arguments were recorded."""
+    rows = zip(trace.operands.slice, trace.operands.types, trace.operands.shapes, strict=True)
+    names = trace.slices.name
+    return [tuple(map(trace.string, (names[row], *texts))) for row, *texts in rows]
+
+
+def described(name, start, types, dims):
+    args = {"Input type": types, "Input Dims": dims}
+    return x("cpu_op", name, start, start + 1, pid=1, tid=1, args=args)
+
+
+def test_types_and_shapes_of_arguments():
+    trace = read_records(
+        described("aten::mul", 0, ["float", "double"], [[8, 3], []]),
+        described("aten::to", 2, ["long int", "Scalar", "", "Rare"], [[4], [], [], [2]]),
+        described("aten::cat", 4, ["TensorList"], [[[2, 3], [4, 3]]]),
+        x("cpu_op", "aten::add", 6, 7, pid=1, tid=1),
+    )
+    assert operands(trace) == [
+        ("aten::mul", "float32,float64", "8x3,"),
+        ("aten::to", "int64,,,", "4,,,2"),
+        ("aten::cat", "", ""),
+    ]
+
+
+def test_damaged_types_and_shapes_are_null():
+    trace = read_records(described("aten::mul", 0, {"a": 1}, 5))
+    assert operands(trace) == [("aten::mul", "", "")]
+    assert trace.operands.types.tolist() == [NULL]
+
+
+def test_arguments_are_not_searched_for_where_none_is_recorded():
+    plain = [x("cpu_op", "aten::add", i, i + 1, pid=1, tid=1) for i in range(1, 300)]
+    late = described("aten::mul", 400, ["float"], [[8]])
+    assert operands(read_records(*plain, late)) == []
+    early = described("aten::mul", 0, ["float"], [[8]])
+    assert len(operands(read_records(early, *plain, late))) == 2

@@ -264,6 +264,13 @@ def test_all_of_a_plain_file_is_swept(both):
     assert records > 990  # all but the last piece
 
 
+def test_types_and_shapes_of_a_swept_file(both):
+    args = {"Input type": ["float", "double"], "Input Dims": [[8, 3], []]}
+    with_kernel, without, records = both(json.dumps({"traceEvents": slices(1000, **args)}))
+    assert with_kernel == without
+    assert records > 990
+
+
 @pytest.mark.parametrize(
     "odd",
     [

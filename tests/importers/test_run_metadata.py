@@ -524,6 +524,41 @@ def run_tensorflow(script, folder):
     return write(folder, (folder / "md.pb").read_bytes())
 
 
+def batches(trace):
+    """Source and number of examples of the batches that a trace shows."""
+    names = map(trace.string, trace.events.name)
+    return list(zip(names, trace.events.count.tolist(), strict=True))
+
+
+def test_the_examples_that_a_queue_hands_over_are_an_event():
+    message = step_stats(LOCAL)
+    for sizes in ([8, 3], [8]):
+        output = message.dev_stats[0].node_stats[1].output.add()
+        for size in sizes:
+            output.tensor_description.shape.dim.add(size=size)
+    message.dev_stats[0].node_stats[2].output[0].tensor_description.shape.dim.add(size=5)
+    del message.dev_stats[0].node_stats[1].output[0]
+    trace = importer.read(source_of(message.SerializeToString()))
+    assert batches(trace) == [("QueueDequeueManyV2", 8)]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "found"),
+    [
+        ([[2, 40], [2], []], [("feed_dict", 2)]),  # a scalar, such as a rate, has no examples
+        ([[2, 40], [3]], []),
+        ([[]], []),
+        ([[0, 40]], []),
+    ],
+)
+def test_the_examples_that_are_fed_are_an_event(tmp_path, shapes, found):
+    feeds = [{"name": f"x{i}:0", "shape": shape} for i, shape in enumerate(shapes)]
+    window = {"kind": "tf1-run", "start_ns": EPOCH_NS, "end_ns": EPOCH_NS + 900_000, "feeds": feeds}
+    data = step_stats(LOCAL).SerializeToString()
+    trace = importer.read(write(tmp_path, data, window_json=json.dumps(window).encode()))
+    assert batches(trace) == found
+
+
 PROLOGUE = """
 import sys
 import tensorflow.compat.v1 as tf

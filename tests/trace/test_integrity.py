@@ -31,6 +31,7 @@ def trace():
     builder.add("allocations", time_ns=0, pool=0, track=host, owner=0, change=1)
     builder.add("waits", time_ns=0, kind=2, slice=0, waiting=stream, awaited=stream, event=0)
     builder.add("collectives", slice=1, operation=0, group=0, ranks=2)
+    builder.add("operands", slice=0, types=0, shapes=0)
     return builder.finish(Meta("test"))
 
 

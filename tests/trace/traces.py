@@ -34,6 +34,7 @@ def traces(draw):
             event = draw(st.sampled_from([NULL, source]))
             builder.add("waits", time_ns=draw(st.integers(0, 9)), slice=target, event=event)
             builder.add("collectives", slice=target, group=name, ranks=2)
+            builder.add("operands", slice=target, types=name)
     node = builder.add("nodes", name=builder.intern(draw(_names)), op=builder.intern("MatMul"))
     builder.add("copies", source=node, from_device=builder.intern("a"), to_device=0, bytes=7)
     for time in draw(st.lists(st.integers(0, 99), max_size=3)):

@@ -39,6 +39,7 @@ INSTRUMENTATION = {
     "tf_keras.src.optimizers.optimizer": "keras.optimizers:observe_optimizers",
     "keras.src.callbacks.callback_list": "keras.fit:observe_fit",
     "tf_keras.src.callbacks": "keras.fit:observe_fit",
+    "keras.src.trainers.epoch_iterator": "keras.batches:observe_batches",
     "jax._src.api": "jax.functions:observe_functions",
     "jax._src.profiler": "jax.annotations:observe_annotations",
     "jax._src.dispatch": "saving:observe_plain_saving",

@@ -127,6 +127,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     allocations: Columns
     waits: Columns
     collectives: Columns
+    operands: Columns
     meta: Meta
     health: Health
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from stepwhy.capture import Launch, launch
+from stepwhy.capture.jax.compilations import rows_of_batch
 from stepwhy.importers.registry import read_folder
 
 if TYPE_CHECKING:
@@ -322,3 +325,21 @@ def test_gradients_without_jit_are_calls(tmp_path: Path, capfd: pytest.CaptureFi
 def test_loop_without_jit_and_gradients_is_reported_as_not_observed(tmp_path: Path) -> None:
     (message,) = observe(tmp_path, _WITHOUT_GRADIENTS).messages
     assert message.startswith("no training loop was seen")
+
+
+WEIGHTS = SimpleNamespace(ndim=2, size=8000, shape=(80, 100))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rows"),
+    [
+        ([WEIGHTS, np.ones((2, 80)), np.ones(2)], 2),
+        ([WEIGHTS, np.ones((2, 80)), np.float32(0.1), 0.1], 2),  # scalars have no examples
+        ([WEIGHTS, np.ones((2, 80)), np.ones(3)], 0),
+        ([WEIGHTS, SimpleNamespace(ndim=1, size=4, shape=(4,))], 0),  # on the device already
+        ([SimpleNamespace(ndim=1, size=2, shape=(2,)), np.ones((1, 80))], 0),  # initialisation
+        ([], 0),
+    ],
+)
+def test_examples_among_the_arguments_of_a_call(arguments: list[Any], rows: int) -> None:
+    assert rows_of_batch(arguments) == rows

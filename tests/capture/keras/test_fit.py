@@ -61,6 +61,11 @@ def lines_of(ended: Launch) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
+def batches_of(events: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    """Source and examples of the batches that were logged."""
+    return [(event["name"], event["count"]) for event in events if event["kind"] == "batch"]
+
+
 def without_times(text: str) -> str:
     return re.sub(r"\d+m?s(/step)?", "", text)
 
@@ -86,6 +91,7 @@ def test_fit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     events = [json.loads(line) for line in log.read_text().splitlines()]
     (types,) = (event for event in events if event["kind"] == "parameters")
     assert (types["name"], types["count"]) == ("float32", 8 * 8 + 8 + 8 + 1)
+    assert batches_of(events) == [("fit", 16)]
     (window,) = ended.run_dir.glob("process-*/windows/*")
     assert b"IteratorGetNext" in (window / "trace.xplane.pb").read_bytes()
 
@@ -97,6 +103,9 @@ def test_several_batches_in_one_call_are_one_step(tmp_path: Path) -> None:
     assert sum(line["kind"] == "step" for line in lines_of(ended)) == 6
     (message,) = ended.messages
     assert "5 batches" in message
+    (log,) = ended.run_dir.glob("process-*/events.jsonl")
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert batches_of(events) == [("fit, several batches per call", 80)]
 
 
 _RAISING = """

@@ -128,6 +128,14 @@ def test_a_window_holds_four_steps_after_one_of_warm_up(
     assert about["end_ns"] - about["start_ns"] == 4000
 
 
+@pytest.mark.parametrize(("step_ns", "shapes"), [(4_999_999, False), (5_000_000, True)])
+def test_shapes_are_recorded_in_steps_that_are_long_enough(
+    window: ProfilerWindow, clock: Clock, made: list[Profile], step_ns: int, *, shapes: bool
+) -> None:
+    train(window, clock, range(5, 20), step_ns)
+    assert [profile.more["record_shapes"] for profile in made] == [shapes]
+
+
 def test_further_windows_open_on_request_up_to_three(
     window: ProfilerWindow, clock: Clock, tmp_path: Path
 ) -> None:
@@ -329,7 +337,7 @@ def test_waits_between_streams_are_recorded_where_the_profiler_can(
 
 def test_a_cpu_has_no_streams_to_wait_for(window: ProfilerWindow, made: list[Profile]) -> None:
     window.next_step(5, start=True)
-    assert made[0].more == {}
+    assert made[0].more == {"record_shapes": False}
 
 
 def test_a_pause_keeps_the_complete_steps_of_a_window(

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from stepwhy.importers.formats.run_directory.pipeline_log import add_loaders, add_pipeline
+from stepwhy.passes.batch_size import batch_size
 from stepwhy.trace import NULL, Meta, TraceBuilder
 
 STAGES = [
@@ -53,6 +54,17 @@ def test_loaders_are_one_stage_each():
     assert stages.buffer_size.tolist() == [8, 0]
     assert stages.buffered.tolist() == [1, 0]
     assert stages.persistent.tolist() == [NULL, 0]
+
+
+def test_the_size_of_a_loaders_batches_is_an_event():
+    lines = [
+        b'{"name":"Images","workers":4,"prefetch_factor":2,"batch_size":16,"time_ns":3}',
+        b'{"name":"Words","workers":0,"batch_size":null,"time_ns":4}',
+    ]
+    trace = read(add_loaders, lines)
+    assert [trace.string(n) for n in trace.events.name] == ["Images"]
+    assert trace.events.count.tolist() == [16]
+    assert batch_size(trace) == 16
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"stages":[{"id":1}]}', b'{"stages":[', b"\xff"])

@@ -132,6 +132,15 @@ class Compilations:
         self._log(done, reason, count)
         self._report_inner_loop(name, params)
         self._types.log(lambda: ((str(a.dtype), int(a.size)) for a in params.in_avals))
+        self._log_batch(name, arguments)
+
+    def _log_batch(self, name: str, arguments: Any) -> None:
+        """Log how many examples a call gets, if its arguments show it."""
+        rows, time_ns = rows_of_batch(arguments), now_ns()
+        if rows:
+            self._loop.recorder.event(
+                "batch", name=name, start_ns=time_ns, end_ns=time_ns, count=rows
+            )
 
     def _flush(self) -> None:
         """Log a compilation whose call never ended: it was ahead of time."""
@@ -238,6 +247,23 @@ def static_values(function: Any, args: Any, kwargs: Any, found: Any) -> dict[str
         for name, value in bound.items()
         if name not in traced and not isinstance(value, (dict, list, tuple))
     }
+
+
+def rows_of_batch(arguments: Any) -> int:
+    """Examples in the batch among the arguments of a call; 0 if they do not show it.
+
+    A batch enters as NumPy arrays with one first dimension, beside parameters that are on the
+    device and larger. A model is initialised with such arrays, too, but without parameters.
+
+    Args:
+        arguments: Values of the leaves.
+    """
+    arrays = [a for a in arguments if getattr(a, "ndim", 0)]
+    fed = [a for a in arrays if type(a).__module__ == "numpy"]
+    total = sum(int(a.size) for a in arrays)
+    rows = {int(a.shape[0]) for a in fed}
+    is_batch = len(rows) == 1 and 2 * sum(int(a.size) for a in fed) < total
+    return rows.pop() if is_batch else 0
 
 
 def longest_loop(params: Any) -> int:

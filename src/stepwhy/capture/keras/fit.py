@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from stepwhy.capture import step_marks
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.keras.backend import backend, loop_of
+from stepwhy.capture.keras.batches import log_batch
 from stepwhy.capture.loop import StepLog, no_marker
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class FitObserver:
         self._wait_ns: int | None = None
         self._first = 0
         self._warned = False
+        self._fit: weakref.ref[Any] | None = None
 
     def handle(self, event: Callable[[Loop, Any, Any], None], callbacks: Any, value: Any) -> None:
         """Pass on an event of `fit` from the thread that drives the loop; never raises.
@@ -73,6 +75,9 @@ class FitObserver:
         """Begin the steps of an epoch; calls of compiled functions are parts of them."""
         # Weakly: a `fit` that raises ends no epoch, but its `CallbackList` is deleted.
         loop.marker = weakref.ref(callbacks, functools.partial(_on_abort, loop))
+        if self._fit is None or self._fit() is not callbacks:
+            self._fit = weakref.ref(callbacks)
+            log_batch(loop.recorder)  # later iterators of this `fit` are those of its validation
         step_marks.set_in_fit(running=True)
         self._steps.begin()
         self._ended_ns = now_ns()

@@ -33,6 +33,9 @@ _MOST_WINDOWS = 3
 _MOST_CUT_SHORT = 3
 # Windows in which the process grew too much; in one, the training itself may have grown.
 _MOST_GROWN = 2
+# Types and shapes are recorded in steps of at least this length: noting those of an operation takes
+# 0.7 µs, which short steps would spend mostly on that. Kernels of a GPU show theirs in their names.
+_SHAPES_NS = 5_000_000
 _LOOP_IN_THREAD = (
     "the steps were timed, but not profiled: the training runs in a thread that did not import "
     "torch, where the profiler prints warnings when it starts. Import torch in that thread"
@@ -166,7 +169,8 @@ class ProfilerWindow:
         def schedule(number: int) -> Any:
             return ProfilerAction.WARMUP if number < warm_up else ProfilerAction.RECORD
 
-        activities, more = [ProfilerActivity.CPU], {}
+        activities = [ProfilerActivity.CPU]
+        more: dict[str, Any] = {"record_shapes": step_ns >= _SHAPES_NS}
         if cuda.is_available():
             activities.append(ProfilerActivity.CUDA)
             more = _recording_waits()

@@ -25,6 +25,7 @@ Table = Literal[
     "allocations",
     "waits",
     "collectives",
+    "operands",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 

@@ -92,7 +92,8 @@ RUN: tuple[Column, ...] = (
         "started its workers; 'epoch': a loader was restarted, until its first batch; 'save': a "
         "checkpoint was saved; 'gc': Python's garbage collector has paused the process; "
         "'profiler': the training's own profiler ran; 'parameters': a model has trainable "
-        "parameters of the named type; 'session': a session ran for the first time.",
+        "parameters of the named type; 'session': a session ran for the first time; 'batch': the "
+        "named source hands over batches of so many examples.",
     ),
     Column("events", "start_ns", "int64", "ns", "", "Start; rows are ordered by it."),
     Column("events", "dur_ns", "int64", "ns", "", "Duration, never negative."),
@@ -111,7 +112,7 @@ RUN: tuple[Column, ...] = (
         "",
         "-1",
         "Traces of this function so far; operations added to the graph; workers; epochs so far; "
-        "objects freed; elements of the parameters.",
+        "objects freed; elements of the parameters; examples of a batch.",
     ),
     Column("levels", "time_ns", "int64", "ns", "", "Time of the sample; rows are ordered by it."),
     string("levels", "queue", "Name of the queue or buffer."),

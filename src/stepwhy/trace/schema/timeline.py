@@ -111,6 +111,20 @@ TIMELINE: tuple[Column, ...] = (
     ),
     string("collectives", "group", "Name of the process group.", null=NO_STRING),
     Column("collectives", "ranks", "int64", "", "-1", "Number of ranks in the group."),
+    Column("operands", "slice", "int32", "row of slices", "", "An operation on the host."),
+    string(
+        "operands",
+        "types",
+        "Type of each argument, such as 'float32,float64,'; '' for what is no tensor, and for "
+        "rare types.",
+        null=NO_STRING,
+    ),
+    string(
+        "operands",
+        "shapes",
+        "Shape of each argument, such as '8x3,3,'; '' for a scalar, and for what is no tensor.",
+        null=NO_STRING,
+    ),
 )
 
 __all__ = ["TIMELINE"]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Loose = Any
 # Larger integers are damage.
 _LARGEST = 2**62
+_NOTHING = msgspec.Raw(b"")
 
 
 class KinetoArgs(msgspec.Struct, gc=False):
@@ -50,6 +51,9 @@ class KinetoArgs(msgspec.Struct, gc=False):
     received: Loose = msgspec.field(default=None, name="In msg nelems")
     sent: Loose = msgspec.field(default=None, name="Out msg nelems")
     dtype: Loose = None
+    # Lists, which most files do not have and of which only distinct ones are decoded.
+    types: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input type")
+    dims: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input Dims")
 
 
 NO_ARGS = KinetoArgs()

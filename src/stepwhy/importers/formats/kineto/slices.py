@@ -29,6 +29,7 @@ from stepwhy.importers.formats.kineto.name_table import (
     NameTable,
 )
 from stepwhy.importers.formats.kineto.names import shorten_path
+from stepwhy.importers.formats.kineto.operands import Operands
 from stepwhy.importers.formats.kineto.overruns import cut_overruns
 from stepwhy.importers.formats.kineto.sweep import Records
 from stepwhy.importers.formats.kineto.sweep_codes import SweepCodes
@@ -95,6 +96,7 @@ class Slices:
         self._frames = np.empty(0, dtype=np.int32)
         self._sweep_codes = SweepCodes()
         self._waits = StreamWaits(tracks)
+        self._operands = Operands()
         self._blocks: list[dict[str, NDArray[Any]]] = []
         self._count = 0
 
@@ -275,7 +277,7 @@ class Slices:
     def _add_details(
         self, batch: SliceBatch, block: dict[str, NDArray[Any]], meanings: NDArray[np.int8]
     ) -> None:
-        """Read the arguments that only waits and collectives have, which are few of the records.
+        """Read the arguments that only waits, collectives and some operations have.
 
         Args:
             batch: The records.
@@ -286,6 +288,8 @@ class Slices:
         self._count = int(rows[-1]) + 1 if len(rows) else self._count
         waits = np.flatnonzero(kind == Kind.DEVICE_WAIT)
         collectives = np.flatnonzero((kind == Kind.COLLECTIVE) & (meanings[:, ON_DEVICE] > 0))
+        operations = np.flatnonzero(kind == Kind.OP)
+        self._operands.add(batch.events, operations, rows[operations])
         if len(waits):
             events = [batch.events[i] for i in waits.tolist()]
             self._waits.add(events, rows[waits], block["start_ns"][waits], block["track"][waits])
@@ -328,6 +332,7 @@ class Slices:
             self._builder.slices_from(block)
             self._builder.health.events_kept += len(block["start_ns"])
         self._waits.add_to(self._builder, self._blocks)
+        self._operands.finish(self._builder)
 
 
 def _compact(name: str, values: NDArray[Any]) -> NDArray[Any]:

@@ -43,6 +43,8 @@ class _Loader(msgspec.Struct):
     """One line of loaders.jsonl: how a PyTorch DataLoader is set up."""
 
     name: str
+    time_ns: Int = 0
+    batch_size: Int | None = None
     workers: Int = 0
     prefetch_factor: Int | None = None
     persistent_workers: bool | None = None
@@ -78,7 +80,9 @@ def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
 
 
 def add_loaders(lines: Sequence[bytes], builder: TraceBuilder) -> None:
-    """Add DataLoaders to `stages`, each as one stage; torn lines are skipped.
+    """Add DataLoaders to `stages`, each as one stage, and the sizes of their batches to `events`.
+
+    Torn lines are skipped.
 
     Args:
         lines: The lines of `loaders.jsonl`.
@@ -97,6 +101,19 @@ def add_loaders(lines: Sequence[bytes], builder: TraceBuilder) -> None:
             parallelism=loader.workers,
             persistent=_known(loader.persistent_workers),
             buffer_size=bounded(loader.workers * (loader.prefetch_factor or 0)),
+        )
+        _add_batch(loader, builder)
+
+
+def _add_batch(loader: _Loader, builder: TraceBuilder) -> None:
+    if loader.batch_size:
+        builder.add(
+            "events",
+            kind=builder.intern("batch"),
+            start_ns=loader.time_ns,
+            dur_ns=0,
+            name=builder.intern(loader.name),
+            count=loader.batch_size,
         )
 
 

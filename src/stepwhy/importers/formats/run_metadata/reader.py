@@ -16,6 +16,7 @@ from stepwhy.importers.formats.run_metadata.step_stats import Chunks, DamagedErr
 from stepwhy.importers.shared.chrome_json import count_untimed
 from stepwhy.importers.shared.tensorflow.activity import emit, meta_of
 from stepwhy.importers.shared.tensorflow.allocations import Allocations
+from stepwhy.importers.shared.tensorflow.batches import add_batch, common_rows, output_rows
 from stepwhy.importers.shared.tensorflow.entries import Activity, Entries, Execution
 from stepwhy.importers.shared.tensorflow.graphs import text
 from stepwhy.importers.shared.tensorflow.labels import (
@@ -193,6 +194,9 @@ class _Statistics:
             self._untimed += 1
             return
         self.entries.add(activity)
+        if activity.row.kind is RowKind.OPS:
+            rows = output_rows(activity.op, node)
+            add_batch(self._builder, activity.op, activity.start_ns, rows)
         self._replaced += _REPLACED in activity.node
         _note(self.observed, activity, node, sizes)
 
@@ -359,6 +363,8 @@ def _add_step(builder: TraceBuilder, window: Window) -> None:
     for fed, values in ((1, window.feeds), (0, window.fetches)):
         for value in values:
             _add_session_value(builder, run, fed, value)
+    rows = common_rows(value.shape for value in window.feeds if value.shape)
+    add_batch(builder, "feed_dict", window.start_ns, rows)
 
 
 def _add_session_value(builder: TraceBuilder, run: int, fed: int, value: SessionValue) -> None:

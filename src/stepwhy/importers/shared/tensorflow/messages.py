@@ -55,7 +55,10 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("persistent_memory_size", 3, "int64"),
     ),
     "NodeOutput": (("slot", 1, "int32"), ("tensor_description", 3, "TensorDescription")),
-    "TensorDescription": (("allocation_description", 4, "AllocationDescription"),),
+    "TensorDescription": (
+        ("shape", 2, "TensorShape"),
+        ("allocation_description", 4, "AllocationDescription"),
+    ),
     "AllocationDescription": (("requested_bytes", 1, "int64"),),
     "GraphDef": (("node", 1, "*NodeDef"),),
     "NodeDef": (

@@ -50,7 +50,7 @@ class OpSource(msgspec.Struct, frozen=True):
 
 
 class SessionValue(msgspec.Struct, frozen=True):
-    """A value that was fed to a run or fetched from it: its type and size.
+    """A value that was fed to a run or fetched from it: its type, shape and size.
 
     Equal values that were fed have the same fingerprint.
     """
@@ -58,6 +58,7 @@ class SessionValue(msgspec.Struct, frozen=True):
     name: str
     python_type: str | None = msgspec.field(name="given", default=None)
     graph_type: str | None = msgspec.field(name="wanted", default=None)
+    shape: tuple[int, ...] | None = None
     bytes: int | None = None
     fingerprint: int | None = None
 
