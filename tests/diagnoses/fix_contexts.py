@@ -163,6 +163,11 @@ CONTEXTS = {
     ("unfused_batch_norm", "_PYTORCH"): ("torch", "from torch import nn", "nn.Sequential(*layers)"),
     ("unfavourable_layout", "_CHANNELS_LAST"): ("torch", IMAGES, LAST),
     ("unfavourable_layout", "_CHANNELS_LAST_AMD"): ("torch", IMAGES, LAST),
+    ("unfavourable_layout", "_PERMUTED"): (
+        "torch",
+        "import torch; images, network = torch.ones(2, 8, 8, 3), torch.nn.Conv2d(3, 4, 3)",
+        "assert pooled.shape == (2, 4)",
+    ),
     ("unfavourable_layout", "_TRANSPOSED"): ("tensorflow", GRAPH + NORMS, END),
     ("unfavourable_layout", "_TF_FIRST"): (
         "tensorflow",

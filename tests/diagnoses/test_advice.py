@@ -131,7 +131,7 @@ NEEDS = {
     r"channels_last|data_format|conv2d": named(r"[Cc]onv|igemm|wgrad|dgrad"),
     r"MIOPEN": named(r"batched_transpose|NCHW2|2NCHW|miopen"),
     r"scaled_dot_product|need_weights": named(r"aten::(b|baddb)mm"),
-    r"one_hot": named("scatter"),
+    r"one_hot": named(r"scatter|OneHot"),
     r"DistributedDataParallel": named("DistributedDataParallel"),
     r"rank::ranks": lambda facts: len(facts.ranks) > 1,
     r"np\.save": loads_without_randomness,
@@ -146,7 +146,11 @@ NEEDS = {
     r"row\[:len|params, loss = train_step": framework("jax"),
     r"BatchNorm|batch_norm": named(r"[Cc]onv"),
     r"get_device_capability": on_gpus,
-    r'jnp\.float32|\("float32"\)|\.float\(\)': lambda facts: parameter_types(facts.trace),
+    r'jnp\.float32|\("float32"\)|\.float\(\)': lambda facts: (
+        parameter_types(facts.trace) or len(facts.trace.operands)
+    ),
+    r"steps_per_execution|batch_size=64|batch\(64\)": lambda facts: len(facts.trace.events),
+    r"images\.permute": named(r"aten::conv[23]d", Kind.OP),
     r"vectorized_map": named(r"NextIteration|While|while"),
     r"embedding_lookup": named("UnsortedSegmentSum"),
     r"unbind": named(r"aten::(?:select|slice)_backward", Kind.OP),

@@ -19,10 +19,12 @@ HEADINGS = (
 )
 CASES = ("Fires", "Silent", "Abstains")
 # They need an accelerator that is short of memory, or a machine that swaps. `slow-link` needs a
-# quiet machine for `lab/tf1/towers_tables`.
+# quiet machine for `lab/tf1/towers_tables`. The fix of `small-batch` makes fewer steps, not shorter
+# ones, so that no pair of the lab can show it.
 WITHOUT_REPORT = {
     "allocator-pressure",
     "slow-link",
+    "small-batch",
     "swapping",
 }
 

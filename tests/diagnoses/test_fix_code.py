@@ -52,6 +52,11 @@ folder, graph = "saved", tf.Graph().as_default()
 graph.__enter__()
 tf.train.create_global_step()
 """
+MODEL = """
+inputs, labels = keras.ops.ones([4, 3]), keras.ops.ones([4, 2])
+model = keras.Sequential([keras.layers.Dense(2)])
+model.compile("adam", "mse")
+"""
 POLICY = "assert keras.mixed_precision.global_policy().compute_dtype == {!r}"
 SAVED = "import os; assert os.path.exists({!r})"
 VARIABLES = """
@@ -307,6 +312,42 @@ torch.optim.Adagrad(embedding.parameters()).step()""",
         "_CPU",
         TORCH + "import types\nself, width, hidden = types.SimpleNamespace(), 3, batch",
         "assert self.norm(hidden).shape == (2, 3)",
+    ),
+    (
+        "double_precision",
+        "_MIXED",
+        TORCH + "import numpy; array, self = numpy.ones(3), torch.nn.Module()",
+        "assert self.bias.dtype == torch.float32",
+    ),
+    (
+        "small_batch",
+        "_FIT",
+        KERAS + MODEL,
+        "model.fit(inputs, labels, verbose=0); assert model.steps_per_execution == 16",
+    ),
+    ("small_batch", "_SEVERAL_STEPS", KERAS + MODEL, "model.fit(inputs, labels, verbose=0)"),
+    ("small_batch", "_LARGER_FIT", KERAS + MODEL, ""),
+    ("small_batch", "_LOADER", TORCH + ROWS, "assert len(next(iter(loader))[0]) == 64"),
+    ("small_batch", "_SESSION", TF + DATA, "assert next(iter(dataset)).shape == 8"),
+    (
+        "small_batch",
+        "_JAX",
+        JAX + "batches, step = jnp.ones([2, 3]), lambda params, batch: (params, batch.sum())",
+        "assert losses.shape == (2,)",
+    ),
+    (
+        "one_hot_product",
+        "_TORCH",
+        TORCH
+        + "from torch.nn.functional import one_hot\nself, tokens = model, words"
+        + "\nwords = 9",
+        "assert (hidden == one_hot(tokens, words).float() @ self.weight).all()",
+    ),
+    (
+        "one_hot_product",
+        "_TENSORFLOW",
+        TF + "weights, tokens, words = tf.eye(4), [1, 2], 4",
+        "assert (hidden == tf.matmul(tf.one_hot(tokens, words), weights)).numpy().all()",
     ),
     ("idle_cores", "_TORCH", TORCH, "assert torch.get_num_threads() == 2"),
     ("idle_cores", "_SESSION", TF, "assert config.intra_op_parallelism_threads == 0"),

@@ -1,9 +1,11 @@
 """The model computes in double precision, mostly by accident.
 
 ## What it means
-Most parameters have the type float64. NumPy's default is float64, and models often take over the
-type of their data: a model is converted with `.double()` to end an error about mismatched types, a
-placeholder gets the type of an array, or `jax_enable_x64` is set for one computation.
+Most parameters have the type float64, or operations on large tensors do in a model whose parameters
+have not. NumPy's default is float64, and models often take over the type of their data: a model is
+converted with `.double()` to end an error about mismatched types, a placeholder gets the type of an
+array, `jax_enable_x64` is set for one computation, or a mask from NumPy makes float64 of all that
+is added to it.
 
 ## Why it costs
 Values of 8 bytes halve what a vector instruction computes and what a cache holds, and double what
@@ -12,8 +14,16 @@ compute float64 without matrix units, most of them at a 32nd or 64th of the rate
 
 ## How it is measured
 `stepwhy run` logs the types of the parameters: those of the optimizer in PyTorch and Keras, the
-trainable variables of a graph, the largest arguments of a compiled function in JAX. The cost is
-0.6 of the computing time, which is what half the size and faster kernels saved in the lab.
+trainable variables of a graph, the largest arguments of a compiled function in JAX. If most are
+float64, the cost is 0.6 of the computing time, which is what half the size and faster kernels saved
+in the lab.
+
+In PyTorch, profilers can also record the types of what each operation works on; `stepwhy run` does
+so on a CPU, in steps of 5 ms or more. Operations count if a tensor of theirs has the type float64,
+and no random numbers are drawn, which takes as long in any type. Scalars do not count: they leave a
+tensor in its own type. The cost is three quarters of their time, and all of that for conversions.
+The evidence names the first operation of a step that mixes float64 with another type, with the
+shapes of its tensors: the one in float64 is what to convert.
 
 ## Fix
 Convert the data to float32 when it is loaded, and keep the model in the default type.
@@ -22,18 +32,25 @@ Convert the data to float32 when it is loaded, and keep the model in the default
 float32 has 7 decimal digits. Solvers and statistics over many values may need more.
 
 ## When it abstains
-If the types of the parameters are unknown, as in traces of other profilers.
+If neither the types of the parameters nor those of the operations are known, as in most traces of
+other profilers.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.diagnoses.shared.float64 import float64_work
+from stepwhy.diagnoses.shared.measure import times
 from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.sampled import own_lines
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.parameters import parameter_types
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepwhy.diagnoses.shared.float64 import Float64Work
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -41,25 +58,37 @@ RULE = Rule(
     id="double-precision",
     family="compute",
     name="Computing in double precision",
-    found="Compute in single precision: the parameters have double precision",
-    clear="Most parameters have single precision or less",
+    found="Compute in single precision instead of double precision",
+    clear="Most of the model has single precision or less",
     needs=(("steps",),),
 )
 
 SHARE = 0.20  # of the step; of less, half a computation is hardly more than steps vary
 MOST = 0.5  # of the parameters; fewer are single statistics or constants
 COST = 0.6  # of the computing time; source: pairs of the lab on a CPU, half to two thirds
+OF_OPERATIONS = 0.75  # of their time; attention in float64 took four times as long as in float32
 LEAST_SAVED = 0.25  # of the computing time; small operations wait for launches, not for values
 _DOUBLE = ("float64", "complex128")
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge the types of the parameters, and how long the step computes."""
+    """Judge the types of the parameters and operations, and how long they compute."""
     types = parameter_types(facts.trace)
+    if _doubled(types) < MOST and len(facts.trace.operands):
+        return _of_operations(facts, float64_work(facts))
     if not types:
         return RULE.no_data("parameter-types", "The types of the parameters were not recorded.")
-    doubled = sum(types.get(name, 0) for name in _DOUBLE) / max(sum(types.values()), 1)
-    compute = facts.breakdown["compute"]
+    return _of_parameters(facts, types)
+
+
+def _doubled(types: Mapping[str, int]) -> float:
+    """Share of the parameters in float64; 0 without any."""
+    return sum(types.get(name, 0) for name in _DOUBLE) / max(sum(types.values()), 1)
+
+
+def _of_parameters(facts: Facts, types: Mapping[str, int]) -> Finding:
+    """Judge how long the step computes, by the share of its parameters in float64."""
+    doubled, compute = _doubled(types), facts.breakdown["compute"]
     evidence = (
         Evidence("share of the parameters in float64", doubled, "fraction"),
         Evidence("parameters", sum(types.values()), "count"),
@@ -70,6 +99,31 @@ def diagnose(facts: Facts) -> Finding:
     gain = saving("compute in float32", LEAST_SAVED * compute, COST * compute)
     fix = _FIXES.get(facts.trace.meta.framework, _ANY)
     return RULE.finding(round(COST * compute), evidence, fix, gain, Edit("ops", "replaced"))
+
+
+def _of_operations(facts: Facts, work: Float64Work) -> Finding:
+    """Judge the time of operations on float64 in a model of another type."""
+    time_ns = work.computing_ns + work.converting_ns
+    share = Evidence(
+        "share of the step in operations on float64", time_ns / facts.wall_ns, "fraction"
+    )
+    if time_ns < SHARE * facts.wall_ns:
+        return RULE.nothing((share,))
+    evidence = (
+        share,
+        *_entering(work),
+        Evidence("operations on float64 per step", work.count, "count"),
+        *times(facts, "time of the operation in float64", work.longest),
+        *own_lines(facts),
+    )
+    cost = round(OF_OPERATIONS * work.computing_ns) + work.converting_ns
+    gain = saving("compute in float32", LEAST_SAVED * time_ns, cost)
+    return RULE.finding(cost, evidence, _MIXED, gain, Edit("ops", "replaced"))
+
+
+def _entering(work: Float64Work) -> tuple[Evidence, ...]:
+    what = "time of the first operation that mixes float64 with another type"
+    return (Evidence(what, work.enters_ns, "ns", work.enters),) if work.enters else ()
 
 
 _ANY = Fix("Convert the data and the model to float32.", "", "changes-numerics")
@@ -90,6 +144,14 @@ _JAX = Fix(
     "around what needs 64 bits.",
     'jax.config.update("jax_enable_x64", False)\n'
     "params = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), params)",
+    "changes-numerics",
+)
+_MIXED = Fix(
+    "Convert the float64 tensor to float32 where it is made: the named operation makes float64 of "
+    "its result, and so do all that follow. Most come from NumPy, whose default is float64, and "
+    "from torch.tensor or torch.arange with dtype=torch.float64.",
+    'bias = torch.from_numpy(array.astype("float32"))\n'
+    'self.register_buffer("bias", bias)    # not a float64 array',
     "changes-numerics",
 )
 _FIXES = {"pytorch": _TORCH, "tensorflow": _TENSORFLOW, "jax": _JAX}

@@ -11,12 +11,14 @@ device.
 
 ## How it is measured
 From the conversions in the trace and their time in the steady steps: transpositions in the name
-scope of a convolution, at least as many as convolutions there, with their gradients; nodes that the
-layout optimizer inserted; and the conversion kernels of cuDNN and MIOpen. Which layout is better
-depends on device and data type (matrix units want channels last, older accelerators channels first,
-TensorFlow's kernels for a CPU channels last), so stepwhy derives it from the names of the
-conversions and of the convolution kernels. The cost is the total time of the conversions: an upper
-bound, because other operations may be slower in the other layout.
+scope of a convolution, at least as many as convolutions there, with their gradients; in PyTorch,
+copies of permuted tensors right before or after convolutions of images, as many, with those inside
+the gradients of the convolutions; nodes that the layout optimizer inserted; and the conversion
+kernels of cuDNN and MIOpen. Which layout is better depends on device and data type (matrix units
+want channels last, older accelerators channels first, TensorFlow's kernels for a CPU channels
+last), so stepwhy derives it from the names of the conversions and of the convolution kernels. The
+cost is the total time of the conversions. Other operations may be slower in the other layout, or
+faster.
 
 ## Fix
 Keep all activations in the layout of the convolutions, from the input to the last convolution.
@@ -42,6 +44,7 @@ import numpy as np
 from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.batch_norm import CONVOLUTION, count_of
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of, times
+from stepwhy.diagnoses.shared.permuted import permuted_copies
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import ops_of_nodes, scopes_among, strings_of
@@ -96,7 +99,8 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time of conversions around convolutions."""
     if facts.trace.meta.framework == "jax":
         return RULE.not_applicable("The compiler chooses the layouts.")
-    by_library, by_program = _library_rows(facts), _program_rows(facts)
+    by_library = _library_rows(facts)
+    by_program = np.concatenate([_program_rows(facts), permuted_copies(facts)])
     rows = distinct(np.concatenate([by_library, by_program]))
     cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
     evidence = _evidence(facts, rows, cost)
@@ -223,7 +227,7 @@ def _going(facts: Facts, rows: NDArray[np.int64], way: str) -> NDArray[np.int64]
 
 def _fix(facts: Facts, by_library: NDArray[np.int64], by_program: NDArray[np.int64]) -> Fix:
     if len(by_program) > len(by_library):
-        return _TRANSPOSED
+        return _PERMUTED if is_pytorch(facts) else _TRANSPOSED
     if facts.trace.meta.framework != "tensorflow":
         return _channels_last(facts, by_library)
     to_first = len(_going(facts, by_library, "first")) >= len(_going(facts, by_library, "last"))
@@ -264,6 +268,16 @@ _TRANSPOSED = Fix(
     "images = tf.transpose(images, [0, 2, 3, 1])    # once\n"
     'net = tf.nn.conv2d(images, kernel, strides=1, padding="SAME")\n'
     "net = tf.reduce_mean(net, axis=[1, 2])         # was [2, 3]",
+    "none",
+)
+_PERMUTED = Fix(
+    "Permute the images once, without .contiguous(): the view has channels-last memory, which "
+    "convolutions read directly, and all activations keep that layout. Remove permute and "
+    ".contiguous() around each convolution, and adapt the dimensions of reductions, concatenations "
+    "and normalisations: channels are dimension 1.",
+    "images = images.permute(0, 3, 1, 2)    # once: a view of N, H, W, C\n"
+    "features = network(images)\n"
+    "pooled = features.mean((2, 3))         # was (1, 2)",
     "none",
 )
 _TF_FIRST = Fix(

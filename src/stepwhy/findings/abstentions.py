@@ -58,6 +58,8 @@ SIGNALS = {
     "bandwidth": "copies large enough to measure the bandwidth of the link",
     "fed-values": "the values that a session is fed with, and fetches",
     "parameter-types": "the types of the parameters",
+    "operands": "types and shapes of what operations work on, or what flows between them",
+    "batch-size": "the number of examples in a batch",
     "accelerators": "the accelerators of the machine",
     "input-reads": "whether data is read more than once",
     "queue-levels": "fill levels of queues",

@@ -70,20 +70,26 @@ def _eager_loop(facts: Facts) -> EagerLoop | None:
     if len(calls) < FEWEST * max(facts.steady_count, 1):
         return None
     python_ns = on_scale(facts, _capped(facts, facts.partition.sets["python"]), "python")
-    cost = python_ns + facts.breakdown["dispatch"] + _in_small(facts, every)
+    cost = python_ns + facts.breakdown["dispatch"] + in_small(facts, every, SMALL_NS)
     return EagerLoop(calls, cost, python_ns) if cost >= SHARE * facts.wall_ns else None
 
 
-def _in_small(facts: Facts, calls: Rows) -> int:
-    """Time of the mean step in small operations, where launching and computing are one record."""
+def in_small(facts: Facts, calls: Rows, limit_ns: int) -> int:
+    """Time of the mean step in small operations, where launching and computing are one record, ns.
+
+    Args:
+        facts: Facts of the run.
+        calls: Operations; (calls,).
+        limit_ns: Median time of those of one name that counts as small.
+    """
     if not is_pytorch(facts):
         return 0
-    small = time_of(facts, calls[_is_small(facts, calls)])
+    small = time_of(facts, calls[_is_small(facts, calls, limit_ns)])
     computing = mean_within(facts, small & facts.partition.sets["compute"])
     return on_scale(facts, computing, "compute")
 
 
-def _is_small(facts: Facts, calls: Rows) -> NDArray[np.bool_]:
+def _is_small(facts: Facts, calls: Rows, limit_ns: int) -> NDArray[np.bool_]:
     """Whether the operations of each one's name are small, most of them; (calls,).
 
     On a busy machine, a thread loses its core for milliseconds in any of them.
@@ -91,7 +97,7 @@ def _is_small(facts: Facts, calls: Rows) -> NDArray[np.bool_]:
     names, place = numbered(facts.trace.slices.name[calls])
     durations = facts.trace.slices.dur_ns[calls]
     typical = [float(np.median(durations[place == name])) for name in range(len(names))]
-    is_small: NDArray[np.bool_] = (np.asarray(typical) <= SMALL_NS)[place]
+    is_small: NDArray[np.bool_] = (np.asarray(typical) <= limit_ns)[place]
     return is_small
 
 
@@ -140,4 +146,4 @@ def _single_elements(facts: Facts) -> tuple[int, int]:
     return per_step, min(on_scale(facts, reading, "compute"), facts.breakdown["compute"])
 
 
-__all__ = ["EagerLoop", "eager_loop", "single_elements"]
+__all__ = ["EagerLoop", "eager_loop", "in_small", "single_elements"]
