@@ -24,6 +24,7 @@ class Window:
         self.running = False
         self.ready: list[int] = []
         self.reopened = self.finished = 0
+        self.ended: list[int] = []
 
     def forget(self) -> None:
         pass
@@ -34,6 +35,9 @@ class Window:
 
     def begin_step(self) -> None:
         pass
+
+    def end_last_step(self, time_ns: int) -> None:
+        self.ended.append(time_ns)
 
     def check_age(self) -> None:
         pass
@@ -163,6 +167,45 @@ def test_call_without_a_known_start_starts_at_the_end_of_the_last_one(
     lines = log(loop, tmp_path)
     assert [b["start_ns"] for b in lines[1:]] == [a["end_ns"] for a in lines[:-1]]
     assert lines[0]["start_ns"] == lines[0]["end_ns"]
+
+
+def test_each_line_notes_whether_the_host_ran_ahead_when_its_call_began(
+    calls: CallLog, loop: Loop, tmp_path: Path
+) -> None:
+    train = calls.number("train")
+    for ahead in (None, False, True, False):
+        loop.ahead = lambda ahead=ahead: ahead
+        calls.ended(train)
+    call(calls, train)
+    calls.ended(train)
+    # The end of a call is the start of the next one, unless that is known.
+    assert [line.get("ahead") for line in log(loop, tmp_path)] == [None, None, 0, 1, 0, None]
+
+
+def test_the_wait_after_the_last_call_ends_the_log(
+    calls: CallLog, loop: Loop, window: Window, tmp_path: Path
+) -> None:
+    train = calls.number("train")
+    for _ in range(4):
+        calls.ended(train)
+        calls.drained()
+    calls._log_drained()
+    *lines, last = log(loop, tmp_path)
+    assert [line["kind"] for line in lines] == ["call"] * 4
+    assert (last["kind"], window.ended) == ("drained", [last["end_ns"]])
+    assert last["start_ns"] == last["end_ns"] >= lines[-1]["end_ns"]
+
+
+def test_a_wait_before_the_last_call_is_not_logged(
+    calls: CallLog, loop: Loop, window: Window, tmp_path: Path
+) -> None:
+    train = calls.number("train")
+    calls.drained()
+    for _ in range(4):
+        calls.ended(train)
+    calls._log_drained()
+    assert [line["kind"] for line in log(loop, tmp_path)] == ["call"] * 4
+    assert window.ended == []
 
 
 def test_waits_and_compile_time_are_in_the_current_line(

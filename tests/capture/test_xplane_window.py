@@ -296,3 +296,16 @@ def test_a_window_that_grows_is_not_extended(
     pending.update(range(60))
     _, (about,) = ahead(range(4, 60))
     assert (about["first_step"], about["last_step"]) == (5, 8)
+
+
+def test_the_last_step_of_a_window_may_end_with_a_wait(
+    window: XPlaneWindow, tmp_path: Path
+) -> None:
+    for step in range(4):
+        window.next_step(step, start=True)
+        window.begin_step()
+    window.end_last_step(10**19)
+    window.finish()
+    (about,) = kept(tmp_path)
+    assert (about["first_step"], about["last_step"], about["end_ns"]) == (1, 3, 10**19)
+    assert about["drained"]

@@ -63,7 +63,19 @@ class Timeline:
         stream = self.stream() if stream is None else stream
         self.add(stream, Kind.MEMCPY, start, end, copy=int(direction), bytes=size)
 
-    def mark(self, start, end, *, profiled=0, graph=None, wait=None, cpu=None, light=0, built=None):
+    def mark(
+        self,
+        start,
+        end,
+        *,
+        profiled=0,
+        graph=None,
+        wait=None,
+        cpu=None,
+        light=0,
+        built=None,
+        drained=NULL,
+    ):
         """A step of the log: times in the run call, in a loader, on a core, and compiling."""
         self.builder.add(
             "marks",
@@ -75,6 +87,7 @@ class Timeline:
             input_wait_ns=NULL if wait is None else round(wait * self.unit_ns),
             compile_ns=NULL if built is None else round(built * self.unit_ns),
             cpu_ns=NULL if cpu is None else round(cpu * self.unit_ns),
+            drained=drained,
         )
 
     def trace(self, **meta):

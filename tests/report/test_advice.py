@@ -1,6 +1,7 @@
 from msgspec.structs import replace
 
 from stepwhy.findings import Traced
+from stepwhy.findings.abstentions import Abstention
 from stepwhy.report import advice
 
 
@@ -27,6 +28,8 @@ def test_there_is_always_advice(any_result):
 def test_watched_run_is_not_advised_to_use_stepwhy_run(sample):
     watched = replace(sample("unknown"), steps=replace(sample("unknown").steps, source="hook"))
     assert advice.next_steps(watched)[-1].startswith("Check what the loop does between")
+    verdict = replace(watched.verdict, abstention=Abstention("missing-signal", ("last-wait",)))
+    assert advice.next_steps(replace(watched, verdict=verdict)) == [advice._WAIT_LAST]
     untraced = replace(watched, devices=())
     assert advice.next_steps(untraced)[-1].startswith("Train for at least 20 steps")
     traced = replace(untraced, steps=replace(untraced.steps, traced=(Traced(5, 4),)))

@@ -3,7 +3,7 @@
 import pytest
 
 from stepwhy.findings import Stretch
-from stepwhy.findings.reasons import BetweenMarkers, Cut, LongSteps, Repeats, Unprofiled
+from stepwhy.findings.reasons import BetweenMarkers, Cut, LongSteps, RanAhead, Repeats, Unprofiled
 from stepwhy.wording.steps import change_note, steps_note
 
 MS = 1_000_000
@@ -72,6 +72,19 @@ def test_numbers_of_a_note():
     assert steps_note([Unprofiled(5, with_stalls_ns=7 * MS)]).endswith(
         "so the step time is that of the others plus the mean of this: 7.00 ms."
     )
+
+
+def test_a_host_that_runs_ahead():
+    whole = steps_note([RanAhead(5, 6 * MS)])
+    assert whole.startswith("The breakdown comes from 5 profiled steps. The host runs ahead")
+    assert whole.endswith(
+        "the mean over all steps, from one time at which the device had caught "
+        "up to the next: 6.00 ms."
+    )
+    assert "all steps, profiled ones included, from" in steps_note(
+        [RanAhead(5, 6 * MS, with_profiled=True)]
+    )
+    assert "takes at least 6.00 ms" in steps_note([RanAhead(5, 6 * MS, at_least=True)])
 
 
 def test_several_notes_are_one_text():

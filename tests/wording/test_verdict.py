@@ -23,6 +23,7 @@ NUMBERS = {
     Lack.WHOLE_STEP: 9,
     Lack.AWAITED_WORK: 0.89,
     Lack.CAUSE_OF_IDLE_TIME: 0.3,
+    Lack.LAST_WAIT: 5_000_000,
 }
 
 
@@ -148,6 +149,7 @@ def test_every_lack_has_a_sentence(lack):
         (Gap(Lack.DEVICE_OWNERS, 2), "2 processes were merged"),
         (Gap(Lack.OPERATIONS, 9.4), "only 9 operations per step"),
         (Gap(Lack.WHOLE_STEP, 9), "(kernels and copies: 9)"),
+        (Gap(Lack.LAST_WAIT, 5_000_000), "so a step takes at least 5.00 ms."),
         (Gap(Lack.AWAITED_WORK, 0.89), "for 89 % of the record the host waits"),
         (Limited("it is a sketch. Record it"), "it is a sketch. Record it."),
         (NotTraced(1, "the disk was full", "Free some"), "1 step was timed, but none was traced: "),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.findings import Steps, Stretch, Traced
-from stepwhy.findings.reasons import Cut, LongSteps, Unprofiled
+from stepwhy.findings.reasons import Cut, LongSteps, RanAhead, Unprofiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,6 +94,14 @@ def step_notes(facts: Facts) -> tuple[StepNote, ...]:
         return facts.steps.notes
     if not len(facts.trace.slices):
         return (Cut.NOT_TRACED,)
+    if observed.rounds_ns is not None:
+        ahead = RanAhead(
+            facts.steady_count,
+            observed.wall_ns,
+            with_profiled=observed.with_profiled,
+            at_least=observed.at_least,
+        )
+        return (ahead, *_long_steps(observed))
     if observed.stalls_ns:
         return (
             Unprofiled(facts.steady_count, with_stalls_ns=observed.wall_ns),
@@ -105,7 +113,10 @@ def step_notes(facts: Facts) -> tuple[StepNote, ...]:
 
 def _long_steps(observed: Observed) -> tuple[LongSteps, ...]:
     """The time of long steps that the described step does not show, if that is much."""
-    mean_ns = float(observed.durations_ns[observed.warm_up :].mean())
+    steps_ns = observed.rounds_ns
+    if steps_ns is None:
+        steps_ns = observed.durations_ns[observed.warm_up :]
+    mean_ns = float(steps_ns.mean())
     share = 1 - observed.wall_ns / mean_ns if mean_ns else 0.0
     return (LongSteps(round(mean_ns), share),) if share >= _MUCH_HIDDEN else ()
 

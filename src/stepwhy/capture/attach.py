@@ -41,6 +41,7 @@ INSTRUMENTATION = {
     "tf_keras.src.callbacks": "keras.fit:observe_fit",
     "keras.src.trainers.epoch_iterator": "keras.batches:observe_batches",
     "jax._src.api": "jax.functions:observe_functions",
+    "jax._src.array": "jax.waits:observe_waits",
     "jax._src.profiler": "jax.annotations:observe_annotations",
     "jax._src.dispatch": "saving:observe_plain_saving",
     "torch.distributed.checkpoint.state_dict_saver": "saving:observe_saving",

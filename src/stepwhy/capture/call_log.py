@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture import registry
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.loop import EARLIEST_STEP, input_wait_member
+from stepwhy.capture.loop import EARLIEST_STEP, ahead_member, input_wait_member
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.run_times import RunTimes
 
@@ -30,7 +30,9 @@ class CallLog:
     """Log calls of compiled functions.
 
     A step lasts from one call of the kind that marks the steps to the next. The line of a call has
-    the input wait since the call before; if it marks a step, also the thread's CPU time.
+    the input wait since the call before, and whether the device still worked on earlier calls when
+    it began; if it marks a step, also the thread's CPU time. The log ends with a line of kind
+    'drained' if the program then waited until the device had finished.
 
     Attributes:
         loop: The loop of this process.
@@ -43,6 +45,7 @@ class CallLog:
         self._run_times: list[RunTimes] = []
         self.forget()
         lifetime.on_begin(self.forget)
+        lifetime.on_end(self._log_drained)
         registry.count("calls", lambda: self._most)
 
     def forget(self) -> None:
@@ -57,6 +60,8 @@ class CallLog:
         self._steps = 0
         self._step_start_ns = 0
         self._members = ""
+        self._ahead = ""
+        self._drained_ns = 0
 
     def number(self, kind: object) -> int:
         """The number of a kind of calls.
@@ -86,6 +91,7 @@ class CallLog:
             self._next_step(start_ns)
             self._advance_window(start_ns)
         self._note(marks=marks, quiet=quiet or loop.light)
+        self._members += ahead_member(loop.ahead())
         self._inside = True
         return True
 
@@ -98,6 +104,7 @@ class CallLog:
         """
         self._inside = False
         end_ns = now_ns()
+        self._ahead = ""
         if not self.loop.recorder.alive:
             return
         if failed:
@@ -117,9 +124,26 @@ class CallLog:
         if marks:
             self._next_step(end_ns)
         self._note(marks=marks, quiet=quiet or loop.light)
+        self._members += self._ahead
+        self._ahead = ahead_member(loop.ahead())
         self._log(number, start_ns, end_ns)
         if marks:
             self._advance_window(end_ns)
+
+    def launched(self, output: object) -> None:
+        """A call has returned what the device may still compute; never raises."""
+        self.loop.guard(lambda: self.loop.launched(output))
+
+    def drained(self) -> None:
+        """The program has waited until the device had finished all calls."""
+        self._drained_ns = now_ns()
+
+    def _log_drained(self) -> None:
+        """Log the wait that followed the last call."""
+        time_ns, self._drained_ns = self._drained_ns, 0
+        if time_ns and self._early is None and self.loop.known_steps < _FEWEST_CALLS:
+            self.loop.recorder.step(self.loop.line('"drained"', time_ns, time_ns, ""))
+            self.loop.window.end_last_step(time_ns)
 
     def _marks(self, number: int) -> bool:
         """Whether a call of this kind marks a step; with `fit`, calls outside of steps evaluate."""
@@ -159,6 +183,7 @@ class CallLog:
         loop, run_times = self.loop, self._run_times[number]
         run_times.add(end_ns - start_ns)
         self._last_end_ns = end_ns
+        self._drained_ns = 0
         self._most = max(self._most, run_times.count)
         self._choose_anchor(number, run_times)
         if number != self.anchor:
@@ -227,6 +252,7 @@ def observe_method(
         try:
             result = original(self, *args, **kwargs)
             failed = False
+            calls.launched(result)
             return result
         finally:
             calls.end(number, failed=failed)

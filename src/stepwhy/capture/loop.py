@@ -48,6 +48,8 @@ class Loop:
         known_steps: How many of them are steps with known ends; calls outside of them mark none.
         marker: Returns what marks the ends of steps, in which calls are then parts; None for none.
         sample: Takes further samples, if due; receives the time.
+        ahead: Whether the device still works on what earlier calls launched; None if unknown.
+        launched: Receives what a call has returned, which the device may still compute.
     """
 
     def __init__(self, recorder: Recorder, window: StepWindow) -> None:
@@ -56,6 +58,8 @@ class Loop:
         self.process_load = ProcessLoad()
         self.marker: Callable[[], object] = no_marker
         self.sample: Callable[[int], object] = no_sample
+        self.ahead: Callable[[], bool | None] = unknown
+        self.launched: Callable[[object], object] = not_followed
         self.forget()
         lifetime.on_begin(self.forget)
 
@@ -181,9 +185,22 @@ def no_sample(_: int) -> None:
     """The `sample` of a loop without further samples."""
 
 
+def unknown() -> None:
+    """The `ahead` of a loop whose device cannot be asked."""
+
+
+def not_followed(_: object) -> None:
+    """The `launched` of a loop whose device cannot be asked."""
+
+
 def input_wait_member(wait_ns: int | None) -> str:
     """Member of a log line for the input wait; None if unknown."""
     return ',"input_wait_ns":null' if wait_ns is None else f',"input_wait_ns":{wait_ns}'
+
+
+def ahead_member(ahead: bool | None) -> str:
+    """Member of a log line for whether the host runs ahead of the device; None if unknown."""
+    return "" if ahead is None else f',"ahead":{int(ahead)}'
 
 
 class StepLog:

@@ -25,6 +25,9 @@ class StepWindow(Protocol):
     def begin_step(self) -> None:
         """The work of the step begins."""
 
+    def end_last_step(self, time_ns: int) -> None:
+        """No further step comes, and the last one ended at this time."""
+
     def check_age(self) -> None:
         """Close a window that has been open for long; the next step may be far away."""
 
@@ -51,6 +54,9 @@ class NoWindow:
         """Do nothing."""
 
     def begin_step(self) -> None:
+        """Do nothing."""
+
+    def end_last_step(self, time_ns: int) -> None:
         """Do nothing."""
 
     def check_age(self) -> None:

@@ -117,7 +117,7 @@ class XPlaneWindow:
         self._start_ns = self._end_ns = 0
         # The first marked step at whose start the device had finished all earlier work.
         self._idle_step = self._idle_ns = 0
-        self._ran_ahead = False
+        self._ran_ahead = self._drained = False
 
     def next_step(self, step: int, *, start: bool) -> None:
         """A step begins: open, continue or close the window; never raises.
@@ -194,6 +194,19 @@ class XPlaneWindow:
         """Whether the profiler runs."""
         return self._open
 
+    def end_last_step(self, time_ns: int) -> None:
+        """No further step comes, and the last one ended here; never raises."""
+        end_mark, self._end_mark = self._end_mark, None
+        if not self._open or end_mark is None:
+            return
+        try:
+            end_mark()
+        except Exception as error:
+            self._fail(error)
+            return
+        self._steps += 1
+        self._last_step, self._end_ns, self._drained = self._step, time_ns, True
+
     def check_age(self) -> None:
         """Close a window that has been open for long; the next step may be far away."""
         if self._open and self._overdue():
@@ -243,6 +256,7 @@ class XPlaneWindow:
             "start_ns": self._start_ns,
             "end_ns": self._end_ns,
             "ran_ahead": self._ran_ahead,
+            "drained": self._drained,
             "annotated": self._profiler.annotated,
         }
 

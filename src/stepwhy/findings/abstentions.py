@@ -82,6 +82,7 @@ SIGNALS = {
     "whole-step": "a whole step",
     "awaited-work": "the device work that the host waits for",
     "traced-waits": "a traced step in which the host waits for the device",
+    "last-wait": "when the device finished the last step",
     "cause-of-idle-time": "why the device idles",
     "format": "data that the file format cannot represent",
 }

@@ -40,6 +40,8 @@ class Lack(Enum):
     """Device work that the host waits for; share of the record, 0..1."""
     TRACED_WAITS = auto()
     """The host waits for the device in some steps only, and none of those was traced."""
+    LAST_WAIT = auto()
+    """The device was behind when the last step was launched; least time of a step, ns."""
     CAUSE_OF_IDLE_TIME = auto()
     """Share of the step, 0..1."""
 
@@ -247,7 +249,24 @@ class LongSteps(msgspec.Struct, frozen=True):
     share: float
 
 
-StepNote: TypeAlias = Cut | Repeats | BetweenMarkers | Unprofiled | LongSteps
+class RanAhead(msgspec.Struct, frozen=True):
+    """The host runs ahead of the device, so that the mean stands for the step.
+
+    Args:
+        profiled: Number of profiled steady steps, which the breakdown comes from.
+        mean_ns: Mean step between two times at which the device had caught up.
+        with_profiled: Whether the mean includes profiled steps.
+        at_least: Whether the device was behind when the last step was launched, so that the step
+            takes longer than the mean.
+    """
+
+    profiled: int
+    mean_ns: int
+    with_profiled: bool = False
+    at_least: bool = False
+
+
+StepNote: TypeAlias = Cut | Repeats | BetweenMarkers | Unprofiled | LongSteps | RanAhead
 
 # --- the machine ---------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from stepwhy.passes.breakdown import counted_as
 from stepwhy.passes.cores import run_delay_share
 from stepwhy.passes.overhead import observer_cost, ratio_of_medians
+from stepwhy.passes.rounds import find_rounds, is_cut
 from stepwhy.passes.stalls import (
     find_saves,
     find_stalls,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.passes.overhead import ObserverCost
+    from stepwhy.passes.rounds import Rounds
     from stepwhy.passes.stalls import Stalls
     from stepwhy.passes.steps import StepTable
     from stepwhy.trace import Trace
@@ -43,6 +45,8 @@ _FEWEST_PROFILED = 3
 # The parts of shorter profiled steps are stretched by this factor at most; the rest of the
 # unprofiled step is unexplained. Threads that wait for cores take longer for the same work.
 _MOST_STRETCHED = 1.25
+# Share of the mean step that profiled ones must last to include their share of the waits.
+_LEAST_TRACED = 2 / 3
 _MOST_WAITING = 0.6  # of the runnable time; with more, profiled steps do not show the usual one
 
 
@@ -72,6 +76,12 @@ class Observed(msgspec.Struct, frozen=True):
             step has that time of unprofiled steps instead.
         most_stretched: By which factor the parts of a profiled step that ran on CPU cores may be
             stretched.
+        rounds_ns: For each steady step of a host that runs ahead of the device, the mean step
+            between two times at which the device had caught up; None for other hosts.
+        with_profiled: Whether profiled steps count, because the device caught up with the host in
+            none of the others.
+        at_least: Whether the step takes longer than that by an unknown time, because the device was
+            behind when the last step ended.
     """
 
     durations_ns: NDArray[np.int64]
@@ -90,6 +100,9 @@ class Observed(msgspec.Struct, frozen=True):
     stalls_ns: dict[str, int] = msgspec.field(default_factory=dict)
     collecting_ns: int = 0
     most_stretched: float = _MOST_STRETCHED
+    rounds_ns: NDArray[np.int64] | None = None
+    with_profiled: bool = False
+    at_least: bool = False
 
     @property
     def without_stalls_ns(self) -> int:
@@ -124,6 +137,9 @@ def find_observed(
     if not len(free):
         return None
     durations = marks.dur_ns[free]
+    rounds = find_rounds(trace, chosen)
+    if rounds is not None:
+        return _of_rounds(trace, recorded, rounds, free, has_accelerator=has_accelerator)
     warm_up = count_warm_up(durations)
     every = steady = free[warm_up:]
     in_call = bool((marks.graph_ns[steady] != NULL).all())
@@ -158,8 +174,55 @@ def find_observed(
         usual,
         stalls.mean_ns,
         collecting_ns if "python" in stalls.mean_ns else 0,
-        _MOST_STRETCHED / (1 - min(run_delay_share(trace, span_ns) or 0.0, _MOST_WAITING)),
+        _stretched(trace, span_ns),
     )
+
+
+def _of_rounds(
+    trace: Trace,
+    recorded: StepTable,
+    rounds: Rounds,
+    free: NDArray[np.int64],
+    *,
+    has_accelerator: bool,
+) -> Observed:
+    """The steps of a host that runs ahead of the device, whose mean shows the work of a step."""
+    marks, rows = trace.marks, rounds.rows
+    span_ns = int(marks.start_ns[rows[0]]), int((marks.start_ns + marks.dur_ns)[rows[-1]])
+    traced_ns = float(recorded.durations_ns[recorded.steady].mean())
+    factor = _stretched(trace, span_ns)
+    if is_cut(trace, recorded):
+        # The device was at work all the time, on fewer steps than the host has launched.
+        factor = max(factor, float(rounds.usual_ns.mean()) / max(traced_ns, 1.0))
+    compiled, waited, used = (
+        _typical(trace, rows, column, uneven=True)
+        for column in (marks.compile_ns, marks.input_wait_ns, marks.cpu_ns)
+    )
+    return Observed(
+        marks.dur_ns[free],
+        int(np.searchsorted(free, rows[0])),
+        None,
+        None,
+        None,
+        waited,
+        used,
+        compiled,
+        observer_cost(marks.dur_ns[rows], marks.light[rows], rows),
+        span_ns,
+        uneven=True,
+        wait_traced=has_accelerator or factor * traced_ns > _LEAST_TRACED * rounds.usual_ns.mean(),
+        usual_ns=rounds.usual_ns,
+        stalls_ns=rounds.stalls.mean_ns,
+        most_stretched=factor,
+        rounds_ns=rounds.means_ns + sum(rounds.stalls.mean_ns.values()),
+        with_profiled=rounds.with_profiled,
+        at_least=not rounds.whole,
+    )
+
+
+def _stretched(trace: Trace, span_ns: tuple[int, int]) -> float:
+    """By which factor the parts of profiled steps may be stretched."""
+    return _MOST_STRETCHED / (1 - min(run_delay_share(trace, span_ns) or 0.0, _MOST_WAITING))
 
 
 def _waiting(

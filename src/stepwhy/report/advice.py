@@ -27,6 +27,10 @@ _WAIT = (
     "Wait for the device in every step while stepwhy observes the run: read the loss, or call "
     "jax.block_until_ready(loss)."
 )
+_WAIT_LAST = (
+    "Wait for the last step before the program ends, with jax.block_until_ready(loss), or train "
+    "for longer."
+)
 _LOOK_BETWEEN = (
     "Check what the loop does between two framework calls: reading, writing, sleeping and "
     "waiting are not traced."
@@ -44,7 +48,9 @@ def next_steps(result: Result) -> list[str]:
     if any(file.format == "tensorboard" for file in result.inputs):
         return list(dict.fromkeys([*filter(None, advice), _WATCH]))
     if result.steps.source == "hook":
-        if result.devices:
+        if "last-wait" in (result.verdict.abstention.missing if result.verdict.abstention else ()):
+            advice.append(_WAIT_LAST)
+        elif result.devices:
             advice.append(_LOOK_BETWEEN)
         else:
             is_lost = bool(result.run.untraced_advice)  # steps were traced, but not kept

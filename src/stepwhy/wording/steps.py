@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.findings.reasons import BetweenMarkers, Cut, LongSteps, Repeats, Unprofiled
+from stepwhy.findings.reasons import BetweenMarkers, Cut, LongSteps, RanAhead, Repeats, Unprofiled
 from stepwhy.units import format_count, format_fraction, format_ns
 from stepwhy.wording.names import shown_name
 
@@ -76,6 +76,24 @@ def _sentence(note: StepNote) -> str:
                 f"{_sentence(Unprofiled(profiled))} Only some steps wait, for the device or for "
                 f"batches, so the mean is used as the step time: {format_ns(mean_ns or 0)}."
             )
+        case RanAhead():
+            return _ran_ahead(note)
+
+
+def _ran_ahead(note: RanAhead) -> str:
+    """How the step time follows from a host that runs ahead of the device."""
+    step = format_ns(note.mean_ns)
+    breakdown = f"The breakdown comes from {note.profiled} profiled steps."
+    if note.at_least:
+        return (
+            f"{breakdown} The host runs ahead of the device, which was still at work when the last "
+            f"step was launched: a step takes at least {step}, and maybe longer."
+        )
+    including = "profiled ones included, " if note.with_profiled else ""
+    return (
+        f"{breakdown} The host runs ahead of the device, so the step time is the mean over all "
+        f"steps, {including}from one time at which the device had caught up to the next: {step}."
+    )
 
 
 def change_note(stretches: Sequence[Stretch]) -> str:

@@ -51,6 +51,9 @@ _LACKS = {
     Lack.TRACED_WAITS: "the host runs ahead and waits for the device only in some steps, none of "
     "which was traced. Read the loss in every step, or wait for it (block_until_ready), while "
     "stepwhy observes the run.",
+    Lack.LAST_WAIT: "the host runs ahead of the device, which was still at work when the last step "
+    "was launched, so a step takes at least {time}. Wait for the last step before the program ends "
+    "(jax.block_until_ready), or let it train for longer.",
     Lack.CAUSE_OF_IDLE_TIME: "for {share} of the step the device idles, and nothing in this file "
     "says why. Record again with host operations.",
 }
@@ -202,7 +205,8 @@ def why_unknown(reason: Unknown) -> str:
     match reason:
         case Gap(lack, number):
             text = "several" if number is None else f"{number:.0f}"
-            return _LACKS[lack].format(number=text, share=format_fraction(number or 0.0))
+            share, time = format_fraction(number or 0.0), format_ns(round(number or 0.0))
+            return _LACKS[lack].format(number=text, share=share, time=time)
         case NotTraced(steps, why, advice):
             timed = "1 step was" if steps == 1 else f"{format_count(steps)} steps were"
             return f"{timed} timed, but none was traced: {why}. {advice}."

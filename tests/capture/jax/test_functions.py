@@ -100,6 +100,12 @@ for number in range(80):
     if number % 20 == 0:
         print(float(loss))
 """
+_NEVER_WAITING = """
+weights, batch = jnp.ones((900, 900)) / 900, np.ones((900, 900), np.float32)
+for number in range(40):
+    weights, loss = step(weights, batch)
+jax.block_until_ready((weights, loss))
+"""
 _AHEAD = """
 ahead = step.lower(weights, jnp.ones((16, 8))).compile()
 for number in range(40):
@@ -174,7 +180,8 @@ def observe(tmp_path: Path, code: str, *args: str) -> Launch:
 
 def lines_of(ended: Launch, name: str = "steps.jsonl") -> list[dict[str, Any]]:
     (log,) = ended.run_dir.glob(f"process-*/{name}")
-    return [json.loads(line) for line in log.read_text().splitlines()]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return [line for line in lines if line["kind"] != "drained"]
 
 
 def test_calls_of_jitted_functions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -198,8 +205,10 @@ def test_calls_of_jitted_functions(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert (window / "trace.xplane.pb").read_bytes().count(b"step_num") == 1
 
     (recording,) = read_folder(ended.run_dir)
-    assert len(recording.trace.marks) == 29
-    assert "ended with exit code 3 after 30 steps" in recording.trace.meta.ending
+    # The last step has an end only if the program had to wait for its loss.
+    assert len(recording.trace.marks) in {29, 30}
+    ending = recording.trace.meta.ending.replace("30 timed steps", "30 steps")
+    assert "ended with exit code 3 after 30 steps" in ending
     # A step starts with `update`: the shorter batch is augmented at the end of the previous step.
     assert (recording.trace.marks.compile_ns > 0).nonzero()[0].tolist() == [0, 19, 20]
 
@@ -224,6 +233,19 @@ def test_a_window_covers_the_steps_between_two_waits(tmp_path: Path) -> None:
     assert 4 <= about["last_step"] - about["first_step"] + 1 <= 60
     (recording,) = read_folder(ended.run_dir)
     assert "host-ahead" in recording.trace.meta.signals
+
+
+def test_a_loop_that_never_waits_ends_with_the_wait_after_it(tmp_path: Path) -> None:
+    ended = observe(tmp_path, _NEVER_WAITING)
+    (log,) = ended.run_dir.glob("process-*/steps.jsonl")
+    *calls, last = [json.loads(line) for line in log.read_text().splitlines()]
+    assert (len(calls), last["kind"]) == (40, "drained")
+    (recording,) = read_folder(ended.run_dir)
+    marks = recording.trace.marks
+    assert len(marks) == 40
+    assert (marks.drained[-1], marks.start_ns[-1] + marks.dur_ns[-1]) == (1, last["start_ns"])
+    # Most of the work was done after the last call.
+    assert (marks.drained[5:-1] == 0).mean() > 0.5
 
 
 def test_own_profiler_of_the_training_has_precedence(

@@ -45,3 +45,36 @@ def test_donated_and_dropped_arrays_are_not_asked() -> None:
     del dropped
     gc.collect()
     assert not work.unfinished()
+
+
+def test_of_arrays_that_are_gone_nothing_is_known() -> None:
+    work, state = LaunchedWork(), Array(ready=True)
+    assert work.ahead() is None
+    work.note(state)
+    assert work.ahead() is False
+    work.note({"donated": Array(deleted=True)})
+    assert work.ahead() is None
+    work.note(([state, None], 3.0))
+    assert work.ahead() is False
+    state.ready = False
+    assert work.ahead() is True
+
+
+def test_arrays_in_a_container_of_another_library_are_found() -> None:
+    from jax.tree_util import register_pytree_node_class
+
+    @register_pytree_node_class
+    class State:
+        def __init__(self, array: Array) -> None:
+            self.array = array
+
+        def tree_flatten(self) -> tuple[tuple[Array], None]:
+            return (self.array,), None
+
+        @classmethod
+        def tree_unflatten(cls, _: None, children: tuple[Array]) -> State:
+            return cls(*children)
+
+    work, array = LaunchedWork(), Array()
+    work.note(State(array))
+    assert work.ahead() is True

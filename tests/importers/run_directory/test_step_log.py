@@ -229,3 +229,29 @@ def test_what_the_process_used_is_read_with_the_step_that_it_belongs_to():
     assert called.process_cpu_ns.tolist() == [2, 3, 4]
     ran = marks(*(session_run(10 * n, 10 * n + 5, **each) for n, each in enumerate(used)))
     assert (ran.process_cpu_ns.tolist(), ran.run_delay_ns.tolist()) == ([2, 3, 4], [20, 30, 40])
+
+
+DRAINED = {"kind": "drained", "start_ns": 900, "end_ns": 900}
+
+
+def test_a_step_notes_whether_the_device_had_caught_up_at_its_end():
+    aheads = [None, 0, 1, 1, 0]
+    log = [call(0, i * 100, i * 100 + 60, ahead=ahead) for i, ahead in enumerate(aheads)]
+    assert marks(*log).drained.tolist() == [1, 0, 0, 1]
+    assert marks(*(call(0, i * 100, i * 100 + 60) for i in range(4))).drained.tolist() == [-1] * 3
+
+
+def test_the_last_step_ends_where_the_program_had_waited_for_the_device():
+    log = [call(0, i * 100, i * 100 + 60, cpu_ns=5) for i in range(4)]
+    found = marks(*log, DRAINED)
+    assert found.dur_ns.tolist() == [100, 100, 100, 600]
+    assert (found.drained.tolist(), found.light.tolist()) == ([-1, -1, -1, 1], [0, 0, 0, 2])
+    assert untimed(*log, DRAINED, observer="jax-jit") == 0
+    assert untimed(*log, observer="jax-jit") == 1
+
+
+def test_a_wait_after_other_calls_than_usual_ends_no_step():
+    log = [call(0, i * 100, i * 100 + 60) for i in range(4)]
+    evaluation = [call(1, 400 + i, 401 + i) for i in range(2)]
+    assert len(marks(*log, *evaluation, DRAINED).dur_ns) == 3
+    assert untimed(*log, *evaluation, DRAINED, observer="jax-jit") == 1

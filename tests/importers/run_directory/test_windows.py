@@ -8,7 +8,8 @@ import pytest
 from tests.engine.test_explain import kineto
 from tests.passes.timeline import MS, Timeline
 
-from stepwhy.importers.formats.run_directory.windows import read_windows
+from stepwhy.importers.formats.run_directory.files import WindowFile
+from stepwhy.importers.formats.run_directory.windows import _fit_steps, read_windows
 from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.folders import RunFolder
 from stepwhy.trace import Kind
@@ -91,3 +92,12 @@ def test_annotated_steps_end_where_the_next_one_begins(tmp_path):
     steps, signals = annotated_steps(tmp_path, start_ns=9 * MS, end_ns=42 * MS, annotated=True)
     assert steps == [(10, 10), (20, 10), (30, 12)]
     assert "host-ahead" not in signals
+
+
+def test_the_last_step_ends_where_the_device_had_finished():
+    line = Timeline().steps(0, 10, 90)
+    about = WindowFile(end_ns=40 * MS, start_ns=0, drained=True)
+    trace = line.trace()
+    _fit_steps(trace, about)
+    steps = trace.slices.kind == Kind.STEP
+    assert trace.slices.dur_ns[steps].tolist() == [10 * MS, 30 * MS]

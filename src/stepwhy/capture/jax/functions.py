@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from stepwhy.capture.call_log import CallLog, observe_method
 from stepwhy.capture.function_kinds import FunctionKinds, enclosed, unwrap
 from stepwhy.capture.jax.compilations import Compilations
-from stepwhy.capture.jax.loop import calls_of, launched_work, loop_of
+from stepwhy.capture.jax.loop import calls_of, loop_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,12 +64,11 @@ class CallObserver:
                 number = self._kinds.known(function)
                 if number is None:
                     number = self._kinds.remembered(function, lambda: self._code(function))
-                if number >= 0:
-                    calls.ended(number)
-                if number != calls.anchor:
+                if number < 0:
                     return
-            if loop.window.running and loop.driven_here():
-                launched_work().note(output)
+                calls.ended(number)
+            if loop.driven_here():
+                loop.launched(output)
         except Exception as error:
             loop.stop(error)
 
@@ -124,6 +123,7 @@ def _observe_gradients(module: Any, calls: CallLog, outside: Callable[[], bool])
             try:
                 result = gradient(*args, **kwargs)
                 failed = False
+                calls.launched(result)
                 return result
             finally:
                 calls.end(number, failed=failed)

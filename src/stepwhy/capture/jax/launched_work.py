@@ -14,7 +14,7 @@ _MOST_OUTPUTS = 4
 
 
 class LaunchedWork:
-    """The outputs of the last step, which stay the program's own: only weak references are kept."""
+    """The outputs of the last call, which stay the program's own: only weak references are kept."""
 
     def __init__(self) -> None:
         self._outputs: list[weakref.ref[Any]] = []
@@ -25,12 +25,40 @@ class LaunchedWork:
         Args:
             output: A tree of arrays.
         """
-        from jax.tree_util import tree_leaves
+        self._outputs = [weakref.ref(array) for array in _last_arrays(output)]
 
-        arrays = [leaf for leaf in tree_leaves(output) if hasattr(leaf, "is_ready")]
-        self._outputs = [weakref.ref(array) for array in arrays[-_MOST_OUTPUTS:]]
+    def ahead(self) -> bool | None:
+        """Whether the device still works on the last call; None if its arrays are gone."""
+        arrays = [reference() for reference in self._outputs]
+        known = [a for a in arrays if a is not None and not a.is_deleted()]
+        if any(not a.is_ready() for a in known):
+            return True
+        return False if known else None
 
     def unfinished(self) -> bool:
-        """Whether any of the remembered arrays is still being computed."""
-        arrays = [reference() for reference in self._outputs]
-        return any(not (a is None or a.is_deleted() or a.is_ready()) for a in arrays)
+        """Whether the device is known to work on the last call."""
+        return self.ahead() is True
+
+
+def _last_arrays(output: Any) -> list[Any]:
+    """The last arrays of a tree, without a walk through all of a large model."""
+    found: list[Any] = []
+    pending = [output]
+    while pending and len(found) < _MOST_OUTPUTS:
+        node = pending.pop()
+        if hasattr(node, "is_ready"):
+            found.append(node)
+        elif isinstance(node, (tuple, list)):
+            pending += node
+        elif isinstance(node, dict):
+            pending += node.values()
+        elif node is not None and not found:
+            pending += _inside(node)
+    return found
+
+
+def _inside(node: Any) -> list[Any]:
+    """The arrays of a node that is no plain container, such as a state of Flax."""
+    from jax.tree_util import tree_leaves
+
+    return [leaf for leaf in tree_leaves(node) if hasattr(leaf, "is_ready")]

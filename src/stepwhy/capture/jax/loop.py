@@ -30,7 +30,9 @@ def loop_of(run_dir: str) -> Loop:
     from jax.version import __version__
 
     recorder = Recorder(run_dir, "jax", str(__version__), "jax-jit")
-    return Loop(recorder, XPlaneWindow(recorder, profiler(), launched_work().unfinished))
+    loop = Loop(recorder, XPlaneWindow(recorder, profiler(), launched_work().unfinished))
+    loop.ahead, loop.launched = launched_work().ahead, launched_work().note
+    return loop
 
 
 @functools.cache

@@ -45,6 +45,9 @@ class TorchWindow:
     def begin_step(self) -> None:
         """Do nothing: PyTorch marks whole steps."""
 
+    def end_last_step(self, time_ns: int) -> None:
+        """Do nothing: PyTorch marks whole steps."""
+
     def check_age(self) -> None:
         """Do nothing: `finish` follows if no step comes."""
 

@@ -47,6 +47,14 @@ RUN: tuple[Column, ...] = (
         "0",
         "1: only timed, so its other columns are null; 2: only partly observed.",
     ),
+    Column(
+        "marks",
+        "drained",
+        "int8",
+        "0 or 1",
+        "-1",
+        "Whether the device had finished all earlier steps when it ended; 0: the host runs ahead.",
+    ),
     string(
         "samples",
         "line",

@@ -70,6 +70,7 @@ class WindowFile(msgspec.Struct):
     kind: str = ""
     clock_set_ns: Int = 0
     ran_ahead: bool = False
+    drained: bool = False
     annotated: bool = False
 
 

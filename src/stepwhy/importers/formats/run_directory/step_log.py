@@ -28,15 +28,18 @@ _LEAST_FREQUENCY = 0.5
 # A longer step is a damaged record: the sum of 100,000 steps of a day still fits into 64 bits.
 _LONGEST_STEP_NS = 24 * 3600 * 10**9
 _GAP = "gap"
+_DRAINED = "drained"
 # After a line of such a kind, the training marks its steps; earlier versions wrote the second one.
 _EXPLICIT = ("explicit", "told")
 _OPTIMIZER = "torch-optimizer"
+_IN_PART = 2  # in `marks.light`
 
 
 class Line(msgspec.Struct, gc=False):
     """A step (kind 'step'), a `Session.run` ('run'), or a call of a compiled function ('call').
 
-    After a line of kind 'explicit', the training marks its steps with `stepwhy.step()`.
+    After a line of kind 'explicit', the training marks its steps with `stepwhy.step()`. At that of
+    kind 'drained', which follows the last call, the device had finished all of them.
     """
 
     kind: str
@@ -54,6 +57,7 @@ class Line(msgspec.Struct, gc=False):
     fresh: Flag = 0
     early: Flag = 0
     failed: Flag = 0
+    ahead: Flag | None = None
 
 
 class Steps(msgspec.Struct, frozen=True):
@@ -81,6 +85,7 @@ class _Mark(msgspec.Struct, gc=False):
     graph_ns: Int = NULL
     process_cpu_ns: Amount = NULL
     run_delay_ns: Amount = NULL
+    drained: Int = NULL
 
 
 def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
@@ -106,8 +111,26 @@ def _noted_or_called(records: Sequence[Line]) -> list[_Mark]:
     Calls outside of noted steps evaluate or predict, so that they count only without such steps.
     """
     noted = [_noted(line) for line in records if line.kind == "step"]
-    called = [_called(calls, after) for calls, after in _periods(records, "call")]
+    periods = _periods(records, "call")
+    called = [_called(calls, after) for calls, after in periods + _last_period(records, periods)]
     return called if called and len(noted) < _FEWEST_RUNS else noted
+
+
+def _last_period(
+    records: Sequence[Line], periods: Sequence[tuple[list[Line], Line]]
+) -> list[tuple[list[Line], Line]]:
+    """The last step with its end, if the program then waited until the device had finished.
+
+    It has one only if no other calls than usual follow: those of an evaluation belong to no step.
+    """
+    end = next((r for r in reversed(records) if r.kind == _DRAINED), None)
+    if end is None or not periods:
+        return []
+    start_ns = periods[-1][1].start_ns
+    rest = [r for r in records if r.start_ns >= start_ns and r.kind in {"call", _GAP}]
+    is_usual = len(rest) <= max(len(calls) for calls, _ in periods)
+    whole = is_usual and all(r.kind != _GAP for r in rest)
+    return [(rest, msgspec.structs.replace(end, ahead=0))] if whole else []
 
 
 def untimed_steps(records: Sequence[Line], observer: str) -> int:
@@ -124,7 +147,7 @@ def untimed_steps(records: Sequence[Line], observer: str) -> int:
         return 0
     noted = [line for line in records if line.kind in {"step", _GAP}]
     calls = sum(line.kind == "step" for line in noted) < _FEWEST_RUNS
-    untimed = int(_last_returned(records, "run")) + int(calls and _last_returned(records, "call"))
+    untimed = int(_last_returned(records, "run")) + int(calls and _has_open_call(records))
     return untimed + (_stretches(noted) if observer == _OPTIMIZER else 0)
 
 
@@ -135,6 +158,12 @@ def _stretches(noted: Sequence[Line]) -> int:
         for before, step in pairwise(noted)
     )
     return breaks + bool(noted)
+
+
+def _has_open_call(records: Sequence[Line]) -> bool:
+    """Whether the last step, which a call began, has no known end."""
+    ends = _last_period(records, _periods(records, "call"))
+    return not ends and _last_returned(records, "call")
 
 
 def _last_returned(records: Sequence[Line], kind: str) -> bool:
@@ -223,12 +252,13 @@ def _called(calls: Sequence[Line], after: Line) -> _Mark:
         calls[0].start_ns,
         max(after.start_ns - calls[0].start_ns, 0),
         int(any(call.profiled for call in calls)),
-        _light(calls),
+        _light(calls) if after.kind != _DRAINED else _IN_PART,
         input_wait_ns=bounded(sum(waits)) if waits else NULL,
         compile_ns=bounded(sum(compiled)) if compiled else NULL,
         cpu_ns=_known(after.cpu_ns),
         process_cpu_ns=_known(after.process_cpu_ns),
         run_delay_ns=_known(after.run_delay_ns),
+        drained=NULL if after.ahead is None else 1 - after.ahead,
     )
 
 
@@ -241,7 +271,7 @@ def _light(parts: Sequence[Line]) -> int:
     """Whether a step was only timed: 0 no, 1 yes, 2 in part."""
     if all(part.light for part in parts):
         return 1
-    return 2 if any(part.light for part in parts) else 0
+    return _IN_PART if any(part.light for part in parts) else 0
 
 
 def _known(value: int | None) -> int:

@@ -117,11 +117,16 @@ def _fit_steps(trace: Trace, window: WindowFile) -> None:
     A script that ends inside a window leaves the mark of a step that never finished. Before the
     window, there are marks of steps that led up to a wait for the device, and those that the
     training sets itself. The latter may leave out a part of each step, which then ends where the
-    next one begins.
+    next one begins. The last mark may end with the process, although the device had finished
+    before.
     """
     slices = trace.slices
-    ends = slices.start_ns + slices.dur_ns
     steps = slices.kind == Kind.STEP
+    if window.drained:
+        last = steps & (slices.start_ns < window.end_ns)
+        longest = np.where(last, window.end_ns - slices.start_ns, slices.dur_ns)
+        slices.dur_ns = np.minimum(slices.dur_ns, longest)
+    ends = slices.start_ns + slices.dur_ns
     inside = ends <= window.end_ns + _CLOCKS_AGREE_NS
     if window.ran_ahead or window.annotated:
         inside &= slices.start_ns + slices.dur_ns // 2 >= window.start_ns

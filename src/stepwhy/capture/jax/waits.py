@@ -1,0 +1,58 @@
+"""Notice when a JAX program waits until the device has finished everything that was launched.
+
+A loop that never waits launches its last steps long before the device computes them. The wait
+after the loop, for a loss that is printed or for parameters that are saved, shows when they ended.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from stepwhy.capture.jax.loop import calls_of, launched_work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    Call = Callable[..., Any]
+
+# Methods written in C++ have no usable values for the others.
+_COMMON = ("__name__", "__doc__")
+
+
+def observe_waits(module: ModuleType, run_dir: str) -> None:
+    """Observe the ways in which a program waits for arrays of `jax._src.array`."""
+    calls, work = calls_of(run_dir), launched_work()
+
+    def waits() -> bool:
+        return calls.loop.driven_here() and work.unfinished()
+
+    def waited() -> None:
+        if work.ahead() is False:
+            calls.drained()
+
+    def observed(original: Call) -> Call:
+        return _observed(
+            original, lambda: calls.loop.guard(waits), lambda: calls.loop.guard(waited)
+        )
+
+    array: Any = module.ArrayImpl
+    array._value = property(observed(array._value.fget))
+    array.block_until_ready = observed(array.block_until_ready)
+    module.xc.batched_block_until_ready = observed(module.xc.batched_block_until_ready)
+
+
+def _observed(original: Call, waits: Call, waited: Call) -> Call:
+    """A function that waits for the device, followed by `waited` if `waits` before it."""
+
+    @functools.wraps(original, assigned=_COMMON)
+    def wait(*args: Any, **kwargs: Any) -> Any:
+        if not waits():
+            return original(*args, **kwargs)
+        result = original(*args, **kwargs)
+        waited()
+        return result
+
+    return wait
