@@ -291,11 +291,14 @@ def test_a_window_that_grows_is_not_extended(
     pending: set[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sizes = iter(range(0, 1 << 40, 20 << 20))
+    sizes, times = iter(range(0, 1 << 40, 20 << 20)), iter(range(0, 1 << 60, 100_000_000))
     monkeypatch.setattr(xplane_window, "resident_bytes", lambda: next(sizes))
+    monkeypatch.setattr(xplane_window, "now_ns", lambda: next(times))
     pending.update(range(60))
     _, (about,) = ahead(range(4, 60))
-    assert (about["first_step"], about["last_step"]) == (5, 8)
+    # At first, the arrays of the program itself may grow by as much.
+    assert 1_000_000_000 < about["end_ns"] < 2_000_000_000
+    assert about["last_step"] < 20
 
 
 def test_the_last_step_of_a_window_may_end_with_a_wait(

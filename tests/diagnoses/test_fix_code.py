@@ -139,6 +139,19 @@ dataset, batch_size, device = torch.ones(4, 3), 2, "cpu"
 """
 RUNS = [
     (
+        "exposed_transfer",
+        "_JAX_ONCE",
+        JAX
+        + "features = np.ones(3); train_step = lambda params, fixed, batch: params + batch * fixed",
+        "assert isinstance(features, jax.Array) and params[0] == 3",
+    ),
+    (
+        "exposed_transfer",
+        "_JAX_AHEAD",
+        JAX + "train_step = lambda params, batch: params + batch; batches = [np.ones(3)] * 4",
+        "assert params[0] == 5",
+    ),
+    (
         "logging_stall",
         "_TF1",
         TF1 + SESSION,

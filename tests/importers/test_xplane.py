@@ -1,5 +1,6 @@
 """XPlane profiles: hand-made spaces, torn ones, and what must not show."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -595,3 +596,20 @@ def test_activities_on_streams(name, kind):
 )
 def test_details_of_copies(name, details, expected):
     assert copy_details(name, details) == expected
+
+
+@pytest.mark.parametrize("thread", ["tf_XLAPjRtCpuClient/8", "python"])
+def test_a_thread_of_xla_that_copies_an_array_transfers(thread):
+    trace = trace_of(
+        host(
+            line(thread, event("H2D Dispatch", 0, 20)),
+            line("tf_XLAPjRtCpuClient/9", event("dot.3", 10, 20, hlo_op="dot.3")),
+        )
+    )
+    (row,) = np.flatnonzero(trace.matches(trace.slices.name, lambda name: name == "H2D Dispatch"))
+    copies = trace.slices.kind[row] == Kind.MEMCPY
+    assert copies == (thread != "python")
+    if copies:
+        assert trace.slices.copy[row] == Copy.H2D
+        (cpu,) = Facts(trace).activities
+        assert (cpu.transfer.total_ns, cpu.compute.total_ns) == (20_000, 20_000)

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 
-_TIMELESS = ("session", "parameters", "batch")
+_TIMELESS = ("session", "parameters", "batch", "copy")
 
 
 def find_events(trace: Trace) -> tuple[EventGroup, ...]:
     """The events of a run grouped by kind, name and source line, in order of first occurrence.
 
-    Sessions, types of parameters and sizes of batches are left out: they take no time themselves.
+    Sessions, types of parameters, sizes of batches and copied arrays are left out: they take no
+    time themselves.
     """
     events = trace.events
     happened = np.flatnonzero(~np.isin(events.kind, trace.strings_where(_TIMELESS)))

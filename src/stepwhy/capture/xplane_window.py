@@ -27,6 +27,9 @@ _FEWEST_STEPS = 4
 # such as the 100 between two prints of the loss, within these limits.
 _MOST_STEPS = 128
 _MOST_EXTRA_BYTES = 64 << 20
+# What the profiler records in a shorter time takes less: the arrays of the program itself grow, as
+# a host that runs ahead allocates those of many steps.
+_SHORTEST_NS = 1_000_000_000
 # Long steps fill the profiler's buffers, and it does not drop the oldest records first.
 _LONGEST_NS = 20_000_000_000
 # The profiler keeps its records in memory until it stops, at the training's expense.
@@ -218,7 +221,8 @@ class XPlaneWindow:
 
     def _outgrown(self) -> bool:
         """Whether the window holds more than permitted, or the process has grown by more."""
-        extra = self._steps >= _FEWEST_STEPS
+        age_ns = now_ns() - self._opened_ns
+        extra = self._steps >= _FEWEST_STEPS and age_ns > _SHORTEST_NS
         most = _MOST_EXTRA_BYTES if extra else _MOST_GROWTH_BYTES
         return self._steps >= _MOST_STEPS or resident_bytes() - self._opened_bytes > most
 

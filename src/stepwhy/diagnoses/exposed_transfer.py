@@ -11,6 +11,8 @@ staging buffer.
 ## How it is measured
 Time of the steady steps in which a copy is the only device activity, with bytes and bandwidth for
 each direction. Copies within one device do not count: in the breakdown they belong to computation.
+On CPUs, JAX copies arrays of NumPy in threads of its own. Where stepwhy observed a JAX program, it
+names the line that copies most, and whether the array is the same in each step.
 
 ## Fix
 Pin host memory and copy without blocking; copy the next batch on a stream of its own while this one
@@ -30,8 +32,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.columns.sums import total_of
+from stepwhy.diagnoses.shared.host_arrays import host_copies
 from stepwhy.diagnoses.shared.program import on_gpu, uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
@@ -40,6 +44,7 @@ from stepwhy.trace import Copy, Kind
 from stepwhy.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from stepwhy.diagnoses.shared.host_arrays import HostCopies
     from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
@@ -57,6 +62,9 @@ SHARE = 0.05  # of the step; copies are easy to overlap, so a smaller share is w
 LEAST_SAVED = (
     0.5  # of the exposed time; the copy before the first kernel of a step cannot be hidden
 )
+
+MOSTLY = 0.8  # of the copies are unchanged; the first one of several arrays is not
+LEAST_UNCHANGED = 0.8  # of the cost; smaller arrays may still be copied
 
 # Bytes per second. A thousand times the speed of any link: such a size or time is damaged.
 _TOO_FAST = 10**15
@@ -81,8 +89,26 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(facts, rows)
     if facts.share("transfer") < SHARE:
         return RULE.nothing(evidence[:1])
+    copied = host_copies(facts)
+    if copied is not None and _longest(facts) == Copy.H2D:
+        return _of_arrays(cost, evidence, copied)
     gain = saving("remove transfer", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _fix(facts), gain, Edit("copies", "overlapped"))
+
+
+def _of_arrays(cost: int, evidence: tuple[Evidence, ...], copied: HostCopies) -> Finding:
+    """The finding for arrays of NumPy that a JAX program copies."""
+    evidence = (
+        *evidence,
+        Evidence("copied from NumPy arrays per step", copied.bytes_per_step, "bytes", copied.line),
+        Evidence("share of these copies that repeat the one before", copied.unchanged, "fraction"),
+    )
+    if copied.unchanged < MOSTLY:
+        gain = saving("remove transfer", LEAST_SAVED * cost, cost)
+        return RULE.finding(cost, evidence, _JAX_AHEAD, gain, Edit("copies", "overlapped"))
+    gain = saving("copy once", LEAST_UNCHANGED * cost, cost)
+    found = RULE.finding(cost, evidence, _JAX_ONCE, gain, Edit("copies", "gone", "h2d"))
+    return replace(found, title="Copy to the device once what does not change")
 
 
 def _evidence(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
@@ -161,6 +187,26 @@ _ADVISED = {
         "none",
     ),
 }
+_JAX_ONCE = Fix(
+    "The program copies the same array in every step. Copy it to the device once, before the loop, "
+    "and pass the JAX array.",
+    "features = jax.device_put(features)\n"
+    "for batch in batches:\n"
+    "    params = train_step(params, features, batch)",
+    "none",
+)
+_JAX_AHEAD = Fix(
+    "Copy the next batch before the step of this one ends: jax.device_put does not wait for the "
+    "copy. Call it once for an array; jnp.array copies a second time.",
+    "batches = iter(batches)\n"
+    "following = jax.device_put(next(batches))\n"
+    "while following is not None:\n"
+    "    batch, following = following, next(batches, None)\n"
+    "    if following is not None:\n"
+    "        following = jax.device_put(following)\n"
+    "    params = train_step(params, batch)",
+    "none",
+)
 _TASKS = Fix(
     "Keep connected operations on one task: place an operation where its largest input is "
     "computed, and only variables on the parameter host.",

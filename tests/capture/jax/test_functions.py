@@ -100,6 +100,13 @@ for number in range(80):
     if number % 20 == 0:
         print(float(loss))
 """
+_COPYING = """
+large, weights = np.ones((1 << 15, 8), np.float32), jnp.ones((8, 8))
+for number in range(6):
+    weights, loss = step(weights, jnp.asarray(large))
+    weights, loss = step(weights, jax.device_put(large))
+    weights, loss = step(weights, large + number)
+"""
 _NEVER_WAITING = """
 weights, batch = jnp.ones((900, 900)) / 900, np.ones((900, 900), np.float32)
 for number in range(40):
@@ -365,3 +372,12 @@ WEIGHTS = SimpleNamespace(ndim=2, size=8000, shape=(80, 100))
 )
 def test_examples_among_the_arguments_of_a_call(arguments: list[Any], rows: int) -> None:
     assert rows_of_batch(arguments) == rows
+
+
+def test_copies_of_large_numpy_arrays_are_logged_with_their_lines(tmp_path: Path) -> None:
+    events = lines_of(observe(tmp_path, _COPYING), "events.jsonl")
+    copies = [(e["source"], e.get("reason", "")) for e in events if e["kind"] == "copy"]
+    lines = {line for line, _ in copies}
+    assert lines == {f"train.py({n}): <module>" for n in (24, 25, 26)}
+    assert copies.count(("train.py(25): <module>", "unchanged")) >= 4
+    assert copies.count(("train.py(26): <module>", "")) >= 5

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from stepwhy.capture.call_log import CallLog, observe_method
 from stepwhy.capture.function_kinds import FunctionKinds, enclosed, unwrap
 from stepwhy.capture.jax.compilations import Compilations
+from stepwhy.capture.jax.host_arrays import HostArrays
 from stepwhy.capture.jax.loop import calls_of, loop_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class CallObserver:
     def __init__(self, calls: CallLog, jax_folder: str) -> None:
         self._calls = calls
         self._jax_folder = jax_folder
+        self._arrays = HostArrays(calls.loop)
         self._kinds = FunctionKinds(self._number)
 
     def _number(self, code: object) -> int:
@@ -51,15 +53,17 @@ class CallObserver:
             code = getattr(_mapped(plain), "__code__", None)
         return None if code is None or code.co_filename.startswith(self._jax_folder) else code
 
-    def called(self, function: Any, output: Any) -> None:
+    def called(self, function: Any, args: Any, output: Any) -> None:
         """A call of a function, jitted or not, has ended; never raises.
 
         Args:
             function: The function.
+            args: Its positional arguments.
             output: What it returned.
         """
         calls, loop = self._calls, self._calls.loop
         try:
+            self._arrays.passed(args)
             if calls.may_begin():
                 number = self._kinds.known(function)
                 if number is None:
@@ -71,6 +75,10 @@ class CallObserver:
                 loop.launched(output)
         except Exception as error:
             loop.stop(error)
+
+    def put(self, arrays: Any) -> None:
+        """The program copies arrays to the device; never raises."""
+        self._calls.loop.guard(lambda: self._arrays.passed(arrays))
 
 
 def _mapped(function: Any) -> Any:
@@ -84,6 +92,7 @@ def _mapped(function: Any) -> Any:
 def observe_functions(module: ModuleType, run_dir: str) -> None:
     """Log the calls and compilations of the functions that `jax._src.api` jits."""
     from jax._src import core, monitoring, pjit, stages
+    from jax._src.interpreters import pxla
 
     folder = os.path.dirname(os.path.dirname(module.__file__ or "")) + os.sep  # noqa: PTH120
     calls = calls_of(run_dir)
@@ -91,12 +100,25 @@ def observe_functions(module: ModuleType, run_dir: str) -> None:
     functions: Any = module
     functions._post_hook_state = PostHook(functions._post_hook_state, observer.called)
     compilations = Compilations(loop_of(run_dir), folder)
+    _observe_puts(pxla, observer)
     _observe_python_path(pjit, core.trace_state_clean, observer, compilations)
     _observe_gradients(functions, calls, core.trace_state_clean)
     # Functions compiled ahead of time.
     number_of = FunctionKinds(calls.number).of_object
     observe_method(stages.Compiled, "__call__", calls, number_of, core.trace_state_clean)
     monitoring.register_event_duration_secs_listener(compilations.on_event)
+
+
+def _observe_puts(module: Any, observer: CallObserver) -> None:
+    """Note the arrays that the program copies with `jax.device_put`."""
+    original = module.batched_device_put
+
+    @functools.wraps(original)
+    def batched_device_put(aval: Any, sharding: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
+        observer.put(xs)
+        return original(aval, sharding, xs, *args, **kwargs)
+
+    module.batched_device_put = batched_device_put
 
 
 def _observe_gradients(module: Any, calls: CallLog, outside: Callable[[], bool]) -> None:
@@ -142,10 +164,10 @@ class PostHook:
 
     Args:
         setting: JAX's setting, which the C++ path reads.
-        called: Receives the function and its output after each call.
+        called: Receives the function, its arguments and its output after each call.
     """
 
-    def __init__(self, setting: Any, called: Callable[[Any, Any], None]) -> None:
+    def __init__(self, setting: Any, called: Callable[[Any, Any, Any], None]) -> None:
         self._setting = setting
         self._called = called
         self.set_global(setting.get_global())
@@ -168,7 +190,7 @@ class PostHook:
         def hook(function: Any, args: Any, kwargs: Any, output: Any) -> None:
             if callable(theirs):
                 theirs(function, args, kwargs, output)
-            called(function, output)
+            called(function, args, output)
 
         return hook
 
@@ -185,7 +207,7 @@ def _observe_python_path(
         result = original(p, args_flat, fun, args, kwargs)
         if outside():
             guard(lambda: compilations.called(p, args_flat, fun, args, kwargs))
-            observer.called(fun, result)
+            observer.called(fun, args, result)
         return result
 
     module._run_python_pjit = run

@@ -100,8 +100,9 @@ RUN: tuple[Column, ...] = (
         "started its workers; 'epoch': a loader was restarted, until its first batch; 'save': a "
         "checkpoint was saved; 'gc': Python's garbage collector has paused the process; "
         "'profiler': the training's own profiler ran; 'parameters': a model has trainable "
-        "parameters of the named type; 'session': a session ran for the first time; 'batch': the "
-        "named source hands over batches of so many examples.",
+        "parameters of the named type; 'copy': a large array of NumPy was passed to JAX; "
+        "'session': a session ran for the first time; 'batch': the named source hands over "
+        "batches of so many examples.",
     ),
     Column("events", "start_ns", "int64", "ns", "", "Start; rows are ordered by it."),
     Column("events", "dur_ns", "int64", "ns", "", "Duration, never negative."),
@@ -120,7 +121,7 @@ RUN: tuple[Column, ...] = (
         "",
         "-1",
         "Traces of this function so far; operations added to the graph; workers; epochs so far; "
-        "objects freed; elements of the parameters; examples of a batch.",
+        "objects freed; elements of the parameters; examples of a batch; bytes of the array.",
     ),
     Column("levels", "time_ns", "int64", "ns", "", "Time of the sample; rows are ordered by it."),
     string("levels", "queue", "Name of the queue or buffer."),

@@ -9,6 +9,7 @@ from stepwhy.importers.formats.xplane.names import (
     CALLBACK_HLO,
     CONTROL_FLOW,
     EAGER_KERNEL,
+    HOST_COPY,
     api_kind,
     eager_op,
     graph_op,
@@ -86,8 +87,11 @@ def classify(event: HostEvent, *, has_accelerator: bool) -> Classification:
     if event.feeds or _LOADER.match(event.thread):
         return _loading(event.name)
     found = _operation(event, has_accelerator=has_accelerator) or _annotation(event)
-    pooled = "/" in event.thread and found.role is Role.HOST_THREAD
-    return found._replace(role=Role.EXECUTOR) if pooled else found
+    if "/" not in event.thread or found.role is not Role.HOST_THREAD:
+        return found
+    if HOST_COPY.fullmatch(event.name) and not has_accelerator:
+        return Classification(Kind.MEMCPY, Role.EXECUTOR)
+    return found._replace(role=Role.EXECUTOR)
 
 
 def classify_worker(name: str) -> Classification:

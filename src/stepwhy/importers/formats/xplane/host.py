@@ -55,7 +55,7 @@ _OWNERS = (Kind.FRAMEWORK, Kind.COMPILE, Kind.INPUT, Kind.SYNC, Kind.STORAGE)
 _DERIVED = frozenset(n - wrap for n in range(0xDEADBEEF, 0xDEADBEEF + 290) for wrap in (0, 1 << 32))
 # Statistics whose presence decides what an event is.
 _MARKING = ("step_num", CORRELATION)
-_COPYING = {Kind.LAUNCH, Kind.SYNC}
+_COPYING = {Kind.LAUNCH, Kind.SYNC, Kind.MEMCPY}
 # Values that events of the caller inherit from the nearest other event around them.
 _OWNER, _NO_OWNER = 1, 2
 
