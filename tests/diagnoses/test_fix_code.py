@@ -139,6 +139,12 @@ dataset, batch_size, device = torch.ones(4, 3), 2, "cpu"
 """
 RUNS = [
     (
+        "logging_stall",
+        "_SYNC",
+        'import os; step, record, file = 0, "loss 0.5", open("log.txt", "w")',
+        'assert open("log.txt").read() == "loss 0.5\\n"',
+    ),
+    (
         "exposed_transfer",
         "_JAX_ONCE",
         JAX

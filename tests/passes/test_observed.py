@@ -10,7 +10,8 @@ from stepwhy.answers.verdict import decide
 from stepwhy.findings import CATEGORIES
 from stepwhy.findings.reasons import Gap, Lack
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.observed import Observed, _typical, rescale
+from stepwhy.passes.observed import Observed, _typical
+from stepwhy.passes.rescaling import rescale
 from stepwhy.trace import Kind
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 
-_TIMELESS = ("session", "parameters", "batch", "copy")
+_TIMELESS = ("session", "parameters", "batch", "copy", "fsync")
 
 
 def find_events(trace: Trace) -> tuple[EventGroup, ...]:
     """The events of a run grouped by kind, name and source line, in order of first occurrence.
 
     Sessions, types of parameters, sizes of batches and copied arrays are left out: they take no
-    time themselves.
+    time themselves. So are waits for the disk, as they cause nothing to be compiled.
     """
     events = trace.events
     happened = np.flatnonzero(~np.isin(events.kind, trace.strings_where(_TIMELESS)))

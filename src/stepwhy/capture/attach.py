@@ -103,6 +103,7 @@ def _instrumenter(name: str, target: str) -> import_hooks.Hook:
         _instrumented.add(name)
         _allow_sampler()
         import_module("stepwhy.capture.garbage").observe_garbage(run_dir())
+        import_module("stepwhy.capture.disk_syncs").observe_syncs(run_dir())
         home, _, function = target.partition(":")
         getattr(import_module(f"stepwhy.capture.{home}"), function)(module, run_dir())
 

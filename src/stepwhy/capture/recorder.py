@@ -214,7 +214,8 @@ class Recorder:
                 one had batches left), 'save' (a checkpoint was saved), 'gc' (Python's garbage
                 collector has paused the process), 'profiler' (the training's own profiler ran) or
                 'parameters' (the model has parameters of a type), 'copy' (JAX was passed a large
-                array of NumPy) or 'session' (a session runs for the first time).
+                array of NumPy), 'fsync' (the main thread waited for a disk) or 'session' (a session
+                runs for the first time).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.

@@ -2,7 +2,8 @@
 
 ## What it means
 The loop writes summaries, histograms, images or metrics in every step: for TensorBoard, with
-`logging`, or with a tracking service such as MLflow or Weights & Biases.
+`logging`, or with a tracking service such as MLflow or Weights & Biases. Or it waits after each
+record until the disk has stored it (`os.fsync`).
 
 ## Why it costs
 Values are copied to the host, which waits for the device to compute them. Histograms are computed
@@ -11,11 +12,15 @@ server.
 
 ## How it is measured
 The cost is the time in which TensorFlow operations make summaries while nothing computes, and the
-share of the stack samples of the training thread that are in a logging library. `print` is not
-visible in a Python stack: its time counts as Python.
+share of the stack samples of the training thread that are in a logging library. `stepwhy run` also
+logs how long calls of `os.fsync` and `os.fdatasync` take in the main thread outside of checkpoints.
+This time counts where nothing computes. `print` is not visible in a Python stack: its time counts
+as Python.
 
 ## Fix
-Log every hundred steps, and histograms less often. Where every step matters, log an average.
+Log every hundred steps, and histograms less often. Where every step matters, log an average. Call
+`os.fsync` at checkpoints only: a record that was written is safe if the process ends, and only lost
+if the machine fails.
 
 ## Fix risk
 None. The curves have fewer points.
@@ -29,12 +34,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.program import CALLS_UNSEEN, is_pytorch, shows_calls
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.diagnoses.shared.steady_events import SHOWN, SUMMARY
+from stepwhy.diagnoses.shared.steady_events import SHOWN, SUMMARY, by_lines
 from stepwhy.findings import Edit, Evidence, Fix
+from stepwhy.passes.disk_syncs import sync_rows, synced_steps
 from stepwhy.passes.logging_time import logging_lines
+from stepwhy.passes.stalls import events_in
 from stepwhy.trace import NULL, Kind, SampleRole
 
 if TYPE_CHECKING:
@@ -66,6 +75,8 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time in summaries and in libraries that log."""
     rows = _summaries(facts)
     lines, _ = logging_lines(facts.sampled)
+    if facts.syncing_ns >= SHARE * facts.wall_ns and facts.syncing_ns > facts.logging_ns:
+        return _from_syncs(facts)
     if not len(rows) and not shows_calls(facts):
         return RULE.no_data("stacks", CALLS_UNSEEN)
     summarising = mean_within(facts, time_of(facts, rows) & facts.partition.sets["storage"])
@@ -76,6 +87,22 @@ def diagnose(facts: Facts) -> Finding:
     evidence = (share, *_operations(facts, rows), *_lines(facts, lines))
     gain = saving("log less often: remove storage", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _fix(facts, rows, lines), gain, Edit("storage", "gone"))
+
+
+def _from_syncs(facts: Facts) -> Finding:
+    """Judge the waits until records are on disk."""
+    trace, cost = facts.trace, facts.syncing_ns
+    steps = synced_steps(trace, facts.unprofiled_rows)
+    inside = events_in(trace, steps, sync_rows(trace))
+    longest = by_lines(trace, inside.rows)[:SHOWN]
+    evidence = (
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
+        Evidence("calls of fsync per step", len(inside.rows) / max(len(steps), 1), "count"),
+        *(Evidence("time of fsync per step", ns // len(steps), "ns", line) for line, ns in longest),
+    )
+    gain = saving("wait less often: remove storage", LEAST_SAVED * cost, cost)
+    found = RULE.finding(cost, evidence, _SYNC, gain, Edit("storage", "gone"))
+    return replace(found, title="Do not wait for the disk after each record")
 
 
 def _summaries(facts: Facts) -> Rows:
@@ -124,6 +151,15 @@ _TF1 = Fix(
 _TENSORBOARD = Fix(
     "Write scalars every hundred steps, and histograms and images once per epoch.",
     'if step % 100 == 0:\n    writer.add_scalar("loss", loss, step)',
+    "none",
+)
+_SYNC = Fix(
+    "Write records without waiting for the disk, and wait once per hundred steps or with each "
+    "checkpoint. What was written is not lost if the process ends, only if the machine fails.",
+    'file.write(record + "\\n")\n'
+    "if step % 100 == 0:\n"
+    "    file.flush()\n"
+    "    os.fsync(file.fileno())",
     "none",
 )
 _ANY = Fix(

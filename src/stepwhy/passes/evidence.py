@@ -58,7 +58,7 @@ def find_evidence(
         host_is_device: Whether the op executors are the device (a CPU-only run).
     """
     storage = _of(trace, threads, Kind.STORAGE) | _executors(trace, Kind.STORAGE)
-    storage = storage | time_of_kinds(trace, "save")
+    storage = storage | time_of_kinds(trace, "save", "fsync")
     python = _innermost(trace, threads.all, nesting, Kind.PYTHON) | _executors(trace, Kind.PYTHON)
     dispatch = _innermost(trace, threads.all, nesting, *_CALLS)
     dispatch = dispatch | _autograd_gaps(trace, threads, nesting) | _graph_runs(trace)

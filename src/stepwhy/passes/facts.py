@@ -16,15 +16,17 @@ from stepwhy.passes.breakdown import IdleTime, Partition, mean_exact, partition,
 from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.clocks import clocks_disagree
 from stepwhy.passes.devices import Activity, Totals, find_activities, total
+from stepwhy.passes.disk_syncs import ExposedSyncs, exposed_syncs
 from stepwhy.passes.evidence import Evidence, find_evidence
 from stepwhy.passes.launches import Launches, join_launches
 from stepwhy.passes.lock_wait import as_input_wait, lock_wait
 from stepwhy.passes.logging_time import as_storage
-from stepwhy.passes.observed import Observed, find_observed, rescale
+from stepwhy.passes.observed import Observed, find_observed
 from stepwhy.passes.ops import OpTable, op_table
 from stepwhy.passes.own_python import as_generated, as_python
 from stepwhy.passes.phases import find_phases
 from stepwhy.passes.regimes import Regimes, find_regimes, samples_within, within
+from stepwhy.passes.rescaling import rescale
 from stepwhy.passes.selection import mask, of_role, rows_of
 from stepwhy.passes.steps import StepTable, find_steps, steady_mask
 from stepwhy.passes.threads import Threads, find_threads
@@ -279,6 +281,27 @@ class Facts:
         """Time of the mean step in libraries that log, by stack samples, ns."""
         return self.breakdown["storage"] - self._without_logs["storage"]
 
+    @property
+    def syncing_ns(self) -> int:
+        """Time of the mean step in waits until files are on disk, while nothing computes, ns."""
+        return self._syncs.usual_ns
+
+    @cached_property
+    def _syncs(self) -> ExposedSyncs:
+        if self.observed is None:
+            return ExposedSyncs(0, 0)
+        storage = self.partition.sets["storage"]
+        rows = self.unprofiled_rows
+        return exposed_syncs(self.trace, self.steps, storage, rows, self.observed)
+
+    @cached_property
+    def unprofiled_rows(self) -> NDArray[np.int64]:
+        """Rows of `marks` of the unprofiled steady steps that the result describes."""
+        rows = np.arange(len(self.trace.marks), dtype=np.int64)[self.regimes.current.rows]
+        rows = rows[self.trace.marks.profiled[rows] == 0]
+        found: NDArray[np.int64] = rows[self.observed.warm_up if self.observed else 0 :]
+        return found
+
     @cached_property
     def _without_logs(self) -> dict[str, int]:
         explained = as_input_wait(self.unprofiled(self.recorded), self.lock_wait_ns)
@@ -323,7 +346,9 @@ class Facts:
         """A breakdown of recorded steps on the time scale of unprofiled ones, if observed."""
         if self.observed is None:
             return breakdown
-        return rescale(breakdown, self.observed, on_accelerator=self.has_accelerator)
+        rest, observed = self._syncs.left_out(breakdown, self.observed)
+        scaled = rescale(rest, observed, on_accelerator=self.has_accelerator)
+        return {**scaled, "storage": scaled["storage"] + self.syncing_ns}
 
     def share(self, category: str) -> float:
         """Share of a category in the mean steady step, 0..1."""

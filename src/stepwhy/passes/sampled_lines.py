@@ -74,13 +74,26 @@ def driver_lines(trace: Trace) -> Counter[tuple[str, bool]] | None:
     """Samples of the driving thread by line, and whether the thread was in the framework.
 
     Samples of code that an input pipeline or a callback called have the line '', and so have those
-    in libraries that log. None with too few samples.
+    in libraries that log, and at lines that wait for a disk. None with too few samples.
     """
     lines: Counter[tuple[str, bool]] = Counter()
+    waiting = _waiting_places(trace)
     for line, package, is_input, count in _samples(trace, SampleRole.DRIVER):
-        is_other = is_input or package in LOGGERS
+        is_other = is_input or package in LOGGERS or _place(line) in waiting
         lines["" if is_other else line, package in FRAMEWORKS] += count
     return lines if lines.total() >= FEWEST_SAMPLES else None
+
+
+def _waiting_places(trace: Trace) -> frozenset[str]:
+    """The places that were seen to wait until a file is on disk."""
+    events = trace.events
+    waits = np.isin(events.kind, trace.strings_where({"fsync"}))
+    return frozenset(_place(trace.string(line)) for line in set(events.source[waits].tolist()))
+
+
+def _place(line: str) -> str:
+    """'train.py(12): update' -> 'train.py(12'; samples name functions with their class."""
+    return line.partition(")")[0]
 
 
 def driver_packages(trace: Trace) -> Counter[tuple[str, str]]:

@@ -107,6 +107,15 @@ for number in range(6):
     weights, loss = step(weights, jax.device_put(large))
     weights, loss = step(weights, large + number)
 """
+_LOGGING = """
+import os
+for number in range(6):
+    weights, loss = step(weights, jnp.ones((16, 8)))
+    with open("log.txt", "a") as log:
+        log.write(str(float(loss)))
+        log.flush()
+        os.fsync(log.fileno())
+"""
 _NEVER_WAITING = """
 weights, batch = jnp.ones((900, 900)) / 900, np.ones((900, 900), np.float32)
 for number in range(40):
@@ -381,3 +390,14 @@ def test_copies_of_large_numpy_arrays_are_logged_with_their_lines(tmp_path: Path
     assert lines == {f"train.py({n}): <module>" for n in (24, 25, 26)}
     assert copies.count(("train.py(25): <module>", "unchanged")) >= 4
     assert copies.count(("train.py(26): <module>", "")) >= 5
+
+
+def test_waits_for_the_disk_are_logged_with_their_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    events = lines_of(observe(tmp_path, _LOGGING), "events.jsonl")
+    waits = {(e["name"], e["source"]) for e in events if e["kind"] == "fsync"}
+    assert waits <= {("os.fsync", "train.py(28): <module>")}
+    # A fast disk may be done before a wait is worth a line.
+    assert waits or tmp_path.joinpath("log.txt").stat().st_size

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from stepwhy.diagnoses.shared.measure import by_name, name_of, source_lines
 from stepwhy.findings import Evidence
@@ -12,10 +11,12 @@ from stepwhy.passes.stalls import events_in
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.stalls import StepEvents
+    from stepwhy.trace import Trace
 
 
 SHOWN: Final = 3
@@ -32,10 +33,7 @@ def steady_events(facts: Facts, rows: NDArray[np.int64]) -> StepEvents:
         facts: Facts of the run.
         rows: Rows of the trace's `events`; (events,).
     """
-    marks = facts.trace.marks
-    steps = np.arange(len(marks), dtype=np.int64)[facts.regimes.current.rows]
-    steps = steps[marks.profiled[steps] == 0]
-    return events_in(facts.trace, steps[facts.observed.warm_up if facts.observed else 0 :], rows)
+    return events_in(facts.trace, facts.unprofiled_rows, rows)
 
 
 def cost_per_step(facts: Facts, inside: StepEvents) -> int:
@@ -48,6 +46,21 @@ def cost_per_step(facts: Facts, inside: StepEvents) -> int:
     if facts.observed is not None and facts.observed.stalls_ns:
         return min(inside.mean_ns, facts.wall_ns)
     return round(inside.share * facts.wall_ns)
+
+
+def by_lines(trace: Trace, rows: NDArray[np.int64]) -> list[tuple[str, int]]:
+    """Lines of the program that caused some events, and their time, ns; the longest first.
+
+    Args:
+        trace: The trace.
+        rows: Rows of its `events`; (events,).
+    """
+    times: Counter[str] = Counter()
+    for source, dur_ns in zip(
+        trace.events.source[rows].tolist(), trace.events.dur_ns[rows].tolist(), strict=True
+    ):
+        times[trace.string(source)] += dur_ns
+    return times.most_common()
 
 
 def summary(inside: StepEvents, does: str, doing: str) -> tuple[Evidence, ...]:

@@ -101,6 +101,7 @@ RUN: tuple[Column, ...] = (
         "checkpoint was saved; 'gc': Python's garbage collector has paused the process; "
         "'profiler': the training's own profiler ran; 'parameters': a model has trainable "
         "parameters of the named type; 'copy': a large array of NumPy was passed to JAX; "
+        "'fsync': the main thread waited until a file was on disk; "
         "'session': a session ran for the first time; 'batch': the named source hands over "
         "batches of so many examples.",
     ),
