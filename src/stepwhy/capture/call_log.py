@@ -23,6 +23,9 @@ _FEWEST_CALLS = 3
 _LEAST_FREQUENCY = 0.5
 # Further kinds count as one, to limit memory in a program that keeps creating functions.
 _MOST_KINDS = 512
+# Steps in which the device is asked if it is behind, which takes microseconds. In a longer run, the
+# queue that is left at its end is a small part of the work.
+_MOST_FOLLOWED = 2000
 _NONE = -1
 
 
@@ -76,6 +79,11 @@ class CallLog:
             self._run_times.append(RunTimes())
         return number
 
+    @property
+    def follows(self) -> bool:
+        """Whether to note if the device is behind: in the first steps, and in traced ones."""
+        return self._steps < _MOST_FOLLOWED or self.loop.window.running
+
     def may_begin(self) -> bool:
         """Whether a call may be logged: not within another call, nor in a marked step."""
         return not self._inside and self.loop.recorder.alive and self.loop.marker() is None
@@ -91,7 +99,8 @@ class CallLog:
             self._next_step(start_ns)
             self._advance_window(start_ns)
         self._note(marks=marks, quiet=quiet or loop.light)
-        self._members += ahead_member(loop.ahead())
+        if self.follows:
+            self._members += ahead_member(loop.ahead())
         self._inside = True
         return True
 
@@ -125,14 +134,15 @@ class CallLog:
             self._next_step(end_ns)
         self._note(marks=marks, quiet=quiet or loop.light)
         self._members += self._ahead
-        self._ahead = ahead_member(loop.ahead())
+        self._ahead = ahead_member(loop.ahead()) if self.follows else ""
         self._log(number, start_ns, end_ns)
         if marks:
             self._advance_window(end_ns)
 
     def launched(self, output: object) -> None:
         """A call has returned what the device may still compute; never raises."""
-        self.loop.guard(lambda: self.loop.launched(output))
+        if self.follows:
+            self.loop.guard(lambda: self.loop.launched(output))
 
     def drained(self) -> None:
         """The program has waited until the device had finished all calls."""

@@ -401,3 +401,18 @@ def test_waits_for_the_disk_are_logged_with_their_line(
     assert waits <= {("os.fsync", "train.py(28): <module>")}
     # A fast disk may be done before a wait is worth a line.
     assert waits or tmp_path.joinpath("log.txt").stat().st_size
+
+
+_LONG = """
+batch = jnp.ones((16, 8))
+for number in range(3000):
+    weights, loss = step(weights, batch)
+"""
+
+
+def test_a_long_run_is_not_asked_for_ever_if_its_device_is_behind(tmp_path: Path) -> None:
+    calls = [line for line in lines_of(observe(tmp_path, _LONG)) if line["kind"] == "call"]
+    asked = ["ahead" in line for line in calls]
+    assert any(asked[:500])
+    # Only traced steps are asked then.
+    assert sum(asked[2100:]) < len(asked[2100:]) / 2

@@ -71,7 +71,7 @@ class CallObserver:
                 if number < 0:
                     return
                 calls.ended(number)
-            if loop.driven_here():
+            if calls.follows and loop.driven_here():
                 loop.launched(output)
         except Exception as error:
             loop.stop(error)

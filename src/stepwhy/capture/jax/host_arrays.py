@@ -18,6 +18,7 @@ _LARGE_BYTES = 1 << 20
 _WRAPPER = "TypedNdArray"
 # Steps repeat what they copy, so the first copies show the rest.
 _MOST_COPIES = 200
+_MOST_CALLS = 5000
 # Elements, spread over an array, by which it is recognised: reading them takes microseconds.
 _COMPARED = 1024
 
@@ -31,7 +32,7 @@ class HostArrays:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._copies = 0
+        self._copies = self._calls = 0
         self._last: dict[tuple[str, str], int] = {}
 
     def passed(self, arguments: Any) -> None:
@@ -41,8 +42,9 @@ class HostArrays:
             arguments: The arguments; nested containers are not searched.
         """
         numpy = sys.modules.get("numpy")
-        if numpy is None or self._copies >= _MOST_COPIES:
+        if numpy is None or self._copies >= _MOST_COPIES or self._calls >= _MOST_CALLS:
             return
+        self._calls += 1
         for value in arguments:
             # JAX wraps an array to remember its type.
             array = value.val if type(value).__name__ == _WRAPPER else value
