@@ -163,6 +163,14 @@ def test_damaged_input_is_reported_at_the_top_and_explained_below(sample):
     assert "error: The file ends inside an event; copy it again. (truncated: 1)" in below
 
 
+def test_an_unknown_cost_of_watching_is_listed_with_all(sample):
+    result = sample("healthy")
+    steps = structs.replace(result.steps, observer_cost_missing_steps=128)
+    unknown = structs.replace(result, steps=steps)
+    assert "Cost of watching" not in printed(unknown)
+    assert "Cost of watching unknown" in printed(unknown, show_all=True)
+
+
 def test_many_inputs_are_summarised(sample):
     text = printed(sample("communication_bound"))
     assert "ddp/rank2.json" in text
