@@ -175,7 +175,7 @@ _WHO = {
 
 def _fix(facts: Facts, work: Preparation) -> Fix:
     if is_random(work.line):
-        return RANDOM
+        return _TF_RANDOM if work.entry == "py_func" else RANDOM
     if is_pytorch(facts):
         return _PYTORCH_FILES if _reads(work) else _PYTORCH
     if work.entry == "PyDataset":
@@ -185,6 +185,14 @@ def _fix(facts: Facts, work: Preparation) -> Fix:
     return _ANY
 
 
+_TF_RANDOM = Fix(
+    "By its name, the function augments at random, so that its results cannot be stored: each "
+    "epoch needs new ones. Write it with operations of TensorFlow (tf.image, tf.random), which run "
+    "in several threads and do not call Python. Or let one call do a whole batch, because each "
+    "call takes the interpreter's lock.",
+    "",
+    "unknown",
+)
 _TFRECORDS = (
     "# once:\n"
     "with tf.io.TFRecordWriter(path) as writer:\n"

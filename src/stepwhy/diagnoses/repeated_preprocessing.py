@@ -11,8 +11,9 @@ again takes as long as the first time.
 ## How it is measured
 A PyTorch DataLoader that is iterated again reads the same data set again. In `tf.data`, a `repeat`
 has restarted its input if it has passed on more elements than its input has produced since the last
-start; the work before it, up to a `cache`, is repeated. The cost is the time of the step spent
-waiting for input, without the time in which workers start again.
+start; the work before it, up to a `cache`, is repeated. That must be most of the pipeline's work.
+The cost is the time of the step spent waiting for input, without the time in which workers start
+again.
 
 ## Fix
 Keep prepared elements: `dataset.cache()` before shuffling and random augmentation, a file of
@@ -25,8 +26,9 @@ the same in every epoch.
 ## When it abstains
 When the data was read only once, or the number of epochs is unknown: TensorFlow 1 queues, Keras
 epochs, loaders of other libraries. stepwhy cannot see whether a data set returns different elements
-each time; if so, there is nothing to cache. Does not apply to a `DataLoader` without workers:
-`serial-input` and `missing-prefetch` judge that.
+each time; if so, there is nothing to cache. Does not apply if the function that takes most of the
+preparation augments at random, by its name: its results must be new. Does not apply to a
+`DataLoader` without workers: `serial-input` and `missing-prefetch` judge that.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.diagnoses.shared.augmentation import RANDOM, is_random
+from stepwhy.diagnoses.shared.augmentation import is_random
 from stepwhy.diagnoses.shared.loaders import batches_ready
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
@@ -61,16 +63,27 @@ RULE = Rule(
 
 SHARE = 0.25  # of the step; below it, another worker or prefetching is simpler than a cache
 LEAST_SAVED = 0.5  # of the wait; cached elements still have to be fetched and batched
-
+REPEATED = 0.5  # of the pipeline's work; with less, a cache leaves most of it
 
 _SERIAL = "The DataLoader has no workers: see serial-input and missing-prefetch."
+_NEW_RESULTS = (
+    "By its name, the function that takes most of the preparation augments at random, so that each "
+    "epoch needs new results."
+)
 
 
 class _Repeated(msgspec.Struct, frozen=True):
-    """Evidence that input work is repeated, and the fix for it."""
+    """Evidence that input work is repeated.
+
+    Args:
+        evidence: What shows it.
+        fix: The fix for it.
+        share: Share of the pipeline's work that is repeated, 0..1.
+    """
 
     evidence: tuple[Evidence, ...]
     fix: Fix
+    share: float = 1.0
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -89,12 +102,14 @@ def diagnose(facts: Facts) -> Finding:
     cost = facts.usual_input_wait_ns
     share = cost / max(facts.wall_ns, 1)
     waits = Evidence("share of the step waiting for input", share, "fraction")
-    if cost < SHARE * facts.wall_ns:
+    if cost < SHARE * facts.wall_ns or repeated.share < REPEATED:
         return RULE.nothing((waits, *repeated.evidence[:1]))
-    gain = saving("cache: remove input_wait", LEAST_SAVED * cost, cost)
+    gain = saving("cache: remove input_wait", LEAST_SAVED * repeated.share * cost, cost)
     lines = _lines(facts.trace)
-    fix = RANDOM if lines and is_random(lines[0].where) else repeated.fix
-    return RULE.finding(cost, (waits, *repeated.evidence, *lines), fix, gain, Edit("input", "gone"))
+    if lines and is_random(lines[0].where):
+        return RULE.not_applicable(_NEW_RESULTS)
+    evidence = (waits, *repeated.evidence, *lines)
+    return RULE.finding(cost, evidence, repeated.fix, gain, Edit("input", "gone"))
 
 
 def _lines(trace: Trace) -> tuple[Evidence, ...]:
@@ -144,13 +159,21 @@ def _tf_data(trace: Trace) -> _Repeated | None:
         passed, made = int(stages.elements[row]), int(stages.elements[below])
         work = _work_ns(trace, below, input_of)
         if made != NULL and passed > made and work:
+            share = passed * work / (passed * work + _work_above_ns(trace, row))
             found = (
                 Evidence("elements passed on in total", passed, "count", trace.string(key)),
                 Evidence("elements prepared since it restarted", made, "count"),
                 Evidence("repeated work per element", work, "ns"),
             )
-            return _Repeated(found, _TF_DATA)
+            return _Repeated(found, _TF_DATA, share)
     return None
+
+
+def _work_above_ns(trace: Trace, row: int) -> int:
+    """Work of a stage and of those that consume its elements so far, ns."""
+    stages = trace.stages
+    known = (stages.elements > 0) & (stages.processing_ns > 0)
+    return int((stages.elements * stages.processing_ns)[: row + 1][known[: row + 1]].sum())
 
 
 def _work_ns(trace: Trace, row: int, input_of: dict[int, int]) -> int:
