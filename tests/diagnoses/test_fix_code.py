@@ -176,6 +176,12 @@ RUNS = [
         TORCH + "total, outputs, loss, output = 0.0, [], torch.ones(()), torch.ones(2)",
         "assert total == 1.0",
     ),
+    (
+        "python_preprocessing",
+        "_MORE_FEEDERS",
+        "import threading; started = []; fill_queue = lambda: started.append(1)",
+        "assert len(started) == 4",
+    ),
     ("memory_growth", "_TF", TF + "losses, loss = [], tf.constant(2.0)", "assert losses == [2.0]"),
     ("memory_growth", "_ANY", JAX + "losses, loss = [], jnp.ones(())", "assert losses == [1.0]"),
     (

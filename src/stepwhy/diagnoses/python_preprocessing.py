@@ -6,9 +6,10 @@ a queue or in `tf.data`, by a PyTorch `Dataset`, or by the training loop, which 
 The step waits for it.
 
 ## Why it costs
-Only one thread at a time can run Python code, so more threads in the training process do not help,
-and the loop itself has to wait for the GIL. Worker processes help as long as there are free cores.
-Results that are computed once, before training, cost nothing during training.
+Only one thread at a time can run Python code, so more threads in the training process do not help
+code that computes, and the loop itself has to wait for the GIL. Worker processes help as long as
+there are free cores. Results that are computed once, before training, cost nothing during training.
+Threads that wait, for storage or a network, need no core, and more of them wait at the same time.
 
 ## How it is measured
 Stack samples show how much time threads spend in lines of the program that an input pipeline called
@@ -20,10 +21,15 @@ work per step divided by the rest of the step. The high end of the saving includ
 the step may lose to a shortage of cores. Workers that have a batch ready most of the time keep up,
 whatever they do.
 
+Threads of the training process mostly wait if half of this time or more is not covered by the time
+in which the threads of the process ran or waited for a core, without that of the main thread and
+of operations. That is a lower bound: where it is less, the thread may still wait.
+
 ## Fix
 Do the work once and store the result: TFRecords, arrays, a cache on disk. If it must be repeated
 for each element (random augmentation), use worker processes, or operations that do not run Python
-code. If it only reads or decodes files, store what it decodes, uncompressed.
+code. If it only reads or decodes files, store what it decodes, uncompressed. If its threads mostly
+wait, use more of them, or ask for more at a time.
 
 ## Fix risk
 None if the function is deterministic. Random augmentation would be the same in every epoch once it
@@ -41,7 +47,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from stepwhy.diagnoses.shared.augmentation import RANDOM, is_random
+from stepwhy.diagnoses.shared.blocked import blocked_share
 from stepwhy.diagnoses.shared.loaders import batches_ready
 from stepwhy.diagnoses.shared.measure import contention_ns
 from stepwhy.diagnoses.shared.program import feeds_placeholders, is_pytorch
@@ -68,6 +77,9 @@ RULE = Rule(
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.7  # of the cost; precomputed results still have to be read
+MOSTLY_WAITS = 0.5  # of the preparation is blocked; more threads then do most of it at once
+LEAST_SAVED_BY_THREADS = 0.5  # of the cost; what they wait for may be busy itself
+MOST_THREADS = 16  # advised; more of them rarely wait for storage at a time
 # Of the function's samples; C functions that the program calls directly count as the program.
 READS = 0.3
 # The standard library ("python") and packages that open, unpack, decode or parse files.
@@ -98,6 +110,9 @@ def diagnose(facts: Facts) -> Finding:
     busy = work.at_once / max(work.producers or 1.0, 1.0)
     waits = _waits(facts, work)
     cost = min(sum(waits.values()), round(min(busy, 1.0) * facts.wall_ns))
+    blocked = blocked_share(facts, work)
+    if blocked is not None and blocked >= MOSTLY_WAITS and cost >= SHARE * facts.wall_ns:
+        return _mostly_waits(facts, work, cost, blocked)
     evidence = _evidence(facts, work, waits, cost)
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
@@ -105,6 +120,23 @@ def diagnose(facts: Facts) -> Finding:
     most = cost + contention_ns(facts, cost, competitors)
     gain = saving("precompute: remove input_wait", LEAST_SAVED * cost, most)
     return RULE.finding(cost, evidence, _fix(facts, work), gain, Edit("input", "gone"))
+
+
+def _mostly_waits(facts: Facts, work: Preparation, cost: int, blocked: float) -> Finding:
+    """The finding about threads that wait for something, and hardly compute."""
+    per_step, rest = round(work.at_once * facts.wall_ns), max(facts.wall_ns - cost, 1)
+    needed = math.ceil(per_step / rest)
+    evidence = (
+        *_place(facts, work, cost),
+        Evidence("share of its time without using a core, at least", blocked, "fraction"),
+        Evidence("time in this code per step", per_step, "ns"),
+        Evidence("step without the wait for it", rest, "ns"),
+        Evidence("threads in it at once, on average", round(work.at_once, 1), "count"),
+        Evidence("threads needed to keep up", needed, "count"),
+    )
+    gain = saving("more threads: remove input_wait", LEAST_SAVED_BY_THREADS * cost, cost)
+    found = RULE.finding(cost, evidence, _more_threads(work, needed), gain)
+    return replace(found, title=_MORE_THREADS)
 
 
 def _feeds(facts: Facts) -> bool:
@@ -130,13 +162,8 @@ def _evidence(
     per_step = round(_running(work) * facts.wall_ns)
     rest = max(facts.wall_ns - cost, 1)
     found = [
-        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
-        Evidence(
-            "share of this Python in one function", work.function_share, "fraction", work.line
-        ),
-        *_reading(work),
-        Evidence("runs in", _WHO[work.role].format(work.entry or "the program"), ""),
-        Evidence("Python work per step", per_step, "ns"),
+        *_place(facts, work, cost),
+        Evidence("time in this code per step", per_step, "ns"),
         Evidence("step without the wait for it", rest, "ns"),
         Evidence("processes needed to keep up", math.ceil(per_step / rest), "count"),
         *(Evidence(f"time of the step {name}", ns, "ns") for name, ns in waits.items()),
@@ -147,6 +174,23 @@ def _evidence(
     if cores is not None:
         found.append(Evidence("cores of the machine", cores, "count"))
     return tuple(found)
+
+
+def _place(facts: Facts, work: Preparation, cost: int) -> tuple[Evidence, ...]:
+    """Which code it is, and what runs it."""
+    share = work.function_share
+    return (
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
+        Evidence("share of this Python in one function", share, "fraction", work.line),
+        *_reading(work),
+        Evidence("runs in", _runs_in(work), ""),
+    )
+
+
+def _runs_in(work: Preparation) -> str:
+    if work.entry == "feed" and work.role is SampleRole.THREAD:
+        return "other threads of the training's process, which fill a queue"
+    return _WHO[work.role].format(_CALLERS.get(work.entry, work.entry))
 
 
 def _reading(work: Preparation) -> list[Evidence]:
@@ -166,6 +210,7 @@ def _running(work: Preparation) -> float:
     return min(work.at_once, 1.0) if work.producers is None else work.at_once
 
 
+_CALLERS = {"": "the program", "feed": "the loop", "generator": "a generator"}
 _WHO = {
     SampleRole.DRIVER: "the driving thread itself, called by {}",
     SampleRole.THREAD: "other threads of the training's process, called by {}",
@@ -174,6 +219,13 @@ _WHO = {
 
 
 def _fix(facts: Facts, work: Preparation) -> Fix:
+    fix = _precomputed(facts, work)
+    if fix not in {_TF, _PYDATASET} or work.role is not SampleRole.THREAD:
+        return fix
+    return replace(fix, text=f"{fix.text} {_NO_THREADS if facts.lock_wait_ns else _PERHAPS}")
+
+
+def _precomputed(facts: Facts, work: Preparation) -> Fix:
     if is_random(work.line):
         return _TF_RANDOM if work.entry == "py_func" else RANDOM
     if is_pytorch(facts):
@@ -185,6 +237,43 @@ def _fix(facts: Facts, work: Preparation) -> Fix:
     return _ANY
 
 
+def _more_threads(work: Preparation, needed: int) -> Fix:
+    """The fix for threads that wait."""
+    if work.entry != "feed":
+        how = _MORE_OF.get(work.entry, "")
+        return Fix(f"{_WAITS}{how} {_OR_FEWER}", "", "none")
+    count = min(max(needed, 2), MOST_THREADS)
+    return replace(_MORE_FEEDERS, code=_MORE_FEEDERS.code.replace("(4)", f"({count})"))
+
+
+_MORE_THREADS = "Let more threads prepare batches, because the present ones mostly wait"
+_NO_THREADS = (
+    "More threads do not help, because only one thread at a time can run Python code, and the "
+    "training waits for it already."
+)
+_PERHAPS = (
+    "More threads help only as far as this code waits, for files or a network: only one thread at "
+    "a time can run Python code."
+)
+_WAITS = (
+    "These threads mostly wait and use no core meanwhile: for storage, a network, a timer or "
+    "another process. Several of them wait at the same time, unless what they wait for is busy "
+    "itself."
+)
+_OR_FEWER = "Or wait less often: read more at a time, or keep what was read."
+_MORE_OF = {
+    "py_func": (
+        " Let more of them call the function: with num_parallel_calls in tf.data, with num_threads "
+        "at a queue."
+    ),
+    "PyDataset": " Give the data set more workers, as threads: use_multiprocessing=False.",
+    "generator": " Let tf.data interleave several generators, each with a part of the data.",
+}
+_MORE_FEEDERS = Fix(
+    f"{_WAITS} Start more threads that fill the queue, each with other elements. {_OR_FEWER}",
+    "for _ in range(4):\n    threading.Thread(target=fill_queue, daemon=True).start()",
+    "none",
+)
 _TF_RANDOM = Fix(
     "By its name, the function augments at random, so that its results cannot be stored: each "
     "epoch needs new ones. Write it with operations of TensorFlow (tf.image, tf.random), which run "
@@ -204,8 +293,7 @@ _TFRECORDS = (
     "           .batch(batch_size).prefetch(2))"
 )
 _TF = Fix(
-    "Compute it once and store the result in TFRecords. More threads do not help, because "
-    "only one thread at a time can run Python code.",
+    "Compute it once and store the result in TFRecords.",
     _TFRECORDS,
     "none",
 )
@@ -217,8 +305,7 @@ _TF_FED = Fix(
 )
 _PYDATASET = Fix(
     "Compute it once and store the result: load arrays in __getitem__ instead of computing them. "
-    "Or let several processes prepare the batches, as far as there are free cores; more threads do "
-    "not help, because only one at a time can run Python code.",
+    "Or let several processes prepare the batches, as far as there are free cores.",
     'np.save("prepared.npy", np.stack([prepare(x) for x in data]))   # once\n'
     "\n"
     "class Batches(keras.utils.PyDataset):\n"
