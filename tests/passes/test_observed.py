@@ -357,6 +357,21 @@ def test_where_batches_come_in_bursts_the_mean_is_the_step(wait_ms, wall_ms):
         assert facts.breakdown["input_wait"] == 20 * MS
 
 
+def test_steps_that_wait_count_even_if_most_of_them_were_only_timed():
+    line = Timeline().steps(0, 10)
+    line.add(line.executor(), Kind.KERNEL, 0, 10)
+    for at in range(0, 3600, 180):
+        # Every second long step falls into a stretch of light ones.
+        is_light = at % 360 == 180
+        for step in range(8):
+            line.mark(at + 10 * step, at + 10 * step + 10, wait=0)
+        wait = {"light": True} if is_light else {"wait": 90}
+        line.mark(at + 80, at + 180, **wait)
+    facts = Facts(line.trace(framework="tensorflow"))
+    assert facts.wall_ns == 20 * MS
+    assert facts.breakdown["input_wait"] == 10 * MS
+
+
 def test_a_pause_makes_no_loop_uneven():
     line = Timeline().steps(0, 1)
     for step in range(30):

@@ -9,14 +9,17 @@ Loading that does not run in parallel with the previous step adds its whole time
 ## How it is measured
 Time of the steady steps in which the device is idle and the driving thread is inside the fetch of
 a batch (a `DataLoader`'s `__next__`, `IteratorGetNext`, a queue's dequeue) or inside functions
-that prepare one. Time in which the device still computes is not counted.
+that prepare one. Time in which the device still computes is not counted. The step log shows whether
+only a few of the steps wait.
 
 ## Fix
 Prepare batches in parallel with the step, in worker processes or a prefetching pipeline; then make
 preparing them cheaper, for example once instead of in every epoch. If the training thread itself
 does the work, add workers; if it waits for workers, use more of them, or do less work per sample.
 If the workers of the `DataLoader` that the steps wait for have a batch ready most of the time, more
-of them do not help: make batches cheaper to receive.
+of them do not help: make batches cheaper to receive. What a `tf.data` pipeline already does is not
+advised: if its recorded stages work ahead and in parallel, it has to do less, for example by a
+`cache`.
 
 ## Fix risk
 None for the result, apart from the order of random augmentation. Workers need memory, and on a
@@ -36,6 +39,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.loaders import batches_ready
+from stepwhy.diagnoses.shared.long_waits import long_waits
 from stepwhy.diagnoses.shared.measure import (
     Group,
     by_name,
@@ -46,6 +50,12 @@ from stepwhy.diagnoses.shared.measure import (
     time_of,
 )
 from stepwhy.diagnoses.shared.overlap import with_workers
+from stepwhy.diagnoses.shared.pipeline_stages import (
+    caches,
+    calls_in_parallel,
+    shuffles,
+    works_ahead,
+)
 from stepwhy.diagnoses.shared.program import uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
@@ -92,8 +102,9 @@ def diagnose(facts: Facts) -> Finding:
     if ready:
         found = RULE.finding(cost, evidence, _PYTORCH_READY, gain, Edit("input", "gone"))
         return replace(found, title="Make batches cheaper to receive")
-    edit = _edit(facts, working=working)
-    return RULE.finding(cost, evidence, _fix(facts, fetches, working), gain, edit)
+    fix, edit = _fix(facts, fetches, working), _edit(facts, working=working)
+    found = RULE.finding(cost, evidence, fix, gain, edit)
+    return replace(found, title=_LESS_WORK) if fix.text.startswith(_LIMITS) else found
 
 
 def _outermost(facts: Facts, rows: Rows) -> Rows:
@@ -103,6 +114,8 @@ def _outermost(facts: Facts, rows: Rows) -> Rows:
 
 def _works_itself(facts: Facts, fetches: Rows) -> bool:
     """Whether the driving thread prepares the batch itself, rather than waiting for workers."""
+    if works_ahead(facts.trace):
+        return False
     from_workers = fetches_from_workers(facts)
     if from_workers is not None:
         return not from_workers
@@ -118,21 +131,30 @@ def _evidence(facts: Facts, fetches: Rows, working: bool) -> tuple[Evidence, ...
     ]
     if not len(fetches):
         return tuple(found)
-    top = by_name(facts, fetches)[0]
-    durations = facts.trace.slices.dur_ns[fetches]
-    found.append(Evidence("median time of a fetch", int(np.median(durations)), "ns", top.name))
-    found.append(Evidence("longest fetch", int(durations.max()), "ns", top.name))
-    found.append(Evidence("fetches per step", len(fetches) / max(facts.steady_count, 1), "count"))
+    waits = long_waits(facts)
+    found.extend(waits or _fetched(facts, fetches))
     who = "the training thread itself" if working else "other threads; the training thread waits"
     # Annotations of the program do not show the work inside them.
     if working or facts.trace.meta.framework:
         found.append(Evidence("who prepares the batch", who, ""))
+    durations = facts.trace.slices.dur_ns[fetches]
     found.extend(
         Evidence("time in the input code", facts.mean_ns(g.total_ns), "ns", g.name)
-        for g in _hottest(facts, fetches)[:3]
+        for g in ([] if waits else _hottest(facts, fetches)[:3])
         if g.total_ns > WORTH_NAMING * durations.sum()
     )
     return tuple(found)
+
+
+def _fetched(facts: Facts, fetches: Rows) -> tuple[Evidence, ...]:
+    """The fetches in the recorded steps; they say little if only a few of all steps wait."""
+    top = by_name(facts, fetches)[0]
+    durations = facts.trace.slices.dur_ns[fetches]
+    return (
+        Evidence("median time of a fetch", int(np.median(durations)), "ns", top.name),
+        Evidence("longest fetch", int(durations.max()), "ns", top.name),
+        Evidence("fetches per step", len(fetches) / max(facts.steady_count, 1), "count"),
+    )
 
 
 def _hottest(facts: Facts, fetches: Rows) -> list[Group]:
@@ -171,8 +193,20 @@ def _fix(facts: Facts, fetches: Rows, working: bool) -> Fix:
         return with_workers(_PYTORCH_WORKERS, workers) if working else _PYTORCH_MORE
     if facts.trace.meta.framework == "tensorflow":
         names = " ".join(g.name for g in by_name(facts, fetches))
-        return _TF_QUEUE if "Queue" in names else _TF_DATA
+        return _TF_QUEUE if "Queue" in names else _of_stages(facts)
     return _ANY
+
+
+def _of_stages(facts: Facts) -> Fix:
+    """What the stages of the `tf.data` pipeline do not do already, as far as they are recorded."""
+    is_ahead, is_parallel = works_ahead(facts.trace), calls_in_parallel(facts.trace)
+    if not is_ahead:
+        return _TF_AHEAD if is_parallel else _TF_DATA
+    if not is_parallel:
+        return _TF_PARALLEL
+    fix = _TF_LESS if caches(facts.trace) else _TF_CACHE
+    fills = shuffles(facts.trace) and long_waits(facts)
+    return replace(fix, text=f"{fix.text} {_FILLS}") if fills else fix
 
 
 _PYTORCH_WORKERS = Fix(
@@ -202,6 +236,43 @@ _TF_DATA = Fix(
     "Prepare batches in parallel, ahead of the step.",
     "dataset = (dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)\n"
     "           .batch(batch_size).prefetch(tf.data.AUTOTUNE))",
+    "none",
+)
+_TF_AHEAD = Fix(
+    "The pipeline calls its functions in parallel, but does not work ahead: let it prepare batches "
+    "while the step computes.",
+    "dataset = dataset.prefetch(tf.data.AUTOTUNE)",
+    "none",
+)
+_TF_PARALLEL = Fix(
+    "The pipeline works ahead already. If one of its functions is called for one element at a "
+    "time, let it be called for several.",
+    "dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)",
+    "none",
+)
+_LIMITS = (
+    "The pipeline already calls its functions in parallel and works ahead, so more of either gains "
+    "little: it has to do less."
+)
+_LESS_WORK = "Do less work per batch, which is prepared in parallel already"
+_FILLS = (
+    "Few steps wait, but long: a shuffle buffer is filled before its first element, in each pass "
+    "over the data."
+)
+_TF_CACHE = Fix(
+    f"{_LIMITS} If it prepares the same elements in each epoch, keep them with cache(), in memory "
+    "if they fit or in a file: behind the last stage whose result is always the same, before "
+    "shuffling and random augmentation. Otherwise do less work per element.",
+    "dataset = files.map(decode, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "dataset = dataset.cache()         # or .cache('/fast/disk/train')\n"
+    "dataset = dataset.shuffle(n)\n"
+    "dataset = dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "dataset = dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)",
+    "changes-memory",
+)
+_TF_LESS = Fix(
+    f"{_LIMITS} Do less work per element, or store what is the same in each epoch in files.",
+    "",
     "none",
 )
 _TF_QUEUE = Fix(

@@ -169,7 +169,7 @@ def find_observed(
         round(float(np.median(marks.dur_ns[steady] - calls))) if in_call else None,
         cost,
         interval,
-        _typical(trace, steady, marks.input_wait_ns, uneven=uneven),
+        _typical_wait(trace, steady, uneven=uneven),
         _typical(trace, steady, marks.cpu_ns, uneven=uneven),
         _typical(trace, steady, marks.compile_ns, uneven=uneven),
         observer_cost(marks.dur_ns[steady], marks.light[steady], steady),
@@ -292,18 +292,38 @@ def _profiler_cost(
     return ratio_of_medians(profiled_ns, free_ns)
 
 
+def _typical_wait(trace: Trace, rows: NDArray[np.int64], *, uneven: bool) -> int | None:
+    """Wait for a batch in a typical step; None if unknown.
+
+    Where batches come in bursts, the steps that wait may be rare among those that were fully
+    observed, or frequent: both recur at regular intervals. The rest of a step differs less, so the
+    mean wait is what the mean of all steps takes beyond it.
+    """
+    full = _fully_observed(trace, rows)
+    durations_ns, waits_ns = trace.marks.dur_ns, trace.marks.input_wait_ns
+    if not uneven or not comes_in_bursts(durations_ns[full], waits_ns[full]):
+        return _typical(trace, rows, waits_ns, uneven=uneven)
+    known = full[waits_ns[full] != NULL]
+    rest_ns = float((durations_ns - waits_ns)[known].mean())
+    return max(round(float(durations_ns[rows].mean()) - rest_ns), 0)
+
+
+def _fully_observed(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Steps that were not only timed; the wait of a step before such a one may be missing, too."""
+    light = np.append(trace.marks.light, 0)
+    full: NDArray[np.int64] = rows[(light[rows] == 0) & (light[rows + 1] == 0)]
+    return full
+
+
 def _typical(
     trace: Trace, rows: NDArray[np.int64], values_ns: NDArray[np.int64], *, uneven: bool = False
 ) -> int | None:
     """Mean of a value over the middle half of the steps by length; None if any is unknown.
 
     The wall time is that of the median step, so waits in longer steps must not count. If the steps
-    are uneven, it is that of the mean step, and all steps count. Light steps are excluded because
-    they were only timed, and so is the step before each, because its wait may be recorded with the
-    next step.
+    are uneven, it is that of the mean step, and all fully observed steps count.
     """
-    light = np.append(trace.marks.light, 0)
-    full = rows[(light[rows] == 0) & (light[rows + 1] == 0)]
+    full = _fully_observed(trace, rows)
     if not len(full):
         return None
     durations_ns, values_ns = trace.marks.dur_ns[full], values_ns[full]

@@ -48,14 +48,13 @@ def comes_in_bursts(durations_ns: NDArray[np.int64], waits_ns: NDArray[np.int64]
 
     Args:
         durations_ns: Wall time of each step.
-        waits_ns: Its wait for a batch; NULL in light steps.
+        waits_ns: Its wait for a batch; NULL in light steps, which may be most of those that wait.
     """
     known = waits_ns != NULL
-    if known.sum() < _FEWEST_STEPS or not _waits_in_some_steps(durations_ns):
+    compared = durations_ns[known], waits_ns[known]
+    if not all(map(_waits_in_some_steps, (durations_ns, compared[0]))):
         return False
-    of_all, of_waits = (
-        float(times.mean() - np.median(times)) for times in (durations_ns, waits_ns[known])
-    )
+    of_all, of_waits = (float(times.mean() - np.median(times)) for times in compared)
     return of_waits > _MOSTLY_WAITS * of_all
 
 
