@@ -115,6 +115,7 @@ CONTEXTS = {
     ("queue_starvation", "_SMALLER"): ("tensorflow", GRAPH + QUEUE, END),
     ("repeated_preprocessing", "_PYTORCH"): ("torch", DATA, "assert len(Prepared()[3]) == 3"),
     ("repeated_preprocessing", "_TF_DATA"): ("tensorflow", TF2, "next(iter(dataset))"),
+    ("repeated_preprocessing", "_TF_EPOCHS"): ("tensorflow", TF2, "next(iter(dataset))"),
     ("feed_dict_copy", "_CONVERTED"): ("tensorflow", GRAPH + FEEDS, END),
     ("feed_dict_copy", "_LARGE"): ("tensorflow", GRAPH + FEEDS, "session.run(rows)" + END),
     ("launch_bound", "_TRAINING"): ("torch", MODEL + EAGER, "model(batch).sum().backward()"),

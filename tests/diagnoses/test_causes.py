@@ -18,8 +18,19 @@ def found(id_, cost=10):
     return Finding(id_, "found", "Do it", cost)
 
 
-def explained(*findings, input_wait=0.0):
-    facts = SimpleNamespace(share=lambda category: {"input_wait": input_wait}[category])
+NO_PIPELINE = parse("main step |[--]|")
+PARALLEL = parse("""
+main step |[--]|
+
+stages: name   | kind    | consumer    | buffered | parallelism | elements
+Prefetch[2]    | tf.data | -           | 1        | -1          | 8
+ParallelMap[3] | tf.data | Prefetch[2] | 1        | 2           | 8
+""")
+
+
+def explained(*findings, input_wait=0.0, trace=NO_PIPELINE):
+    waits = {"input_wait": input_wait}
+    facts = SimpleNamespace(share=waits.__getitem__, trace=trace)
     return {f.id: f.explained_by for f in with_causes(facts, findings, RULES)}
 
 
@@ -43,6 +54,11 @@ def test_another_remedy_for_the_same_time_explains_nothing():
     assert explained(found("input-bound"), found("repeated-preprocessing"))["input-bound"] == ""
 
 
+def test_less_work_is_no_alternative_if_batches_are_prepared_in_parallel_already():
+    findings = found("input-bound"), found("repeated-preprocessing")
+    assert explained(*findings, trace=PARALLEL)["input-bound"] == "repeated-preprocessing"
+
+
 def test_faster_compute_waits_where_the_step_mostly_waits_for_input():
     findings = (
         found("input-bound", 50),
@@ -63,7 +79,7 @@ def test_faster_compute_waits_where_the_step_mostly_waits_for_input():
 
 def test_what_the_input_hides_is_not_explained_by_it():
     findings = (found("input-bound", 50), found("python-preprocessing", 40), found("launch-bound"))
-    facts = SimpleNamespace(share={"input_wait": 0.5}.__getitem__)
+    facts = SimpleNamespace(share={"input_wait": 0.5}.__getitem__, trace=NO_PIPELINE)
     hidden = {f.id: f.hidden for f in with_causes(facts, findings, RULES)}
     assert hidden == {"input-bound": False, "python-preprocessing": False, "launch-bound": True}
 

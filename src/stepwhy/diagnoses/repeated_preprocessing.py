@@ -11,7 +11,10 @@ again takes as long as the first time.
 ## How it is measured
 A PyTorch DataLoader that is iterated again reads the same data set again. In `tf.data`, a `repeat`
 has restarted its input if it has passed on more elements than its input has produced since the last
-start; the work before it, up to a `cache`, is repeated. That must be most of the pipeline's work.
+start; the work before it, up to a `cache`, is repeated. Or the loop has iterated the same data set
+again: then all is repeated that comes before the first function that draws random numbers. That
+must be most of the pipeline's work; where its stages have ended before TensorFlow's model was read,
+the others must explain less than half of the wait.
 The cost is the time of the step spent waiting for input, without the time in which workers start
 again.
 
@@ -25,8 +28,9 @@ the same in every epoch.
 
 ## When it abstains
 When the data was read only once, or the number of epochs is unknown: TensorFlow 1 queues, Keras
-epochs, loaders of other libraries. stepwhy cannot see whether a data set returns different elements
-each time; if so, there is nothing to cache. Does not apply if the function that takes most of the
+epochs, loaders of other libraries. Except for operations of TensorFlow that draw random numbers,
+stepwhy cannot see whether a data set returns different elements each time; if so, there is nothing
+to cache. Does not apply if the pipeline has a cache, or if the function that takes most of the
 preparation augments at random, by its name: its results must be new. Does not apply to a
 `DataLoader` without workers: `serial-input` and `missing-prefetch` judge that.
 """
@@ -35,16 +39,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from stepwhy.diagnoses.shared.augmentation import is_random
 from stepwhy.diagnoses.shared.loaders import batches_ready
+from stepwhy.diagnoses.shared.long_waits import long_waits
+from stepwhy.diagnoses.shared.pipeline_stages import caches, shuffles
+from stepwhy.diagnoses.shared.repeated_work import Repeated, iterated_again, restarted
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.batch_work import find_batch_work
 from stepwhy.passes.preparation import find_preparation
-from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from stepwhy.findings import Finding
@@ -66,29 +71,21 @@ LEAST_SAVED = 0.5  # of the wait; cached elements still have to be fetched and b
 REPEATED = 0.5  # of the pipeline's work; with less, a cache leaves most of it
 
 _SERIAL = "The DataLoader has no workers: see serial-input and missing-prefetch."
+_CACHED = "The pipeline has a cache."
+_CALLS_PYTHON = (
+    "The functions of the pipeline call Python: whether they return the same in each epoch is "
+    "unknown."
+)
+_RANDOM_NUMBERS = "All functions of the pipeline draw random numbers: each epoch needs new results."
 _NEW_RESULTS = (
     "By its name, the function that takes most of the preparation augments at random, so that each "
     "epoch needs new results."
 )
 
 
-class _Repeated(msgspec.Struct, frozen=True):
-    """Evidence that input work is repeated.
-
-    Args:
-        evidence: What shows it.
-        fix: The fix for it.
-        share: Share of the pipeline's work that is repeated, 0..1.
-    """
-
-    evidence: tuple[Evidence, ...]
-    fix: Fix
-    share: float = 1.0
-
-
 def diagnose(facts: Facts) -> Finding:
     """Judge the wait for a pipeline that has read its data more than once."""
-    repeated = _loader(facts) or _tf_data(facts.trace)
+    repeated = _loader(facts) or restarted(facts.trace) or iterated_again(facts)
     if repeated is None:
         return RULE.no_data(
             "input-reads", "The trace does not show whether the data was read more than once."
@@ -96,6 +93,12 @@ def diagnose(facts: Facts) -> Finding:
     work = find_batch_work(facts)
     if work is not None and work.source == "DataLoader":
         return RULE.not_applicable(_SERIAL)
+    if repeated.is_random:
+        return RULE.not_applicable(_RANDOM_NUMBERS)
+    if repeated.is_unknown:
+        return RULE.incomplete("input-reads", _CALLS_PYTHON)
+    if caches(facts.trace):
+        return RULE.not_applicable(_CACHED)
     ready = batches_ready(facts)
     if ready is not None:
         return RULE.nothing((ready,))
@@ -108,8 +111,16 @@ def diagnose(facts: Facts) -> Finding:
     lines = _lines(facts.trace)
     if lines and is_random(lines[0].where):
         return RULE.not_applicable(_NEW_RESULTS)
-    evidence = (waits, *repeated.evidence, *lines)
-    return RULE.finding(cost, evidence, repeated.fix, gain, Edit("input", "gone"))
+    evidence = (waits, *repeated.evidence, *long_waits(facts), *lines)
+    # What fills a shuffle buffer runs while few steps wait, and delays no operation of the others.
+    edit = None if long_waits(facts) and shuffles(facts.trace) else Edit("input", "gone")
+    return RULE.finding(cost, evidence, _fix(facts), gain, edit)
+
+
+def _fix(facts: Facts) -> Fix:
+    if facts.trace.meta.framework != "tensorflow":
+        return _PYTORCH
+    return _TF_DATA if restarted(facts.trace) else _TF_EPOCHS
 
 
 def _lines(trace: Trace) -> tuple[Evidence, ...]:
@@ -121,7 +132,7 @@ def _lines(trace: Trace) -> tuple[Evidence, ...]:
     return (Evidence(what, round(work.function_share, 3), "fraction", work.line),)
 
 
-def _loader(facts: Facts) -> _Repeated | None:
+def _loader(facts: Facts) -> Repeated | None:
     """The DataLoader that was restarted most often; None if none was."""
     events = facts.trace.events
     rows = np.flatnonzero(np.isin(events.kind, facts.trace.strings_where(["epoch"])))
@@ -134,7 +145,7 @@ def _loader(facts: Facts) -> _Repeated | None:
         Evidence("epochs started", int(counts.max()), "count", facts.trace.string(int(name))),
         *_steps_per_epoch(facts.trace, starts),
     ]
-    return _Repeated(tuple(found), _PYTORCH)
+    return Repeated(tuple(found))
 
 
 def _steps_per_epoch(
@@ -145,44 +156,6 @@ def _steps_per_epoch(
         return []
     places = np.searchsorted(trace.marks.start_ns, starts_ns)
     return [Evidence("steps per epoch", round(float(np.median(np.diff(places)))), "count")]
-
-
-def _tf_data(trace: Trace) -> _Repeated | None:
-    """A `repeat` that has restarted an input without a cache; None if there is none."""
-    stages = trace.stages
-    consumers = enumerate(stages.consumer.tolist())
-    input_of = {consumer: row for row, consumer in consumers if consumer != NULL}
-    for row, key in enumerate(stages.name.tolist()):
-        below = input_of.get(key, -1)
-        if below < row or "Repeat" not in trace.string(key):
-            continue
-        passed, made = int(stages.elements[row]), int(stages.elements[below])
-        work = _work_ns(trace, below, input_of)
-        if made != NULL and passed > made and work:
-            share = passed * work / (passed * work + _work_above_ns(trace, row))
-            found = (
-                Evidence("elements passed on in total", passed, "count", trace.string(key)),
-                Evidence("elements prepared since it restarted", made, "count"),
-                Evidence("repeated work per element", work, "ns"),
-            )
-            return _Repeated(found, _TF_DATA, share)
-    return None
-
-
-def _work_above_ns(trace: Trace, row: int) -> int:
-    """Work of a stage and of those that consume its elements so far, ns."""
-    stages = trace.stages
-    known = (stages.elements > 0) & (stages.processing_ns > 0)
-    return int((stages.elements * stages.processing_ns)[: row + 1][known[: row + 1]].sum())
-
-
-def _work_ns(trace: Trace, row: int, input_of: dict[int, int]) -> int:
-    """Work per element of a stage and of those before it, up to a cache, ns."""
-    stages, work, last = trace.stages, 0, -1
-    while row > last and "Cache" not in trace.string(int(stages.name[row])):
-        work += max(int(stages.processing_ns[row]), 0)
-        row, last = input_of.get(int(stages.name[row]), -1), row
-    return work
 
 
 _PYTORCH = Fix(
@@ -209,5 +182,16 @@ _TF_DATA = Fix(
     "           .cache()                   # or .cache('/fast/disk/train')\n"
     "           .shuffle(n).repeat().map(augment)\n"
     "           .batch(batch_size).prefetch(tf.data.AUTOTUNE))",
+    "changes-memory",
+)
+_TF_EPOCHS = Fix(
+    "Keep the output of the part of the pipeline that is the same in each epoch: before shuffling "
+    "and random augmentation, in memory if all elements fit as they are there, else in a file. "
+    "Make the data set once: a new one has an empty cache.",
+    "dataset = files.map(decode, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "dataset = dataset.cache()         # or .cache('/fast/disk/train')\n"
+    "dataset = dataset.shuffle(n)\n"
+    "dataset = dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "dataset = dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)",
     "changes-memory",
 )

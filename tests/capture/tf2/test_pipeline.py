@@ -76,6 +76,26 @@ def test_pipeline_that_feeds_the_training_is_logged(pipelines: Pipelines) -> Non
     assert pipelines._busiest() == stages(training)
 
 
+def test_passes_over_a_data_set_are_counted(pipelines: Pipelines, tmp_path: Path) -> None:
+    source = type("_RangeDataset", (), {"_inputs": lambda _: [], "_functions": lambda _: []})()
+    shuffled = {"_inputs": lambda _: [source], "_functions": lambda _: []}
+    first, second = Iterator(10), Iterator(5)
+    first._dataset = second._dataset = type("_PrefetchDataset", (), shuffled)()  # type: ignore[attr-defined]
+    pipelines.ended(first)
+    pipelines.add(second)
+    assert pipelines.sample(SECOND)
+    (whole,) = kept(pipelines, tmp_path, "pipeline.json")
+    root, prefetch, ended = whole["stages"]
+    assert (root["epochs"], prefetch["inputs"], ended["name"]) == (2, [3], "Range")
+
+
+def test_a_data_set_of_another_version_is_described_by_its_model(pipelines: Pipelines) -> None:
+    training = Iterator(10)
+    training._dataset = object()  # type: ignore[attr-defined]
+    pipelines.add(training)
+    assert pipelines._busiest() == stages(training)
+
+
 def test_iterators_are_not_kept_alive(pipelines: Pipelines) -> None:
     pipelines.add(Iterator(1))
     assert pipelines.sample(SECOND)

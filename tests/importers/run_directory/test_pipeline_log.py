@@ -11,13 +11,14 @@ from stepwhy.passes.batch_size import batch_size
 from stepwhy.trace import NULL, Meta, TraceBuilder
 
 STAGES = [
-    {"id": 6, "name": "Root", "inputs": [5], "asynchronous": False, "elements": 9},
+    {"id": 6, "name": "Root", "inputs": [5], "asynchronous": False, "elements": 9,
+     "epochs": 3},
     {"id": 5, "name": "Prefetch", "inputs": [3], "asynchronous": True, "elements": 9,
      "processing_ns": 100, "buffered": 2, "buffer_size": 4},
     {"id": 3, "name": "Zip", "inputs": [1, 2], "asynchronous": False, "elements": 9},
     {"id": 1, "name": "Range", "inputs": [], "asynchronous": False, "elements": 9},
     {"id": 2, "name": "Range", "inputs": [], "asynchronous": False, "elements": 0,
-     "parallelism": 1, "tuned": False},
+     "parallelism": 1, "tuned": False, "random": True},
 ]  # fmt: skip
 
 
@@ -39,6 +40,8 @@ def test_stages_have_their_takers_and_what_is_known_of_them():
     assert stages.processing_ns.tolist() == [100, NULL, NULL, NULL]
     assert stages.elements.tolist() == [9, 9, 9, 0]
     assert stages.tuned.tolist() == [NULL, NULL, NULL, 0]
+    assert stages.random.tolist() == [NULL, NULL, NULL, 1]
+    assert stages.epochs.tolist() == [3, 3, 3, 3]
 
 
 def test_loaders_are_one_stage_each():

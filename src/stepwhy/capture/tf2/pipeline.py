@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.iterators import Iterators
 from stepwhy.capture.process import lifetime
+from stepwhy.capture.tf2.datasets import completed, written_stages
 from stepwhy.capture.tf2.loop import loop_of
 from stepwhy.capture.user_code import user_line
 
@@ -31,6 +32,8 @@ PIPELINE_FILE = "pipeline.json"
 # The newest iterators that are alive: one for training, one for evaluation, ...
 _MOST_ITERATORS = 4
 _MOST_STAGES = 200
+# A program that builds a data set for each epoch must not have all of them examined.
+_MOST_DATASETS = 16
 # When the program asked for an iterator, or 0 after its first element, and from which line.
 _MADE = "_stepwhy_made"
 _SHORTEST_NS = 20_000_000
@@ -52,7 +55,8 @@ def stages_of(model: Any) -> list[dict[str, Any]]:
         For each stage: `id`, `name`, `inputs` (ids), `asynchronous` (own threads fill a buffer),
         `elements` (produced so far), `processing_ns` (per element, over all its threads, without
         its inputs), `buffered` (elements in its buffer), `buffer_size` and `parallelism`, and
-        whether it is `tuned` by TensorFlow. Values that do not apply are absent.
+        whether it is `tuned` by TensorFlow. Values that do not apply are absent. `_Datasets` adds
+        others.
     """
     found: list[dict[str, Any]] = []
     waiting = [model.output]
@@ -118,6 +122,36 @@ class _Observed:
         self.elements = 0
 
 
+class _Datasets:
+    """What is known of data sets beyond TensorFlow's model: how they are written and used."""
+
+    def __init__(self) -> None:
+        self._written: weakref.WeakKeyDictionary[Any, list[dict[str, Any]]]
+        self._written = weakref.WeakKeyDictionary()
+        self._passes: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._examined = 0
+
+    def ended(self, dataset: Any) -> None:
+        """All elements of a data set were returned."""
+        self._passes[dataset] = self._passes.get(dataset, 0) + 1
+
+    def describe(self, dataset: Any, stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The stages of a pipeline over a data set, completed; the first has `epochs`."""
+        try:
+            found = completed(stages, self._stages(dataset))
+            return [{**found[0], "epochs": self._passes.get(dataset, 0) + 1}, *found[1:]]
+        except Exception:
+            # Other versions of TensorFlow may lack the methods that show it.
+            return stages
+
+    def _stages(self, dataset: Any) -> list[dict[str, Any]]:
+        written = self._written.get(dataset)
+        if written is None and self._examined < _MOST_DATASETS:
+            self._examined += 1
+            written = self._written[dataset] = written_stages(dataset)
+        return written or []
+
+
 class Pipelines:
     """Sample the pipeline that feeds the training, at growing intervals.
 
@@ -128,6 +162,7 @@ class Pipelines:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._iterators: list[_Observed] = []
+        self._datasets = _Datasets()
         self.forget()
         lifetime.on_begin(self.forget)
 
@@ -141,6 +176,10 @@ class Pipelines:
         """The driving thread has made an iterator over a dataset."""
         alive = [each for each in self._iterators if each.iterator() is not None]
         self._iterators = [*alive, _Observed(iterator)][-_MOST_ITERATORS:]
+
+    def ended(self, iterator: Any) -> None:
+        """An iterator has returned all elements of its data set."""
+        self._datasets.ended(iterator._dataset)
 
     def sample(self, time_ns: int) -> bool:
         """Take a sample if one is due; whether one was taken.
@@ -177,6 +216,7 @@ class Pipelines:
     def _busiest(self) -> list[dict[str, Any]]:
         """The stages of the pipeline that feeds the training; empty if unknown."""
         most, found, failures = 0, [], 0
+        dataset = None
         for observed in self._iterators:
             iterator = observed.iterator()
             if iterator is None:
@@ -190,9 +230,10 @@ class Pipelines:
             produced, observed.elements = elements - observed.elements, elements
             if produced > most:
                 most, found = produced, stages
+                dataset = getattr(iterator, "_dataset", None)
         if failures and not found:
             self._report_no_model()
-        return found
+        return found if dataset is None else self._datasets.describe(dataset, found)
 
     def _report_no_model(self) -> None:
         """TensorFlow keeps no model, and will not later: stop sampling."""
@@ -245,6 +286,8 @@ def observe_iterators(module: ModuleType, run_dir: str) -> None:
             element = timed(self)
         except OutOfRangeError:
             # `take` drops the rest of the data itself.
+            if loop.driven_here():
+                loop.guard(lambda: pipelines.ended(self))
             if made and "Take" not in type(self._dataset).__name__:
                 loop.guard(lambda: iterators.ended(made[1]))
             raise

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from stepwhy.diagnoses.shared.pipeline_stages import calls_in_parallel, works_ahead
 from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS
 from stepwhy.passes.batch_work import find_batch_work, starts_processes
 from stepwhy.passes.devices import known_bytes
@@ -49,7 +50,7 @@ def with_causes(
     """
     found = {f.id: f for f in findings if f.verdict == "found"}
     hidden = _behind_input(facts, found, rules)
-    causes = _refined(found, rules) | _kept_graphs(found)
+    causes = _refined(facts, found, rules) | _kept_graphs(found)
     causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
     unsure = _behind_workers(facts, found, rules)
     return [
@@ -73,13 +74,20 @@ def _saving(facts: Facts, finding: Finding, unsure: frozenset[str]) -> Saving | 
     return replace(saving, low_ns=0) if finding.id in unsure else saving
 
 
-def _refined(found: Mapping[str, Finding], rules: Mapping[str, Rule]) -> dict[str, str]:
-    """Symptoms by the costliest found cause that explains most of their cost."""
+def _refined(
+    facts: Facts, found: Mapping[str, Finding], rules: Mapping[str, Rule]
+) -> dict[str, str]:
+    """Symptoms by the costliest found cause that explains most of their cost.
+
+    A pipeline that already works ahead and in parallel leaves no alternative to less work.
+    """
+    is_parallel = works_ahead(facts.trace) and calls_in_parallel(facts.trace)
+    alternatives = frozenset() if is_parallel else _ALTERNATIVES
     causes: dict[str, str] = {}
     for cause in sorted(found.values(), key=lambda f: f.cost_ns_per_step or 0):
         rule = rules.get(cause.id)
         symptom = found.get(rule.refines) if rule else None
-        is_cause = cause.id not in _ALTERNATIVES
+        is_cause = cause.id not in alternatives
         if symptom is not None and is_cause and explains(cause, symptom):
             causes[symptom.id] = cause.id
     return causes

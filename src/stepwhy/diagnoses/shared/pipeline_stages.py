@@ -12,8 +12,6 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     import re
 
-    from numpy.typing import NDArray
-
     from stepwhy.trace import Trace
 
 # Call a function of the program for each element.
@@ -24,18 +22,25 @@ _SHUFFLE = regex(r"Shuffle")
 
 def works_ahead(trace: Trace) -> bool:
     """Whether the last stage has a thread of its own, which fills a buffer before the loop asks."""
-    stages, rows = trace.stages, _rows(trace)
-    last = rows[stages.consumer[rows] == NULL]
-    return bool(len(last) and stages.buffered[last].all())
+    stages, rows = trace.stages, stage_rows(trace)
+    last = [row for row in rows if stages.consumer[row] == NULL]
+    return bool(last) and all(stages.buffered[row] for row in last)
 
 
 def calls_in_parallel(trace: Trace) -> bool | None:
     """Whether functions are called for several elements at a time; None if no call is recorded."""
     stages = trace.stages
-    calling = [row for row in _rows(trace) if _CALLING.search(_name(trace, row))]
+    calling = [
+        row for row in stage_rows(trace) if calls(trace, row) and stages.elements[row] != NULL
+    ]
     # TensorFlow chooses the number where the program does not.
     several = [stages.parallelism[r] > 1 or stages.tuned[r] == 1 for r in calling]
     return all(several) if several else None
+
+
+def calls(trace: Trace, row: int) -> bool:
+    """Whether a stage calls a function of the program."""
+    return _CALLING.search(stage_name(trace, row)) is not None
 
 
 def caches(trace: Trace) -> bool:
@@ -49,16 +54,26 @@ def shuffles(trace: Trace) -> bool:
 
 
 def _has(trace: Trace, stage: re.Pattern[str]) -> bool:
-    return any(stage.search(_name(trace, row)) for row in _rows(trace))
+    return any(stage.search(stage_name(trace, row)) for row in stage_rows(trace))
 
 
-def _rows(trace: Trace) -> NDArray[np.int64]:
-    """Rows of `stages` that are of `tf.data`."""
-    return np.flatnonzero(np.isin(trace.stages.kind, trace.strings_where({"tf.data"})))
+def stage_rows(trace: Trace) -> list[int]:
+    """Rows of `stages` that are of `tf.data`, consumers first."""
+    is_data = np.isin(trace.stages.kind, trace.strings_where({"tf.data"}))
+    return [int(row) for row in np.flatnonzero(is_data)]
 
 
-def _name(trace: Trace, row: np.int64) -> str:
+def stage_name(trace: Trace, row: int) -> str:
+    """Name of a stage."""
     return trace.string(int(trace.stages.name[row]))
 
 
-__all__ = ["caches", "calls_in_parallel", "shuffles", "works_ahead"]
+__all__ = [
+    "caches",
+    "calls",
+    "calls_in_parallel",
+    "shuffles",
+    "stage_name",
+    "stage_rows",
+    "works_ahead",
+]

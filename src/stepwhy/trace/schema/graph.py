@@ -67,6 +67,17 @@ GRAPH: tuple[Column, ...] = (
         "-1",
         "Work per element over all of its threads, without its producers.",
     ),
+    Column(
+        "stages", "random", "int8", "0 or 1", "-1", "Whether its function draws random numbers."
+    ),
+    Column(
+        "stages",
+        "epochs",
+        "int64",
+        "",
+        "-1",
+        "Times that the loop has begun to read the data set from its start.",
+    ),
     Column("executions", "slice", "int32", "row of slices", "", "The run of a graph operation."),
     string(
         "executions",

@@ -31,6 +31,8 @@ class _Stage(msgspec.Struct):
     buffer_size: Int | None = None
     parallelism: Int | None = None
     tuned: bool | None = None
+    random: bool | None = None
+    epochs: Int | None = None
 
 
 class _Pipeline(msgspec.Struct):
@@ -61,6 +63,7 @@ def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
         pipeline = msgspec.json.decode(data, type=_Pipeline)
     except DAMAGED:
         return
+    epochs = pipeline.stages[0].epochs if pipeline.stages else None
     stages = [stage for stage in pipeline.stages if stage.name != _TOP]
     names = {stage.id: f"{stage.name}[{stage.id}]" for stage in stages}
     consumers = {input_id: names[stage.id] for stage in stages for input_id in stage.inputs}
@@ -76,6 +79,8 @@ def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
             buffer_size=_known(stage.buffer_size),
             elements=_known(stage.elements),
             processing_ns=_known(stage.processing_ns),
+            random=_known(stage.random),
+            epochs=_known(epochs),
         )
 
 
