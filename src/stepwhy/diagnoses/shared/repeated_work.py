@@ -47,7 +47,7 @@ def iterated_again(facts: Facts) -> Repeated | None:
     names = ", ".join(stage_name(facts.trace, row) for row in same)
     evidence = (
         Evidence("epochs started", epochs, "count"),
-        *([Evidence("stages with the same work in each epoch", len(same), "count", names)]),
+        Evidence("stages with the same work in each epoch", len(same), "count", names),
     )
     if not same:
         return Repeated(evidence, 0.0, is_random=bool(calling))
