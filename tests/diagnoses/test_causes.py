@@ -79,7 +79,7 @@ def test_faster_compute_waits_where_the_step_mostly_waits_for_input():
 
 def test_what_the_input_hides_is_not_explained_by_it():
     findings = (found("input-bound", 50), found("python-preprocessing", 40), found("launch-bound"))
-    facts = SimpleNamespace(share={"input_wait": 0.5}.__getitem__, trace=NO_PIPELINE)
+    facts = SimpleNamespace(share={"input_wait": 0.5}.__getitem__)
     hidden = {f.id: f.hidden for f in with_causes(facts, findings, RULES)}
     assert hidden == {"input-bound": False, "python-preprocessing": False, "launch-bound": True}
 

@@ -77,20 +77,20 @@ def _saving(facts: Facts, finding: Finding, unsure: frozenset[str]) -> Saving | 
 def _refined(
     facts: Facts, found: Mapping[str, Finding], rules: Mapping[str, Rule]
 ) -> dict[str, str]:
-    """Symptoms by the costliest found cause that explains most of their cost.
-
-    A pipeline that already works ahead and in parallel leaves no alternative to less work.
-    """
-    is_parallel = works_ahead(facts.trace) and calls_in_parallel(facts.trace)
-    alternatives = frozenset() if is_parallel else _ALTERNATIVES
+    """Symptoms by the costliest found cause that explains most of their cost."""
     causes: dict[str, str] = {}
     for cause in sorted(found.values(), key=lambda f: f.cost_ns_per_step or 0):
         rule = rules.get(cause.id)
         symptom = found.get(rule.refines) if rule else None
-        is_cause = cause.id not in alternatives
+        is_cause = cause.id not in _ALTERNATIVES or _is_only_remedy(facts)
         if symptom is not None and is_cause and explains(cause, symptom):
             causes[symptom.id] = cause.id
     return causes
+
+
+def _is_only_remedy(facts: Facts) -> bool:
+    """Whether only less work is left: the pipeline already works ahead and in parallel."""
+    return works_ahead(facts.trace) and bool(calls_in_parallel(facts.trace))
 
 
 def explains(cause: Finding, symptom: Finding) -> bool:

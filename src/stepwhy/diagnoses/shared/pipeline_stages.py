@@ -20,6 +20,9 @@ _CACHE = regex(r"Cache")
 _SHUFFLE = regex(r"Shuffle")
 
 
+LITTLE = 0.1  # of the work of all functions; more threads for it gain less than the step varies
+
+
 def works_ahead(trace: Trace) -> bool:
     """Whether the last stage has a thread of its own, which fills a buffer before the loop asks."""
     stages, rows = trace.stages, stage_rows(trace)
@@ -28,13 +31,17 @@ def works_ahead(trace: Trace) -> bool:
 
 
 def calls_in_parallel(trace: Trace) -> bool | None:
-    """Whether functions are called for several elements at a time; None if no call is recorded."""
+    """Whether functions are called for several elements at a time; None if no call is recorded.
+
+    A function that does little of the work may be called for one at a time.
+    """
     stages = trace.stages
-    calling = [
-        row for row in stage_rows(trace) if calls(trace, row) and stages.elements[row] != NULL
-    ]
+    # Stages that have ended are known by name only.
+    calling = [r for r in stage_rows(trace) if stages.elements[r] != NULL and calls(trace, r)]
+    work_ns = [int(stages.elements[r]) * max(int(stages.processing_ns[r]), 0) for r in calling]
+    busy = [r for r, ns in zip(calling, work_ns, strict=True) if ns >= LITTLE * sum(work_ns)]
     # TensorFlow chooses the number where the program does not.
-    several = [stages.parallelism[r] > 1 or stages.tuned[r] == 1 for r in calling]
+    several = [bool(stages.parallelism[r] > 1 or stages.tuned[r] == 1) for r in busy]
     return all(several) if several else None
 
 
