@@ -277,8 +277,8 @@ _TF_LESS = Fix(
 )
 _TF_QUEUE = Fix(
     "The queue runs empty: fill it with more threads, or replace it with a tf.data pipeline "
-    "that prefetches. A py_func holds Python's GIL, so more threads do not speed it up: "
-    "precompute its results into TFRecords.",
+    "that prefetches. A py_func that computes holds Python's GIL, so more threads do not speed it "
+    "up: precompute its results into TFRecords.",
     "batch = tf.train.shuffle_batch(tensors, batch_size, capacity,\n"
     "                               min_after_dequeue,\n"
     "                               num_threads=os.cpu_count())\n"

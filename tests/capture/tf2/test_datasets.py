@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -108,3 +113,29 @@ def test_a_pipeline_with_branches_stays_as_it_is() -> None:
     ]
     assert completed(stages, WRITTEN) == stages
     assert completed([], WRITTEN) == []
+
+
+PROGRAM = """
+import json, tensorflow as tf
+from stepwhy.capture.tf2.datasets import completed, written_stages
+from stepwhy.capture.tf2.pipeline import _model_of, stages_of
+random = lambda x: tf.cast(x, tf.float32) + tf.random.uniform([])
+dataset = tf.data.Dataset.range(40).map(lambda x: 2 * x, tf.data.AUTOTUNE).cache().shuffle(40)
+dataset = dataset.map(random, tf.data.AUTOTUNE).batch(4).prefetch(2)
+iterator = iter(dataset)
+next(iterator)
+stages = completed(stages_of(_model_of(iterator)), written_stages(iterator._dataset))
+print(json.dumps([[stage["name"], stage.get("random")] for stage in stages]))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="no tensorflow")
+def test_stages_of_tensorflow() -> None:
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, "-c", PROGRAM]
+    shown = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
+    stages = json.loads(shown.stdout.splitlines()[-1])
+    after_shuffle = stages[[name for name, _ in stages].index("Shuffle") :]
+    assert [name for name, _ in after_shuffle] == ["Shuffle", "Cache", "ParallelMap", "Range"]
+    assert dict(map(tuple, after_shuffle))["ParallelMap"] is False
+    assert [random for name, random in stages if name.startswith("MapAndBatch")] == [True]
