@@ -89,6 +89,22 @@ def test_passes_over_a_data_set_are_counted(pipelines: Pipelines, tmp_path: Path
     assert (root["epochs"], prefetch["inputs"], ended["name"]) == (2, [3], "Range")
 
 
+def test_the_file_keeps_the_pipeline_that_produced_most(
+    pipelines: Pipelines, tmp_path: Path
+) -> None:
+    training, validation = Iterator(10), Iterator(0)
+    for iterator in (training, validation):
+        about = {"_inputs": lambda _: [], "_functions": lambda _: []}
+        iterator._dataset = type("_PrefetchDataset", (), about)()  # type: ignore[attr-defined]
+        pipelines.add(iterator)
+    assert pipelines.sample(SECOND)
+    validation.elements = 6
+    pipelines._due_ns = 0
+    assert pipelines.sample(2 * SECOND)
+    (whole,) = kept(pipelines, tmp_path, "pipeline.json")
+    assert whole["stages"][0]["elements"] == 10
+
+
 def test_a_data_set_of_another_version_is_described_by_its_model(pipelines: Pipelines) -> None:
     training = Iterator(10)
     training._dataset = object()  # type: ignore[attr-defined]

@@ -129,11 +129,23 @@ class _Datasets:
         self._written: weakref.WeakKeyDictionary[Any, list[dict[str, Any]]]
         self._written = weakref.WeakKeyDictionary()
         self._passes: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._produced: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._examined = 0
 
     def ended(self, dataset: Any) -> None:
         """All elements of a data set were returned."""
         self._passes[dataset] = self._passes.get(dataset, 0) + 1
+
+    def produced(self, dataset: Any, elements: int) -> bool:
+        """A data set has produced elements; whether none has produced more so far.
+
+        The one that a validation reads may be the only one that works in the last sample.
+        """
+        try:
+            total = self._produced[dataset] = self._produced.get(dataset, 0) + elements
+            return total == max(self._produced.values())
+        except Exception:
+            return True
 
     def describe(self, dataset: Any, stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The stages of a pipeline over a data set, completed; the first has `epochs`."""
@@ -163,6 +175,7 @@ class Pipelines:
         self._loop = loop
         self._iterators: list[_Observed] = []
         self._datasets = _Datasets()
+        self._is_training = True
         self.forget()
         lifetime.on_begin(self.forget)
 
@@ -210,8 +223,9 @@ class Pipelines:
             if stage["asynchronous"]:
                 name = f"{stage['name']}[{stage['id']}]"
                 recorder.level("tf.data", name, stage["buffered"], capacity_of(stage))
-        about = {"schema": PIPELINE_SCHEMA, "time_ns": now_ns(), "stages": stages}
-        recorder.keep(PIPELINE_FILE, about)
+        if self._is_training:
+            about = {"schema": PIPELINE_SCHEMA, "time_ns": now_ns(), "stages": stages}
+            recorder.keep(PIPELINE_FILE, about)
 
     def _busiest(self) -> list[dict[str, Any]]:
         """The stages of the pipeline that feeds the training; empty if unknown."""
@@ -233,6 +247,7 @@ class Pipelines:
                 dataset = getattr(iterator, "_dataset", None)
         if failures and not found:
             self._report_no_model()
+        self._is_training = dataset is None or self._datasets.produced(dataset, most)
         return found if dataset is None else self._datasets.describe(dataset, found)
 
     def _report_no_model(self) -> None:
