@@ -101,6 +101,9 @@ NEEDS = {
     ),
     r"pin_memory=True": named("DataLoader", Kind.INPUT),
     r"losses\.append": lambda facts: "step-log" in facts.trace.meta.signals,
+    r"os\.fsync": lambda facts: (
+        "fsync" in {facts.trace.string(int(kind)) for kind in facts.trace.events.kind}
+    ),
     r"nvidia-smi": lambda facts: on_gpus(facts) and not named("Cijk|^hip")(facts),
     r"GradScaler|backward\(\)|fused=True|running_loss|no_sync|minimize|compute_gradients": (
         lambda facts: trains(facts) is not False
