@@ -13,7 +13,7 @@ from tests.kineto_samples import GENERATIONS, sample
 from stepwhy.columns import interning, strings
 from stepwhy.columns.kernels import tables
 from stepwhy.columns.kernels.tables import Pairs
-from stepwhy.errors import CorruptInputError
+from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.formats.kineto import lanes, plain, sweep
 from stepwhy.importers.formats.kineto import reader as kineto
 from stepwhy.importers.shared.chrome_json import cuts
@@ -177,7 +177,7 @@ def outcome(data):
     """All that reading gives, or the error."""
     try:
         trace = kineto.read(Source(data, "x.json"))
-    except CorruptInputError as error:
+    except (CorruptInputError, EmptyInputError) as error:
         return str(error)
     if trace is None:
         return None
