@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from stepwhy.findings import EventGroup, Op, Verdict
+from stepwhy.findings import Abstention, EventGroup, Finding, Op, Verdict
 from stepwhy.report import words
 from stepwhy.report.without_findings import nothing_found
 
@@ -90,3 +90,16 @@ def test_operations_do_not_explain_a_step_that_compiles(sample):
 def test_without_operations_the_categories_are_left(sample):
     waits = host_bound(step_of(sample("healthy"), communication=100))
     assert nothing_found(waits).endswith("start with the largest category above.")
+
+
+def test_checks_that_other_programs_prevented_are_named(sample):
+    result = sample("healthy")
+    unknown = Finding(
+        "idle-cores",
+        "incomplete",
+        "Fewer threads than cores",
+        reason="Other programs used the rest.",
+        abstention=Abstention("incomplete-record", ("quiet-machine",)),
+    )
+    result = structs.replace(result, findings=(*result.findings, unknown))
+    assert nothing_found(result).endswith(" Not known (idle-cores): Other programs used the rest.")

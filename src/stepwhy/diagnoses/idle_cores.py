@@ -24,7 +24,8 @@ Results can differ in the last digits, because sums are divided differently.
 
 ## When it abstains
 If `stepwhy run` did not observe a program of PyTorch or TensorFlow on Linux, or if an accelerator
-computes.
+computes. `incomplete` if other programs used the cores that the operations leave: more threads
+would compete with them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from stepwhy.diagnoses.shared.measure import on_scale
 from stepwhy.diagnoses.shared.program import uses_sessions
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.passes.cores import busy_cores, sibling_processes, usable_cores
+from stepwhy.passes.cores import busy_cores, job_cores, sibling_processes, usable_cores
 from stepwhy.passes.counters import series
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ RULE = Rule(
 SHARE = 0.15  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.4  # of the cost; parts of most operations use one thread
 LONG_NS = 500_000  # to wake threads and wait for them takes tens of microseconds
-IDLE = 0.5  # of the cores without a thread; if they are less idle, other work uses them
+IDLE = 0.5  # of the cores without a thread; if they are less idle, the job or others use them
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -82,12 +83,22 @@ def diagnose(facts: Facts) -> Finding:
     )
     unused = cores - threads * processes
     cost = round(long_ns * unused / cores)
-    if unused <= 0 or cores - busy < IDLE * unused or cost < SHARE * facts.wall_ns:
+    own = job_cores(facts.trace, span_ns)
+    is_used = own is not None and cores - own < IDLE * unused
+    if unused <= 0 or is_used or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence)
+    if cores - busy < IDLE * unused:
+        return RULE.incomplete("quiet-machine", _reason(threads, cores), evidence)
     gain = saving("a thread per core", LEAST_SAVED * cost, cost)
     fitting = max(cores // processes, 1)
     edit = Edit("threads", "count", count=fitting)
     return RULE.finding(cost, evidence, _fix(facts, fitting), gain, edit)
+
+
+def _reason(threads: int, cores: int) -> str:
+    """Why a run beside other programs shows no idle cores."""
+    allowed = f"{threads} core{'' if threads == 1 else 's'} of {cores}"
+    return f"An operation may use {allowed}, but other programs used the rest during this run."
 
 
 def _long_ns(facts: Facts) -> int:

@@ -94,6 +94,17 @@ def busy_cores(trace: Trace, span_ns: tuple[int, int] | None = None) -> float | 
     return None if rates is None else rates[0] / 1e9
 
 
+def job_cores(trace: Trace, span_ns: tuple[int, int] | None = None) -> float | None:
+    """Cores that the processes of the job kept busy, on average; None if not sampled.
+
+    Args:
+        trace: The trace, with `counters`.
+        span_ns: From when to when; None for the whole run.
+    """
+    rates = _rates(trace, span_ns, "job_cpu_ns")
+    return None if rates is None else rates[0] / 1e9
+
+
 def _rates(trace: Trace, span_ns: tuple[int, int] | None, *names: str) -> list[float] | None:
     """Growth of some totals per second, between samples in which none fell; None if unknown.
 

@@ -20,6 +20,7 @@ _UNSEEN = (
     "A trace does not show whether work is needed: look yourself for padding, results that are "
     "computed again in each step, and gradients that nothing uses."
 )
+_QUIET = "quiet-machine"
 _ON_HOST = ("dispatch", "python", "sync", "input_wait")
 
 
@@ -32,11 +33,19 @@ def nothing_found(result: Result) -> str:
     largest = _largest_operations(result)
     if is_healthy(result):
         named = f" The step computes mostly {largest}." if largest else ""
-        return f"No known problem found: {checks} came back clear.{named} {_UNSEEN}"
+        unknown = _on_busy_machine(result)
+        return f"No known problem found: {checks} came back clear.{named} {_UNSEEN}{unknown}"
     place = _where_to_start(result)
     if not place:
         place = f"start with {largest}" if largest else "start with the largest category above"
-    return f"No check found the cause ({checks} came back clear): {place}."
+    found = f"No check found the cause ({checks} came back clear): {place}."
+    return f"{found}{_on_busy_machine(result)}"
+
+
+def _on_busy_machine(result: Result) -> str:
+    """What checks that need a quiet machine say; '' if none misses it."""
+    needed = [f for f in result.findings if f.abstention and _QUIET in f.abstention.missing]
+    return "".join(f" Not known ({finding.id}): {one_line(finding.reason)}" for finding in needed)
 
 
 def _where_to_start(result: Result) -> str:
