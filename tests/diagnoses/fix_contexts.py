@@ -89,7 +89,20 @@ import jax, jax.numpy as jnp
 step, params, batches = lambda params, batch: (params + batch, batch), 0.0, jnp.ones(4)
 """
 
+PREDICTS = """
+import keras
+inputs, labels = keras.ops.ones([4, 3]), keras.ops.ones([4, 2])
+model, held_out, step = keras.Sequential([keras.layers.Dense(2)]), (inputs, labels), 0
+model.compile("sgd", "mse")
+"""
 CONTEXTS = {
+    ("frequent_evaluation", "_OFTEN"): ("keras", PREDICTS, "assert outputs.shape == (4, 2)"),
+    ("frequent_evaluation", "_BATCH"): ("keras", PREDICTS, "assert outputs.shape == (4, 2)"),
+    ("frequent_evaluation", "_VALIDATION"): (
+        "keras",
+        PREDICTS,
+        "assert len(model.history.history['val_loss']) == 2",
+    ),
     ("input_bound", "_PYTORCH_WORKERS"): ("torch", DATA, "assert loader.num_workers == 2"),
     ("input_bound", "_PYTORCH_MORE"): ("torch", "import os" + DATA, "loader.num_workers"),
     ("input_bound", "_TF_DATA"): ("tensorflow", TF2, "assert next(iter(dataset)).shape == 4"),

@@ -185,3 +185,26 @@ INFERENCE = """
 def test_inference_has_no_losses_to_compare(drawing, compare):
     (launching,) = [f for f in run_all(Facts(parse(drawing))) if f.id == "launch-bound"]
     assert launching.fix.compare == compare
+
+
+@pytest.mark.parametrize(("compiling_ms", "cause"), [(6, "frequent-evaluation"), (4, "")])
+def test_what_calls_of_predict_compile_is_explained_by_them(compiling_ms, cause):
+    trace = parse(
+        f"""
+        unit: 1 ms
+        framework: tensorflow
+        main  step   |[------------------]|
+        CPU:0 kernel |          kkkkkkkkkk|  k=MatMul
+        marks: start_ns | dur_ns | profiled
+        20 ms | 20 ms | 0
+        40 ms | 20 ms | 0
+
+        events: kind | start_ns | dur_ns | name
+        evaluation | 20 ms | 12 ms             | predict
+        trace      | 21 ms | {compiling_ms} ms | Dataset_map_grab_batch
+        """
+    )
+    findings = with_causes(
+        Facts(trace), [found("frequent-evaluation"), found("recompilation", 10_000_000)], RULES
+    )
+    assert findings[1].explained_by == cause

@@ -202,3 +202,10 @@ def test_a_first_run_belongs_to_its_compilation_but_an_evaluation_does_not(longe
     trace = run(durations, COMPILATIONS)
     compiled = events_in(trace, np.arange(1, 17), rows_of_kinds(trace, "trace"))
     assert compiled.with_first_runs_ns == pytest.approx(compile_ms * MS * 3 / 16, rel=0.01)
+
+
+def test_steps_after_the_last_logged_evaluation_are_unknown():
+    events = [("evaluation", step, 4) for step in range(400)]
+    trace = run([10] * 500, events)
+    evaluated = events_in(trace, np.arange(500), rows_of_kinds(trace, "evaluation"))
+    assert (len(evaluated.steps), evaluated.share) == (400, 0.4)

@@ -145,6 +145,9 @@ def test_heading_names_only_the_kinds_present():
         "Compiled, traced, restarted or saved during training"
     )
     assert watched.events_title([saved]) == "Saved during training"
+    evaluated = structs.replace(saved, kind="evaluation", name="predict")
+    assert watched.events_title([evaluated]) == "Evaluated during training"
+    assert watched.event_name(evaluated) == "called predict"
     assert watched.events_title(events[:1]) == "Compiled or traced during training"
     assert watched.events_title(events) == "Compiled, traced or restarted during training"
     assert watched.events_title(events[1:]) == "Restarted during training"

@@ -40,6 +40,8 @@ INSTRUMENTATION = {
     "keras.src.callbacks.callback_list": "keras.fit:observe_fit",
     "tf_keras.src.callbacks": "keras.fit:observe_fit",
     "keras.src.trainers.epoch_iterator": "keras.batches:observe_batches",
+    "keras.src.models.model": "keras.evaluations:observe_evaluations",
+    "tf_keras.src.engine.training": "keras.evaluations:observe_evaluations",
     "jax._src.api": "jax.functions:observe_functions",
     "jax._src.array": "jax.waits:observe_waits",
     "jax._src.profiler": "jax.annotations:observe_annotations",

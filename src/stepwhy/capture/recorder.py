@@ -214,8 +214,8 @@ class Recorder:
                 one had batches left), 'save' (a checkpoint was saved), 'gc' (Python's garbage
                 collector has paused the process), 'profiler' (the training's own profiler ran) or
                 'parameters' (the model has parameters of a type), 'copy' (JAX was passed a large
-                array of NumPy), 'fsync' (the main thread waited for a disk) or 'session' (a session
-                runs for the first time).
+                array of NumPy), 'fsync' (the main thread waited for a disk), 'session' (a session
+                runs for the first time) or 'evaluation' (Keras evaluated or predicted).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.
@@ -223,7 +223,7 @@ class Recorder:
             source: Line of the program that caused it, 'train.py(41): step'; '' if unknown.
             count: How many: traces of this function so far, ops added to the graph, workers
                 started, epochs started, iterators made, objects freed, elements of parameters,
-                bytes of an array.
+                bytes of an array, batches evaluated.
         """
         self._event_count += 1
         if self._event_count > _MOST_EVENTS or not self.alive:

@@ -16,6 +16,7 @@ from stepwhy.diagnoses.shared.program import is_training
 from stepwhy.diagnoses.shared.rule import (
     SHARE_BEYOND_MEDIAN,
     SHARE_OF_RUN,
+    SHARE_OF_TRAINING,
     Diagnosis,
     Rule,
     examine,
@@ -44,6 +45,7 @@ TABLE: tuple[str, ...] = (
     "graph_growth",
     "recompilation",
     "checkpoint_stall",
+    "frequent_evaluation",
     "python_overhead",
     "cpu_oversubscription",
     "idle_cores",
@@ -215,7 +217,7 @@ def _gain_ns(finding: Finding, rule: Rule | None) -> int:
 
 def _takes_most_of_the_run(finding: Finding) -> bool:
     """Whether it takes more time of the run than all steps do, or all that are as described."""
-    of_run = (SHARE_OF_RUN, SHARE_BEYOND_MEDIAN)
+    of_run = (SHARE_OF_RUN, SHARE_OF_TRAINING, SHARE_BEYOND_MEDIAN)
     shares = [e.value for e in finding.evidence if e.what in of_run]
     return any(isinstance(share, float) and share > _MOST for share in shares)
 

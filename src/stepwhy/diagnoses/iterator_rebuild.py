@@ -45,11 +45,13 @@ from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.sampled_lines import driver_lines
 from stepwhy.passes.session_parts import RUN
-from stepwhy.passes.stalls import rows_of_kinds
+from stepwhy.passes.stalls import rows_of_kinds, time_of_kinds
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
@@ -72,9 +74,11 @@ LEAST_SAVED = 0.5  # of the cost; the batch itself still has to be made
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time to make iterators over the data, until their first batch."""
-    made = steady_events(facts, rows_of_kinds(facts.trace, "iterator"))
+    rows = rows_of_kinds(facts.trace, "iterator")
+    is_other = ~_in_evaluations(facts, rows)
+    made = steady_events(facts, rows[is_other])
     if not made.recur or made.affected.mean() < MOST:
-        return _in_sessions(facts)
+        return _in_sessions(facts) if is_other.all() else RULE.nothing()
     computing_ns = facts.breakdown["compute"] + facts.breakdown["communication"]
     cost = min(cost_per_step(facts, made), max(facts.wall_ns - computing_ns, 0))
     line = _keras_line(facts, made)
@@ -94,6 +98,14 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(
         cost, evidence, _TORCH if _of_loader(facts, made) else _TF, gain, Edit("input", "gone")
     )
+
+
+def _in_evaluations(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each event begins in a logged evaluation, which `frequent-evaluation` judges."""
+    starts = facts.trace.events.start_ns[rows]
+    evaluating = time_of_kinds(facts.trace, "evaluation").within(starts, starts + 1)
+    found: NDArray[np.bool_] = evaluating > 0
+    return found
 
 
 def _keras_line(facts: Facts, made: StepEvents) -> str:

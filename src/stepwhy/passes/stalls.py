@@ -26,8 +26,10 @@ CATEGORIES = {"trace": "compile", "compile": "compile", "save": "storage"}
 """Category of the breakdown by kind of event."""
 
 _LOADING = ("epoch", "workers")
-# The observer logs no more events, and no more of loaders, so later steps are unknown.
-_MOST_EVENTS, _MOST_OF_LOADERS = 2000, 400
+# The observer logs no more events, and no more of loaders or evaluations, so later steps are
+# unknown.
+_MOST_EVENTS, _MOST_OF_A_KIND = 2000, 400
+_LIMITED = ((*_LOADING, "iterator"), ("evaluation",))
 # Steps; the median of fewer steps without an event is not reliable.
 _FEWEST_FREE = 8
 # Steps; fewer stalls do not recur: an evaluation that is compiled, a checkpoint at the end.
@@ -155,9 +157,7 @@ def events_in(trace: Trace, steps: Rows, rows: Rows) -> StepEvents:
         rows: Rows of its `events`; (events,).
     """
     marks, events = trace.marks, trace.events
-    of_loaders = rows_of_kinds(trace, *_LOADING, "iterator")
-    is_full = len(of_loaders) >= _MOST_OF_LOADERS and np.isin(rows, of_loaders).any()
-    if len(events) >= _MOST_EVENTS or is_full:
+    if len(events) >= _MOST_EVENTS or any(_is_full(trace, rows, kinds) for kinds in _LIMITED):
         # The observer of each kind has a limit of its own, and other kinds go on after it.
         last = rows[-1] if len(rows) >= _MOST_EVENTS else -1
         steps = steps[marks.start_ns[steps] <= events.start_ns[last]]
@@ -168,6 +168,12 @@ def events_in(trace: Trace, steps: Rows, rows: Rows) -> StepEvents:
     begins, lasts = begins[is_inside], events.dur_ns[rows[is_inside]]
     inside = Intervals.of(begins, begins + lasts).within(starts, ends)
     return StepEvents(rows[is_inside], steps, marks.dur_ns[steps], inside)
+
+
+def _is_full(trace: Trace, rows: Rows, kinds: tuple[str, ...]) -> bool:
+    """Whether some events include ones of kinds that were logged up to a limit of their own."""
+    limited = rows_of_kinds(trace, *kinds)
+    return len(limited) >= _MOST_OF_A_KIND and bool(np.isin(rows, limited).any())
 
 
 def find_stalls(trace: Trace, steps: Rows) -> Stalls:

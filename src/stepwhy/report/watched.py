@@ -27,6 +27,7 @@ _DONE = {
     "epoch": "started epoch of",
     "iterator": "new iterator over",
     "save": "saved with",
+    "evaluation": "called",
 }
 _OF_THE_GRAPH = frozenset({"trace", "compile", "graph"})
 _RESTARTS = frozenset({"workers", "epoch", "iterator"})
@@ -104,6 +105,7 @@ def events_title(events: list[EventGroup]) -> str:
     done = ["compiled", "traced"] if kinds & _OF_THE_GRAPH else []
     done += ["restarted"] if kinds & _RESTARTS else []
     done += ["saved"] if "save" in kinds else []
+    done += ["evaluated"] if "evaluation" in kinds else []
     named = " or ".join([", ".join(done[:-1]), done[-1]] if len(done) > 1 else done)
     return f"{named.capitalize()} during training"
 

@@ -92,6 +92,14 @@ def test_fit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (types,) = (event for event in events if event["kind"] == "parameters")
     assert (types["name"], types["count"]) == ("float32", 8 * 8 + 8 + 8 + 1)
     assert batches_of(events) == [("fit", 16)]
+    # Three validations by `fit`, then two calls of the program: batches of each.
+    called = [event for event in events if event["kind"] == "evaluation"]
+    assert [(event["name"], event["count"]) for event in called] == [
+        *[("validation", 2)] * 3,
+        ("evaluate", 5),
+        ("predict", 5),
+    ]
+    assert {event["source"].partition("(")[0] for event in called} == {"train.py"}
     (window,) = ended.run_dir.glob("process-*/windows/*")
     assert b"IteratorGetNext" in (window / "trace.xplane.pb").read_bytes()
 

@@ -15,6 +15,7 @@ from stepwhy.capture import step_marks
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.keras.backend import backend, loop_of
 from stepwhy.capture.keras.batches import log_batch
+from stepwhy.capture.keras.evaluations import log_of
 from stepwhy.capture.loop import StepLog, no_marker
 
 if TYPE_CHECKING:
@@ -137,6 +138,10 @@ def observe_fit(module: ModuleType, run_dir: str) -> None:
     _observe(events, "on_train_batch_end", after=handler(observer.batch_ends))
     _observe(events, "on_epoch_end", before=handler(observer.epoch_ends))
     _observe(events, "on_train_end", before=handler(observer.fit_ends))
+    evaluations = log_of(run_dir)
+    for name in ("on_test_batch_end", "on_predict_batch_end"):
+        if hasattr(events, name):
+            _observe(events, name, after=evaluations.batch_ended)
 
 
 def _ignore(_: Any, __: Any) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.pipeline_stages import calls_in_parallel, works_ahead
 from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS
 from stepwhy.passes.batch_work import find_batch_work, starts_processes
 from stepwhy.passes.devices import known_bytes
+from stepwhy.passes.stalls import time_of_kinds
 from stepwhy.trace import Kind
 from stepwhy.wording.notes import PROCESSES_BESIDE_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from stepwhy.columns.intervals import Intervals
     from stepwhy.diagnoses.shared.rule import Rule
     from stepwhy.findings import Finding, Saving
     from stepwhy.passes.facts import Facts
@@ -52,7 +55,10 @@ def with_causes(
     hidden = _behind_input(facts, found, rules)
     causes = _refined(facts, found, rules) | _kept_graphs(found)
     causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
-    unsure = _behind_workers(facts, found, rules)
+    causes |= _of_evaluations(facts, found)
+    # The wait of such calls for their own input goes with them.
+    is_own = causes.get("input-bound") == "frequent-evaluation"
+    unsure = frozenset() if is_own else _behind_workers(facts, found, rules)
     return [
         replace(
             f,
@@ -111,6 +117,29 @@ def _of_fresh_iterators(found: Mapping[str, Finding]) -> dict[str, str]:
     if cause is None:
         return {}
     return {id_: cause.id for id_ in _OF_INPUT & found.keys() if explains(cause, found[id_])}
+
+
+def _of_evaluations(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:
+    """What each call of Keras' `predict` or `evaluate` compiles, and the input it waits for."""
+    if "frequent-evaluation" not in found:
+        return {}
+    calls = time_of_kinds(facts.trace, "evaluation")
+    parts = {"recompilation": ("trace", "compile"), "input-bound": ("iterator",)}
+    return {
+        id_: "frequent-evaluation"
+        for id_, kinds in parts.items()
+        if id_ in found and _explain(facts, calls & time_of_kinds(facts.trace, *kinds), found[id_])
+    }
+
+
+def _explain(facts: Facts, time: Intervals, symptom: Finding) -> bool:
+    """Whether some time is most of the cost of a symptom."""
+    marks = facts.trace.marks
+    # Calls are logged up to a limit.
+    steps = np.flatnonzero(marks.start_ns < time.ends.max(initial=0))
+    starts = marks.start_ns[steps]
+    inside_ns = int(time.within(starts, starts + marks.dur_ns[steps]).sum())
+    return 0 < inside_ns >= MAIN_CAUSE * (symptom.cost_ns_per_step or 0) * len(steps)
 
 
 def _of_wrong_devices(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:

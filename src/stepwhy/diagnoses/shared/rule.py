@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SHARE_OF_RUN = "share of the run"
 """Evidence of what costs time once per run, as a fraction: such findings have no cost per step."""
 
+SHARE_OF_TRAINING = "share of the training time"
+"""Evidence of what interrupts the steps again and again, as a fraction."""
+
 SHARE_BEYOND_MEDIAN = "share of the time of all steps beyond the median"
 """Evidence of what only some steps spend time on, as a fraction: the described step hides it."""
 

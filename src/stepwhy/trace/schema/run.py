@@ -103,7 +103,7 @@ RUN: tuple[Column, ...] = (
         "parameters of the named type; 'copy': a large array of NumPy was passed to JAX; "
         "'fsync': the main thread waited until a file was on disk; "
         "'session': a session ran for the first time; 'batch': the named source hands over "
-        "batches of so many examples.",
+        "batches of so many examples; 'evaluation': Keras evaluated or predicted.",
     ),
     Column("events", "start_ns", "int64", "ns", "", "Start; rows are ordered by it."),
     Column("events", "dur_ns", "int64", "ns", "", "Duration, never negative."),
@@ -122,7 +122,8 @@ RUN: tuple[Column, ...] = (
         "",
         "-1",
         "Traces of this function so far; operations added to the graph; workers; epochs so far; "
-        "objects freed; elements of the parameters; examples of a batch; bytes of the array.",
+        "objects freed; elements of the parameters; examples of a batch; bytes of the array; "
+        "batches evaluated.",
     ),
     Column("levels", "time_ns", "int64", "ns", "", "Time of the sample; rows are ordered by it."),
     string("levels", "queue", "Name of the queue or buffer."),
