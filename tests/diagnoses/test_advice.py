@@ -20,6 +20,7 @@ from stepwhy.inputs.reading import read_source
 from stepwhy.passes.counters import series
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.parameters import parameter_types
+from stepwhy.passes.stalls import rows_of_kinds
 from stepwhy.trace import DeviceKind, Kind, Phase
 from stepwhy.trace.notation import parse
 
@@ -88,6 +89,9 @@ NEEDS = {
     r"PYTORCH_|ProfilerActivity": framework("pytorch"),
     r"\btf\.|session\.run|dataset\.(shuffle|map|batch|prefetch|apply)": framework("tensorflow"),
     r"\bkeras\.|predict_on_batch": framework("tensorflow"),
+    r"model\.predict|validation_data": lambda facts: (
+        len(rows_of_kinds(facts.trace, "evaluation", "iterator")) > 0
+    ),
     r"\bjax\.": framework("jax"),
     r"TORCHINDUCTOR_CACHE_DIR": named(r"(?m)^triton_|CompiledFunction|^Torch-Compiled"),
     r'"cuda"|torch\.cuda|reduce-overhead|CUDA_ALLOC|ActivityCUDA|\.CUDA\b': lambda facts: (

@@ -182,6 +182,6 @@ _VALIDATION = Fix(
     "(validation_freq), for fewer batches (validation_steps) or for fewer samples; or make epochs "
     "longer (steps_per_epoch). Early stopping and other callbacks that read val_loss then react "
     "once per evaluation.",
-    "model.fit(inputs, labels, epochs=10, validation_data=held_out, validation_freq=5)",
+    "model.fit(inputs, labels, epochs=10,\n          validation_data=held_out, validation_freq=5)",
     "none",
 )
