@@ -76,7 +76,7 @@ def diagnose(facts: Facts) -> Finding:
 def _in_steps(facts: Facts, called: StepEvents) -> Finding:
     """Judge calls that are parts of the steps."""
     # Where iterations count as several steps of different length, a share holds for all of them.
-    cost = round(called.share * facts.wall_ns)
+    cost = round(_usual_share(called) * facts.wall_ns)
     evidence = (
         Evidence("calls per step", round(len(called.rows) / len(called.steps), 2), "count"),
         *_calls(facts, called.rows),
@@ -88,6 +88,15 @@ def _in_steps(facts: Facts, called: StepEvents) -> Finding:
     sure = LEAST_SAVED_OF_BATCH if fix is _BATCH else LEAST_SAVED
     gain = saving("evaluate less often", sure * cost, cost)
     return _titled(RULE.finding(cost, evidence, fix, gain))
+
+
+def _usual_share(called: StepEvents) -> float:
+    """Share of the calls in the time of the steps, 0..1, whatever makes a few steps long."""
+    mask, durations = called.affected, called.durations_ns
+    with_call, others = int(mask.sum()), durations[~mask]
+    rest = len(others) * float(np.median(others)) if len(others) else 0.0
+    whole = with_call * float(np.median(durations[mask])) + rest
+    return min(with_call * float(np.median(called.inside_ns[mask])) / whole, 1.0)
 
 
 def _between(facts: Facts, rows: Rows) -> Finding:
