@@ -24,8 +24,9 @@ None for the training, unless something in it depends on the results, such as ea
 then reacts later. A model that is called may need `training=False`.
 
 ## When it abstains
-Does not apply if Keras was not seen to evaluate or predict during the training. Evaluations by
-other frameworks are not known.
+Does not apply if Keras was not seen to evaluate or predict during the training, or if the steps are
+batches of these calls, as in a program that mostly predicts. Evaluations by other frameworks are
+not known.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ RULE = Rule(
 MOST = 1 / 3  # of the steps; a loop's iteration may count as two steps, or three
 SHARE = 0.10  # of the step; below it, the gain is less than the variation between steps
 SHARE_BETWEEN = 0.25  # of the training time; a thorough validation may be worth less than that
+MOST_INSIDE = 0.1  # of the steps begin within a call; those of a training begin before or after it
 FEWEST = 3  # calls after the first; fewer do not recur
 LEAST_SAVED = 0.8  # of the cost; a call in every tenth step or less remains
 LEAST_SAVED_OF_BATCH = 0.5  # of the cost; the outputs of the batch still have to be computed
@@ -67,10 +69,22 @@ def diagnose(facts: Facts) -> Finding:
     rows = rows_of_kinds(facts.trace, "evaluation")
     if not len(rows):
         return RULE.not_applicable("Keras was not seen to evaluate or predict during the training.")
+    if _begin_inside(facts, rows):
+        return RULE.not_applicable(
+            "The steps of the run are batches that evaluate or predict computes."
+        )
     called = steady_events(facts, rows)
     if called.recur and called.affected.mean() >= MOST:
         return _in_steps(facts, called)
     return _between(facts, rows)
+
+
+def _begin_inside(facts: Facts, rows: Rows) -> bool:
+    """Whether steps are parts of the calls: then the run mostly predicts, or evaluates."""
+    starts, time = facts.trace.marks.start_ns, time_of(facts.trace, rows)
+    starts = starts[starts < time.ends[-1]]  # calls are logged up to a limit
+    inside = time.within(starts, starts + 1)
+    return len(starts) > 0 and float((inside > 0).mean()) > MOST_INSIDE
 
 
 def _in_steps(facts: Facts, called: StepEvents) -> Finding:
