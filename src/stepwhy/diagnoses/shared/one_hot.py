@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.slices import launched_ops, named
 from stepwhy.passes.operands import shapes_of
 from stepwhy.patterns import regex
@@ -79,7 +80,7 @@ def of_graph(facts: Facts) -> OneHot | None:
     is_forward = ~facts.trace.matches(slices.scope[products], _OF_GRADIENT.match)
     if not is_forward.any():
         return OneHot(made[:0], "")
-    return OneHot(np.concatenate([made, np.unique(products)]), "")
+    return OneHot(np.concatenate([made, distinct(products)]), "")
 
 
 def _named(facts: Facts, rows: Rows, names: frozenset[str]) -> NDArray[np.bool_]:
@@ -129,7 +130,7 @@ def _first_shape(facts: Facts, row: int, shapes: NDArray[np.int32]) -> str:
 def _gradients(facts: Facts, rows: Rows) -> Rows:
     """The gradients of some operations, which have their numbers; (slices,)."""
     slices = facts.trace.slices
-    numbers = np.unique(slices.sequence[rows])
+    numbers = distinct(slices.sequence[rows])
     back = facts.slices(Kind.OP, Kind.FRAMEWORK, steady=True)
     back = back[facts.phases[back] == Phase.BACKWARD]
     back = back[facts.trace.matches(slices.name[back], _GRADIENT.fullmatch)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.groups import distinct
 from stepwhy.columns.nesting import climb
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.slices import launched_ops, named, steady_work
@@ -75,7 +76,7 @@ def _is_around(facts: Facts, rows: Rows, is_convolution: NDArray[np.bool_]) -> N
 def _that_copy(facts: Facts, ops: Rows) -> Rows:
     """Those of some operations inside of which something is copied, ascending."""
     around = climb(facts.nesting, named(facts, _WRITES), _mask(facts, ops))
-    return np.unique(around[around != NULL])
+    return distinct(around[around != NULL])
 
 
 def _mask(facts: Facts, rows: Rows) -> NDArray[np.bool_]:
