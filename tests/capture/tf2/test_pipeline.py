@@ -89,6 +89,15 @@ def test_passes_over_a_data_set_are_counted(pipelines: Pipelines, tmp_path: Path
     assert (root["epochs"], prefetch["inputs"], ended["name"]) == (2, [3], "Range")
 
 
+def test_the_end_of_an_iterator_without_a_data_set_harms_nothing(pipelines: Pipelines) -> None:
+    without = Iterator(3)
+    pipelines.ended(without)
+    without._dataset = None  # type: ignore[attr-defined]
+    pipelines.ended(without)
+    pipelines.add(without)
+    assert pipelines.sample(SECOND)
+
+
 def test_the_file_keeps_the_pipeline_that_produced_most(
     pipelines: Pipelines, tmp_path: Path
 ) -> None:

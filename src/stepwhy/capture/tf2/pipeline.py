@@ -192,7 +192,10 @@ class Pipelines:
 
     def ended(self, iterator: Any) -> None:
         """An iterator has returned all elements of its data set."""
-        self._datasets.ended(iterator._dataset)
+        # An iterator that a function has returned knows no data set.
+        dataset = getattr(iterator, "_dataset", None)
+        if dataset is not None:
+            self._datasets.ended(dataset)
 
     def sample(self, time_ns: int) -> bool:
         """Take a sample if one is due; whether one was taken.
