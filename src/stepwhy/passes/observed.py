@@ -141,10 +141,21 @@ def find_observed(
     free = chosen[marks.profiled[chosen] == 0]
     if not len(free):
         return None
-    durations = marks.dur_ns[free]
     rounds = find_rounds(trace, chosen)
     if rounds is not None:
         return _of_rounds(trace, recorded, rounds, free, has_accelerator=has_accelerator)
+    return _of_steps(trace, recorded, free, has_accelerator=has_accelerator)
+
+
+def _of_steps(
+    trace: Trace,
+    recorded: StepTable,
+    free: NDArray[np.int64],
+    *,
+    has_accelerator: bool,
+) -> Observed | None:
+    """The unprofiled steps, each of which has a time of its own; None if no such step waits."""
+    marks, durations = trace.marks, trace.marks.dur_ns[free]
     warm_up = count_warm_up(durations)
     every = steady = free[warm_up:]
     in_call = bool((marks.graph_ns[steady] != NULL).all())
