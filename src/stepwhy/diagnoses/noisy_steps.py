@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.rule import SHARE_BEYOND_MEDIAN, Rule
 from stepwhy.findings import CATEGORIES, Evidence, Fix
@@ -152,7 +153,9 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing((_share(steps), *_differences(differences)))
     lines = _visited(facts, steps) or _logged(facts, steps)
     evidence = (_share(steps), *_evidence(steps), *lines, *_differences(differences))
-    return RULE.finding(None, evidence, _NAMED if lines else _fix(steps, differences))
+    if lines:
+        return replace(RULE.finding(None, evidence, _NAMED), title=_ONE_LINE)
+    return RULE.finding(None, evidence, _fix(steps, differences))
 
 
 def _catches_up(facts: Facts, steps: _Steps) -> bool:
@@ -216,7 +219,10 @@ def _visited(facts: Facts, steps: _Steps) -> tuple[Evidence, ...]:
     return (
         *shown,
         Evidence(
-            "share in the line that it calls most", found.hottest_share, "fraction", found.hottest
+            "share of the difference in the hottest line that it calls",
+            found.hottest_share,
+            "fraction",
+            found.hottest,
         ),
     )
 
@@ -289,9 +295,10 @@ _NAMES = {
     "input_wait": "the wait for input",
     "events": "compiling, saving and the like",
 }
+_ONE_LINE = "Look at the line that makes some steps much slower than others"
 _NAMED = Fix(
-    "The named line makes the difference. Run it less often, for less data, or make it faster: the "
-    "rest of this report does not show it. Compare runs over whole intervals.",
+    "Only the slow steps run the named line. Make it faster, or run it less often or for less "
+    "data. The rest of this report describes other steps. Compare runs over whole intervals.",
     "",
     "none",
 )
