@@ -33,7 +33,7 @@ float32 has 7 decimal digits. Solvers and statistics over many values may need m
 
 ## When it abstains
 If neither the types of the parameters nor those of the operations are known, as in most traces of
-other profilers.
+other profilers. On an accelerator, only the types of the parameters count.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ _DOUBLE = ("float64", "complex128")
 def diagnose(facts: Facts) -> Finding:
     """Judge the types of the parameters and operations, and how long they compute."""
     types = parameter_types(facts.trace)
-    if _doubled(types) < MOST and len(facts.trace.operands):
+    # On an accelerator, the time of an operation is that of its launch.
+    shows_operations = len(facts.trace.operands) > 0 and not facts.has_accelerator
+    if _doubled(types) < MOST and shows_operations:
         return _of_operations(facts, float64_work(facts))
     if not types:
         return RULE.no_data("parameter-types", "The types of the parameters were not recorded.")
