@@ -153,6 +153,32 @@ def test_typed_untyped_and_salvaged_records_are_the_same(generated, as_list):
     assert (salvaged.events_read, salvaged.counters) == (len(expected), ())
 
 
+@pytest.mark.parametrize(
+    "damage",
+    ["NaN", '{"ph": 7}', "null", '{"ph": "M", "name": null}', '{"ph": "X", "name": "a\nb"}', ""],
+)
+def test_damage_changes_no_argument_of_another_record(damage):
+    args = '{"Input type": ["float", ""], "Input Dims" : [[8, 3], []], "device": 1.0, "bytes": "7"}'
+    whole = f'{{"ph": "X", "name": "aten::mm", "tid": "7", "ts": 1, "dur": 2, "args": {args}}}'
+    (expected,) = read(f"[{whole}]").events
+    found = [e for e in read(f"[{whole}, {damage}, {whole}]").events if e.name == "aten::mm"]
+    assert found == [expected, expected]
+    assert [bytes(e.args.types) for e in found] == [b'["float", ""]'] * 2
+
+
+def test_types_of_a_record_that_is_no_json_are_kept():
+    record = '{"ph": "X", "ts": 1, "dur": 2, "args": {"Input type": ["float"], "bytes": NaN}}'
+    (event,) = read(f"[{record}]").events
+    assert bytes(event.args.types) == b'["float"]'
+
+
+def test_null_is_no_value_whatever_the_field():
+    health = Health()
+    (event,) = read('[{"ph": "X", "name": null, "cat": null, "ts": 1, "dur": 2}]', health).events
+    assert (event.name, event.cat) == ("", "")
+    assert health.counters == ()
+
+
 def test_header_is_every_key_but_the_events():
     text = '{"schemaVersion": 1, "traceEvents": [{"ph": "M"}%s], "after": {"a": [1]}}'
     assert read(text % "").header == {"schemaVersion": 1, "after": {"a": [1]}}
@@ -280,10 +306,11 @@ def test_an_exact_start_needs_no_duration():
 
 
 def test_rounding_in_a_damaged_file_is_counted():
-    records = '{"ph": "X", "ts": 1712345678901234.567, "dur": 1}, {"ph": "X", "ts": 5, "dur": 1}'
+    written = '{"ph": "X", "ts": 1712345678901234.567, "dur": 1%s}'
     health = Health()
-    found = read(f"[{records},]", health)
+    found = read("[" + written % ', "x": NaN' + ", " + written % "" + "]", health)
     assert abs(found.start_ns[0] - 1_712_345_678_901_234_567) < 250
+    assert found.start_ns[1] == 1_712_345_678_901_234_567
     assert {c.counter: c.count for c in health.counters}["rounded-time"] == 1
 
 
@@ -343,7 +370,8 @@ def test_a_walk_ends_where_a_record_begins_whatever_its_letters_are(letter):
     walker, position = Salvage(data), 1
     for number, goal in enumerate([*begins[1:], len(data)]):
         found = walker.walk(position, goal)
-        assert [record["name"] for record in found.records] == names[number : number + 1]
+        (record,) = found.records
+        assert json.loads(bytes(record))["name"] == names[number]
         position = found.position
     assert (found.end, data[position:]) == (End.LIST, b"]")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
 from stepwhy.importers.shared.chrome_json.events import A, Batch, Event, batch_of
-from stepwhy.importers.shared.chrome_json.times import ABSENT, NotNumbersError, text_of
+from stepwhy.importers.shared.chrome_json.times import ABSENT, NotNumbersError, is_time, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,6 +33,9 @@ class _Times(msgspec.Struct, gc=False):
 class ChunkReader(Generic[A]):
     """Decodes chunks of a list of records.
 
+    A chunk is decoded at once where every record fits the type, else record by record. Only records
+    that do not fit are converted from plain objects, so that a damaged record changes no other.
+
     Args:
         args: msgspec type of the records' `args`.
         health: Counts malformed records.
@@ -43,6 +46,8 @@ class ChunkReader(Generic[A]):
         self._health = health
         self._event: Any = event[args]
         self._typed: Any = msgspec.json.Decoder(list[self._event])  # type: ignore[name-defined]
+        self._single: Any = msgspec.json.Decoder(self._event)
+        self._raw_arguments = _raw_fields(args)
         self._raw = msgspec.json.Decoder(list[msgspec.Raw])
         self.ended_early = False
         """Whether the last text that failed to decode ended too early, as after a wrong cut."""
@@ -59,15 +64,19 @@ class ChunkReader(Generic[A]):
             except NOT_JSON as error:
                 self.ended_early = _CUT_OFF in str(error)
                 return None
-            return self.convert(map(_object, raws))
+            return self.convert(raws)
 
     def convert(self, records: Iterable[Any]) -> Batch[A]:
-        """Coerce plain objects one by one; malformed ones are counted and left out."""
+        """Decode records one by one; malformed ones are counted and left out.
+
+        Args:
+            records: Records as raw JSON, or as plain objects where they are not valid JSON.
+        """
         events = []
         malformed = 0
         for record in records:
             try:
-                events.append(self._coerce(record))
+                events.append(self._event_of(record))
             except (msgspec.ValidationError, RecursionError):
                 malformed += 1
         self._health.events_read += malformed
@@ -80,13 +89,41 @@ class ChunkReader(Generic[A]):
         )
         return batch_of(events)
 
+    def _event_of(self, record: Any) -> Event[A]:
+        if not isinstance(record, msgspec.Raw):
+            return self._coerce(record)
+        with suppress(*NOT_JSON):
+            event: Event[A] = self._single.decode(record)
+            if is_time(event.ts) and is_time(event.dur):
+                return event
+        return self._coerce(_object(record))
+
     def _coerce(self, record: Any) -> Event[A]:
         if not isinstance(record, dict):
             raise msgspec.ValidationError("no object")
-        rest = {key: value for key, value in record.items() if key not in _TIMES}
+        # A null is no value, also where null is not of the field's type.
+        rest = {k: v for k, v in record.items() if k not in _TIMES and v is not None}
+        args = rest.get("args")
+        if self._raw_arguments and isinstance(args, dict):
+            rest["args"] = args | {
+                key: _json_of(args[key]) for key in self._raw_arguments & args.keys()
+            }
         event: Event[A] = msgspec.convert(rest, self._event, strict=False)
         event.ts, event.dur = (_text(record.get(key)) for key in _TIMES)
         return event
+
+
+def _raw_fields(args: Any) -> frozenset[str]:
+    """Keys of a struct whose values stay raw JSON."""
+    if not isinstance(args, type(msgspec.Struct)):
+        return frozenset()
+    fields = msgspec.structs.fields(args)
+    return frozenset(field.encode_name for field in fields if field.type is msgspec.Raw)
+
+
+def _json_of(value: Any) -> msgspec.Raw:
+    """The JSON text of a decoded value."""
+    return msgspec.Raw(json.dumps(value).encode())
 
 
 def _text(value: Any) -> msgspec.Raw:

@@ -76,6 +76,11 @@ def read_times(
     return ns, absent
 
 
+def is_time(text: msgspec.Raw) -> bool:
+    """Whether `read_times` can read a text: a number, also in quotes, or null."""
+    return bool(_NUMBER.match(text) or _QUOTED.match(text)) or bytes(text) == b"null"
+
+
 def usable(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64] | np.int64) -> NDArray[np.bool_]:
     """Whether each record has a plausible start and a non-negative, plausible duration.
 

@@ -6,6 +6,8 @@ import json
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class Scan(NamedTuple):
     """Result of a scan.
 
     Args:
-        records: The records, as plain objects.
+        records: The records as raw JSON, or as plain objects where they are not valid JSON.
         position: Where the scan ended.
         end: Why it ended.
     """
@@ -82,8 +84,10 @@ class Salvage:
         at, broken = _skip(text, 0), 0
         while at < min(last, len(text)) and text[at] != "]":
             try:
-                record, at = _DECODER.raw_decode(text, at)
-                records.append(clean(record))
+                record, after = _DECODER.raw_decode(text, at)
+                raw = _raw_json(text[at:after])
+                records.append(clean(record) if raw is None else raw)
+                at = after
             except (ValueError, RecursionError):
                 broken += 1
                 at = self._after_damage(text, at, broken)
@@ -125,6 +129,16 @@ class Salvage:
                 "profiler finish writing.",
                 dropped=False,
             )
+
+
+def _raw_json(text: str) -> msgspec.Raw | None:
+    """A record as raw JSON; None if it is not valid JSON, as with NaN or a lone surrogate."""
+    raw = msgspec.Raw(text.encode())
+    try:
+        msgspec.json.decode(raw, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return raw
 
 
 def _encoded_length(text: str, end: int) -> int:
