@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwhy.answers.host_notes import core_contention, host_notes
-from stepwhy.findings import GpuLoad, HostLoad
-from stepwhy.findings.reasons import CoreContention, DiskWait, Throttled
+from stepwhy.answers.host_notes import core_contention, core_wait, host_notes
+from stepwhy.findings import Breakdown, GpuLoad, HostLoad
+from stepwhy.findings.reasons import CoreContention, CoreWait, DiskWait, Throttled
 
 NOTHING = HostLoad(None, None, None, None)
 MIB = 1 << 20
@@ -37,6 +37,24 @@ def test_waiting_for_cores():
     )
     assert core_contention(NOTHING) is None
     assert core_contention(None) is None
+
+
+def test_the_driving_thread_waits_for_a_core():
+    step = Breakdown(100, {}, {}, core_wait_ns=20)
+    busy = HostLoad(0.6, 1.5, 2, None, runnable_threads=1.2)
+    assert core_wait(step, busy) == CoreWait(20, 100, 2, 1.5)
+    crowded = replace(busy, runnable_threads=6.0)
+    assert core_wait(step, crowded) == CoreWait(20, 100, 2, 1.5, 6.0)
+    alone = replace(busy, background_cores=0.1)
+    assert core_wait(step, alone) == CoreWait(20, 100, 2, None, None, is_own=True)
+    assert core_wait(step, None) == CoreWait(20, 100)
+    assert core_wait(step, NOTHING) == CoreWait(20, 100)
+
+
+def test_a_short_or_unknown_wait_for_a_core_needs_no_word():
+    assert core_wait(Breakdown(100, {}, {}, core_wait_ns=4), None) is None
+    assert core_wait(Breakdown(100, {}, {}), None) is None
+    assert core_wait(Breakdown(0, {}, {}, core_wait_ns=0), None) is None
 
 
 def test_the_main_thread_was_blocked_on_a_disk():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.passes.timeline import MS, Timeline
 
 from stepwhy.answers.verdict import decide
@@ -17,8 +18,9 @@ from stepwhy.trace import Kind
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
 
 
-def observed(wall, outside=None, wait=None, cpu=None):
-    return Observed(np.asarray([wall]), 0, outside, None, None, wait, cpu)
+def observed(wall, outside=None, wait=None, cpu=None, core_wait=None):
+    seen = Observed(np.asarray([wall]), 0, outside, None, None, wait, cpu)
+    return structs.replace(seen, core_wait_ns=core_wait)
 
 
 def categories(**given_ns):
@@ -149,6 +151,30 @@ def test_time_outside_the_run_call_without_a_core_is_not_explained():
     assert worked == categories(compute=50, python=50)
 
 
+def test_python_that_waits_for_a_core_is_python():
+    recorded = categories(compute=50)
+    seen = observed(100, outside=50, cpu=20, core_wait=25)
+    assert rescale(recorded, seen, on_accelerator=False) == categories(
+        compute=50, python=45, unexplained=5
+    )
+    # The thread is in a call that was not recorded: it ran or waited for a core for 80 of 100.
+    silent = categories(compute=10, unexplained=90)
+    seen = observed(100, cpu=30, core_wait=50)
+    assert rescale(silent, seen, on_accelerator=True) == categories(
+        compute=10, python=70, unexplained=20
+    )
+
+
+def test_the_wait_for_a_core_is_that_of_typical_steps():
+    line = Timeline().steps(0, 10)
+    for i, (length, delay) in enumerate([(10, 2), (10, None), (10, 4), (60, 50), (10, 3)]):
+        line.mark(100 * i, 100 * i + length, delay=delay)
+    assert Facts(line.trace()).observed.core_wait_ns == 3 * MS
+    line = Timeline().steps(0, 10)
+    line.mark(0, 10)
+    assert Facts(line.trace()).observed.core_wait_ns is None
+
+
 def test_a_step_of_which_nothing_was_recorded_is_not_explained():
     assert rescale(categories(), observed(100, outside=30), on_accelerator=True) == categories(
         unexplained=70, python=30
@@ -260,15 +286,15 @@ times = st.integers(0, 10**12)
 @given(
     st.fixed_dictionaries(dict.fromkeys(CATEGORIES, times)),
     times,
-    st.lists(st.none() | times, min_size=3, max_size=3),
+    st.lists(st.none() | times, min_size=4, max_size=4),
     st.booleans(),
 )
 def test_rescaled_categories_sum_to_the_wall_and_are_never_negative(
     recorded, wall, measured, on_accelerator
 ):
-    outside, wait, cpu = measured
+    outside, wait, cpu, core_wait = measured
     outside = None if outside is None else min(outside, wall)
-    seen = observed(wall, outside, wait, cpu)
+    seen = observed(wall, outside, wait, cpu, core_wait)
     scaled = rescale(recorded, seen, on_accelerator=on_accelerator)
     assert sum(scaled.values()) == wall
     assert min(scaled.values()) >= 0

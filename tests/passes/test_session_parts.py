@@ -28,8 +28,8 @@ def parts_of(line):
 
 
 def sum_of(parts):
-    around = parts.outside_ns + parts.preparing_ns + parts.gap_ns + parts.unexplained_ns
-    return around + sum(parts.bursts_ns.values())
+    around = parts.outside_ns + parts.preparing_ns + parts.gap_ns + parts.silent_ns
+    return around + parts.unexplained_ns + sum(parts.bursts_ns.values())
 
 
 def training(at=0):
@@ -96,7 +96,7 @@ def test_long_silence_between_operations_is_not_scheduling():
     op(line, 6, 10)
     op(line, 15, 20)
     parts = parts_of(line)
-    assert (parts.scheduling_ns, parts.unexplained_ns) == (1 * MS, 5 * MS)
+    assert (parts.scheduling_ns, parts.silent_ns, parts.unexplained_ns) == (1 * MS, 5 * MS, 0)
 
 
 def test_untraced_runs_give_the_time_and_traced_ones_the_parts():
@@ -112,14 +112,27 @@ def test_untraced_runs_give_the_time_and_traced_ones_the_parts():
     assert sum_of(parts) == parts.wall_ns
 
 
-def test_what_untraced_runs_take_longer_is_unexplained():
+def test_what_untraced_runs_take_much_longer_is_unexplained():
     line = training()
     for i in range(3):
-        line.mark(100 + 50 * i, 150 + 50 * i, graph=50)
-    parts = parts_of(line)
-    assert parts.unexplained_ns == 10 * MS
-    assert parts.bursts_ns["backward"] == 20 * MS
-    assert sum_of(parts) == 50 * MS
+        line.mark(100 + 60 * i, 160 + 60 * i, graph=60)
+    facts = Facts(line.trace(framework="tensorflow"))
+    parts = find_session_parts(facts)
+    assert parts.unexplained_ns == facts.breakdown["unexplained"] == 10 * MS
+    assert parts.bursts_ns["backward"] == 25 * MS
+    assert sum_of(parts) == 60 * MS
+
+
+@pytest.mark.parametrize(("waited", "unexplained"), [(None, 30), (0, 30), (20, 10), (40, 0)])
+def test_waiting_for_a_core_between_two_runs_is_python_and_sleeping_is_not(waited, unexplained):
+    line = training()
+    for i in range(3):
+        line.mark(100 + 80 * i, 180 + 80 * i, graph=40, cpu=10, delay=waited)
+    facts = Facts(line.trace(framework="tensorflow"))
+    parts = find_session_parts(facts)
+    assert parts.unexplained_ns == facts.breakdown["unexplained"] == unexplained * MS
+    assert parts.outside_ns == facts.breakdown["python"] == (40 - unexplained) * MS
+    assert sum_of(parts) == parts.wall_ns == 80 * MS
 
 
 def test_runs_of_one_step_each_have_a_before_and_an_after():

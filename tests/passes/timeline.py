@@ -72,11 +72,12 @@ class Timeline:
         graph=None,
         wait=None,
         cpu=None,
+        delay=None,
         light=0,
         built=None,
         drained=NULL,
     ):
-        """A step of the log: times in the run call, in a loader, on a core, and compiling."""
+        """A step of the log: times in the run call, in a loader, on a core, without, compiling."""
         self.builder.add(
             "marks",
             start_ns=round(start * self.unit_ns),
@@ -87,6 +88,7 @@ class Timeline:
             input_wait_ns=NULL if wait is None else round(wait * self.unit_ns),
             compile_ns=NULL if built is None else round(built * self.unit_ns),
             cpu_ns=NULL if cpu is None else round(cpu * self.unit_ns),
+            run_delay_ns=NULL if delay is None else round(delay * self.unit_ns),
             drained=drained,
         )
 

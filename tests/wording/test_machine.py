@@ -1,9 +1,10 @@
 """Notes about the machine in words."""
 
-from stepwhy.findings.reasons import CoreContention, DiskWait, Throttled
-from stepwhy.wording.machine import machine_sentence, unreliable
+from stepwhy.findings.reasons import CoreContention, CoreWait, DiskWait, Throttled
+from stepwhy.wording.machine import core_wait_sentence, machine_sentence, unreliable
 
 MIB = 1 << 20
+MS = 1_000_000
 
 
 def test_waiting_for_cores():
@@ -25,6 +26,22 @@ def test_own_threads_that_compete_leave_the_step_time_as_it_is():
         "its runnable time waiting for a core."
     )
     assert "of the whole step" not in unreliable(CoreContention(0.45, None, 2, 5.2))
+
+
+def test_the_driving_thread_waits_for_a_core():
+    assert core_wait_sentence(CoreWait(118 * MS, 218 * MS, 2, 1.5)) == (
+        "The driving thread waits for a CPU core for 118 ms of every step (54 %), which the "
+        "categories include: other programs keep 1.5 of 2 cores busy."
+    )
+    own = core_wait_sentence(CoreWait(118 * MS, 218 * MS, 2, None, 5.2, True))
+    assert own.endswith("include: 5 of the program's own threads want to run at once.")
+    both = core_wait_sentence(CoreWait(118 * MS, 218 * MS, 2, 1.5, 5.2))
+    assert both.endswith("want to run at once and other programs keep 1.5 of 2 cores busy.")
+    few = core_wait_sentence(CoreWait(118 * MS, 218 * MS, 2, is_own=True))
+    assert few.endswith("include: the program's own threads and processes compete for 2 cores.")
+    assert core_wait_sentence(CoreWait(118 * MS, 218 * MS)).endswith(
+        "which the categories include."
+    )
 
 
 def test_waiting_for_disks():

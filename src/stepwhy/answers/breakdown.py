@@ -31,7 +31,13 @@ def breakdown_of(facts: Facts) -> Breakdown:
     """The breakdown of the mean steady step."""
     # Self times need most memory, so they are computed before the breakdown.
     phases, hottest_line = _phases(facts), _hottest_line(facts)
-    return Breakdown(facts.wall_ns, facts.breakdown, phases, hottest_line)
+    return Breakdown(facts.wall_ns, facts.breakdown, phases, hottest_line, _core_wait(facts))
+
+
+def _core_wait(facts: Facts) -> int | None:
+    """Time of the mean step in which the driving thread waited for a core, ns; None if unknown."""
+    waited = facts.observed.core_wait_ns if facts.observed else None
+    return None if waited is None else min(waited, facts.wall_ns)
 
 
 def _phases(facts: Facts) -> dict[str, int]:

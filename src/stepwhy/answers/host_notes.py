@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.findings.reasons import CoreContention, DiskWait, Throttled
+from stepwhy.findings.reasons import CoreContention, CoreWait, DiskWait, Throttled
 from stepwhy.passes.cores import CONTENDED, OVERSUBSCRIBED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepwhy.findings import HostLoad
+    from stepwhy.findings import Breakdown, HostLoad
     from stepwhy.findings.reasons import MachineNote
 
 # Share of the step; a smaller one does not justify a faster disk.
@@ -22,6 +22,8 @@ _STALLED = 0.1
 # healthy TensorFlow programs waited for up to 30 % of their runnable time on two cores.
 _FEW_CORES = 0.25
 _CONTENDED_ALONE = 0.35
+# Share of the step; the driving thread of a healthy program waits for a core for less than that.
+_WAITED = 0.05
 # Share of the time; throttling for less changes a step by less than its noise.
 _THROTTLED = 0.05
 
@@ -48,13 +50,36 @@ def core_contention(load: HostLoad | None) -> CoreContention | None:
     """
     if load is None or load.run_delay_share is None or load.run_delay_share < CONTENDED:
         return None
-    threads, cores = load.runnable_threads, load.cores
-    are_too_many = threads and cores and threads >= OVERSUBSCRIBED * cores
-    own = threads if are_too_many else None
+    cores, own = load.cores, _own_threads(load)
     is_alone = load.background_cores is not None and load.background_cores < _FEW_CORES
     if is_alone and own is None and load.run_delay_share < _CONTENDED_ALONE:
         return None
     return CoreContention(load.run_delay_share, load.background_cores, cores, own)
+
+
+def core_wait(breakdown: Breakdown, load: HostLoad | None) -> CoreWait | None:
+    """The wait of the driving thread for a core, and who competed for it; None if it is short.
+
+    Args:
+        breakdown: The breakdown of the step.
+        load: What was seen of the machine; None where nothing was.
+    """
+    time_ns, wall_ns = breakdown.core_wait_ns or 0, breakdown.wall_ns
+    if time_ns < max(_WAITED * wall_ns, 1):
+        return None
+    if load is None:
+        return CoreWait(time_ns, wall_ns)
+    others = load.background_cores
+    is_own = others is not None and others < _FEW_CORES
+    busy = None if is_own else others
+    return CoreWait(time_ns, wall_ns, load.cores, busy, _own_threads(load), is_own)
+
+
+def _own_threads(load: HostLoad) -> float | None:
+    """Runnable threads of the process if they alone are too many for the cores, else None."""
+    threads, cores = load.runnable_threads, load.cores
+    are_too_many = threads and cores and threads >= OVERSUBSCRIBED * cores
+    return threads if are_too_many else None
 
 
 def _disk(load: HostLoad) -> Iterator[DiskWait]:

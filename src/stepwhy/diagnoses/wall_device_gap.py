@@ -18,8 +18,9 @@ of the graph, time before the first operation, operations (overlapping ones coun
 between two operations, time after the last one, and what remains. Traced runs show the shares,
 untraced runs the total time. The cost of tracing is separate: after its last operation, a traced
 run writes its trace, which takes longer than the same part of an untraced run. If the rest of a
-traced run is slower, its parts are scaled down; if it is significantly faster, the difference
-counts as time without evidence.
+traced run is slower, its parts are scaled down; if it is much faster, the difference is time
+without evidence, and so is time between two runs in which the driving thread neither ran nor waited
+for a CPU core.
 
 Long times before and after the operations of `Session.run` are reported by `session-overhead`.
 

@@ -11,7 +11,7 @@ from stepwhy.answers.breakdown import breakdown_of
 from stepwhy.answers.devices import devices_of, totals_of
 from stepwhy.answers.events import find_events
 from stepwhy.answers.host_load import host_load
-from stepwhy.answers.host_notes import core_contention, host_notes
+from stepwhy.answers.host_notes import core_contention, core_wait, host_notes
 from stepwhy.answers.memory import memory_uses
 from stepwhy.answers.operations import operations_of
 from stepwhy.answers.parallel import parallel_use
@@ -33,7 +33,7 @@ from stepwhy.findings.reasons import (
 )
 from stepwhy.passes.devices import MOST_DEVICES
 from stepwhy.passes.pipelines import find_pipelines
-from stepwhy.wording.machine import machine_sentence, unreliable
+from stepwhy.wording.machine import core_wait_sentence, machine_sentence, unreliable
 from stepwhy.wording.notes import devices_together, longest, rows_left_out
 from stepwhy.wording.steps import change_note, steps_note
 from stepwhy.wording.verdict import verdict_sentence
@@ -74,6 +74,8 @@ def assemble(facts: Facts, path: str, format_name: str, *, predict: bool = True)
     if predict:
         findings = _then_free(priced(facts, findings))
     load = host_load(facts.sampled)
+    if waits := core_wait(breakdown, load):
+        breakdown = replace(breakdown, note=core_wait_sentence(waits))
     notes = step_notes(facts)
     verdict = verdict_of(facts.derived(decide), findings, _caveat(notes, load))
     devices = devices_of(facts)

@@ -287,6 +287,27 @@ class CoreContention(msgspec.Struct, frozen=True):
     own_threads: float | None = None
 
 
+class CoreWait(msgspec.Struct, frozen=True):
+    """The driving thread waited for a CPU core.
+
+    Args:
+        time_ns: Time of the mean step that it waited.
+        wall_ns: Time of the mean step.
+        cores: Cores of the machine, if known.
+        background_cores: Cores that other programs kept busy on average; None if unknown, or if
+            they used next to none.
+        own_threads: Runnable threads of the process, on average, if they alone are too many.
+        is_own: Whether only threads and processes of the program competed for the cores.
+    """
+
+    time_ns: int
+    wall_ns: int
+    cores: int | None = None
+    background_cores: float | None = None
+    own_threads: float | None = None
+    is_own: bool = False
+
+
 class DiskWait(msgspec.Struct, frozen=True):
     """The main thread, or all work on the machine, waited for a disk.
 

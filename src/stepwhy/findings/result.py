@@ -197,12 +197,17 @@ class Breakdown(msgspec.Struct, frozen=True):
             Overlapping work counts in each phase, so the sum may be larger than `compute`.
         hottest_line: Source line in which the driving thread is most often while the device is
             idle.
+        core_wait_ns: Time in which the driving thread was ready to run, but waited for a CPU core;
+            the categories include it. None if not recorded.
+        note: One sentence about that wait, or '' if it is short.
     """
 
     wall_ns: int
     categories: dict[str, int]
     phases: dict[str, int]
     hottest_line: str = ""
+    core_wait_ns: int | None = None
+    note: str = ""
 
 
 class Device(msgspec.Struct, frozen=True):

@@ -308,7 +308,7 @@ class Facts:
         if self.observed is None or self.observed.outside_ns is not None:
             return explained  # in a session, all that is outside its runs is known to be Python
         generated = as_generated(explained, self.sampled)
-        return as_python(generated, self.sampled, self.observed.cpu_ns, self.callback_ns)
+        return as_python(generated, self.sampled, self.observed, self.callback_ns)
 
     @cached_property
     def lock_wait_ns(self) -> int:

@@ -61,6 +61,8 @@ class Observed(msgspec.Struct, frozen=True):
         input_wait_ns: Time that the driving thread of a typical step waited for batches, None if no
             loader was observed.
         cpu_ns: CPU time of the driving thread in a typical step, None if not measured.
+        core_wait_ns: Time of a typical step in which that thread was ready to run, but had no core;
+            None if not measured.
         compile_ns: Time of a typical step in tracing or compiling, None if not measured.
         observer_cost: Time that observation adds to a step, None if every step was fully observed.
         steady_span_ns: Start of the first steady step and end of the last one; None without any.
@@ -101,6 +103,12 @@ class Observed(msgspec.Struct, frozen=True):
     rounds_ns: NDArray[np.int64] | None = None
     with_profiled: bool = False
     at_least: bool = False
+    core_wait_ns: int | None = None
+
+    @property
+    def runnable_ns(self) -> int | None:
+        """Time of a typical step in which the driving thread ran or waited for a core."""
+        return None if self.cpu_ns is None else self.cpu_ns + (self.core_wait_ns or 0)
 
     @property
     def without_stalls_ns(self) -> int:
@@ -191,6 +199,7 @@ def _of_steps(
         stalls.mean_ns,
         collecting_ns if "python" in stalls.mean_ns else 0,
         _stretched(trace, span_ns),
+        core_wait_ns=_core_wait(trace, steady, uneven=uneven),
     )
 
 
@@ -233,6 +242,7 @@ def _of_rounds(
         rounds_ns=rounds.means_ns + sum(rounds.stalls.mean_ns.values()),
         with_profiled=rounds.with_profiled,
         at_least=not rounds.whole,
+        core_wait_ns=_core_wait(trace, rows, uneven=True),
     )
 
 
@@ -335,11 +345,28 @@ def _typical(
     are uneven, it is that of the mean step, and all fully observed steps count.
     """
     full = _fully_observed(trace, rows)
-    if not len(full):
-        return None
-    durations_ns, values_ns = trace.marks.dur_ns[full], values_ns[full]
-    low, high = np.percentile(durations_ns, [0, 100] if uneven else [25, 75])
-    values = values_ns[(durations_ns >= low) & (durations_ns <= high)]
+    values = values_ns[_typical_rows(trace, full, uneven=uneven)]
     if not len(values) or (values == NULL).any():
         return None
     return round(float(values.mean()))
+
+
+def _core_wait(trace: Trace, rows: NDArray[np.int64], *, uneven: bool) -> int | None:
+    """Mean wait of the driving thread for a core in a typical step; None if it was never measured.
+
+    It is measured in some of the steps only, if these are short.
+    """
+    waits_ns = trace.marks.run_delay_ns
+    known = rows[waits_ns[rows] != NULL]
+    values = waits_ns[_typical_rows(trace, known, uneven=uneven)]
+    return round(float(values.mean())) if len(values) else None
+
+
+def _typical_rows(trace: Trace, rows: NDArray[np.int64], *, uneven: bool) -> NDArray[np.int64]:
+    """The middle half of some steps by length; all of them if they are uneven."""
+    if uneven or not len(rows):
+        return rows
+    durations_ns = trace.marks.dur_ns[rows]
+    low, high = np.percentile(durations_ns, [25, 75])
+    found: NDArray[np.int64] = rows[(durations_ns >= low) & (durations_ns <= high)]
+    return found

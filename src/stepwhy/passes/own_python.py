@@ -24,6 +24,7 @@ from stepwhy.trace import SampleRole
 if TYPE_CHECKING:
     from collections import Counter
 
+    from stepwhy.passes.observed import Observed
     from stepwhy.trace import Trace
 
 # If other programs compete for the cores, a thread may wait for one on any line. Unexplained time
@@ -73,7 +74,7 @@ def generator_share(trace: Trace) -> float:
 
 
 def as_python(
-    breakdown: dict[str, int], trace: Trace, cpu_ns: int | None, callback_ns: int = 0
+    breakdown: dict[str, int], trace: Trace, observed: Observed, callback_ns: int = 0
 ) -> dict[str, int]:
     """Count unexplained time as Python, up to the share that the samples show.
 
@@ -83,17 +84,19 @@ def as_python(
     Args:
         breakdown: ns per category of the mean step.
         trace: The trace, with the samples of the described stretch.
-        cpu_ns: CPU time of the driving thread in the step; None if unknown.
+        observed: Its unprofiled steps.
         callback_ns: Python time in callbacks, whose samples do not count as own lines.
     """
     lines = driver_lines(trace)
-    if lines is None or not cpu_ns or not breakdown["unexplained"]:
+    if lines is None or not observed.cpu_ns or not breakdown["unexplained"]:
         return breakdown
     share = own_share(lines)
     delayed = run_delay_share(trace) or 0.0
     if delayed >= CONTENDED and share < _LEAST_IF_CONTENDED:
         return breakdown
-    runnable_ns = cpu_ns / max(1.0 - delayed, _LEAST_ON_CORE)
+    runnable_ns = float(observed.runnable_ns or 0)
+    if observed.core_wait_ns is None:
+        runnable_ns = observed.cpu_ns / max(1.0 - delayed, _LEAST_ON_CORE)
     longest = round(min(share * sum(breakdown.values()), runnable_ns))
     missing_ns = longest - (breakdown["python"] - callback_ns)
     return counted_as(breakdown, "python", missing_ns, "unexplained")

@@ -26,11 +26,11 @@ def rescale(
 
     Some times were measured without a profiler:
 
-    - Time outside the framework's run call is Python, up to the CPU time of the driving thread; the
-      rest of it is unexplained.
+    - Time outside the framework's run call is Python, up to the time in which the driving thread
+      ran or waited for a core; the rest of it is unexplained.
     - On a CPU, where no device computes meanwhile, time in a loader is waiting for input.
     - Unexplained time counts as compiling, up to the measured time of compilation, and as Python
-      if the driving thread must have used a core in it.
+      if the driving thread must have used a core in it, or waited for one.
     - Waits for the device that no profiled step includes are unexplained.
     - The time that compilations and checkpoints add to some steps is added at the end; the profiled
       steps show how the rest of a step divides.
@@ -72,21 +72,21 @@ def _rescale(breakdown: dict[str, int], observed: Observed, on_accelerator: bool
         scaled["input_wait"] += waited
     running = _running(breakdown, scaled["unexplained"], observed)
     beyond = observed.without_stalls_ns - inside
-    python = beyond if observed.cpu_ns is None else min(beyond, observed.cpu_ns)
+    python = beyond if observed.runnable_ns is None else min(beyond, observed.runnable_ns)
     scaled["unexplained"] += beyond - python - running
     scaled["python"] += python + running
     return scaled
 
 
 def _running(breakdown: dict[str, int], unexplained_ns: int, observed: Observed) -> int:
-    """The part of the unexplained time in which the driving thread must have been running.
+    """The part of the unexplained time in which the driving thread must have been runnable.
 
     This is a lower bound: all time in which it was blocked is assumed to be unexplained.
     """
     nothing_known = sum(breakdown.values()) == breakdown["unexplained"]
-    if observed.cpu_ns is None or nothing_known:
+    if observed.runnable_ns is None or nothing_known:
         return 0
-    blocked = max(observed.without_stalls_ns - observed.cpu_ns, 0)
+    blocked = max(observed.without_stalls_ns - observed.runnable_ns, 0)
     return max(unexplained_ns - blocked, 0)
 
 

@@ -93,14 +93,15 @@ class SessionParts(msgspec.Struct, frozen=True):
 
     Args:
         wall_ns: Wall time of the step, untraced if that was observed.
-        outside_ns: Python between two runs.
+        outside_ns: Python between two runs, without time in which the thread was blocked.
         preparing_ns: Preparation of new fetches or a grown graph.
         before_ns: Rest of the time before the first operation: Python, conversion of fed values.
         bursts_ns: Time by kind of operation, longest first; overlapping time counts once.
         scheduling_ns: Short gaps, until the executor starts the next operation.
         after_ns: After the last operation: copies of fetched values, Python.
-        unexplained_ns: Longer gaps, and the time by which untraced runs are longer than traced
-            ones, beyond chance.
+        silent_ns: Longer gaps, in which the executor waits for something that was not recorded.
+        unexplained_ns: As in the breakdown: the driving thread was blocked between two runs, or
+            untraced runs are longer than traced ones can explain.
         bursts: The bursts on each device, in the order of their start.
         handing_over_ns: Time of a traced run, after its last operation, to write its trace.
         slower: Relative slowdown of the rest of a traced run; None if unknown.
@@ -113,6 +114,7 @@ class SessionParts(msgspec.Struct, frozen=True):
     bursts_ns: dict[str, int]
     scheduling_ns: int
     after_ns: int
+    silent_ns: int
     unexplained_ns: int
     bursts: tuple[Burst, ...]
     handing_over_ns: int
@@ -271,17 +273,16 @@ def _scaled_to_wall_time(
     """Parts of traced runs on the scale of untraced ones.
 
     If traced runs take longer, the difference is the cost of tracing, so their parts shrink. If
-    they are shorter by more than chance, the difference is unexplained.
+    they are shorter, their parts are stretched as far as those of the breakdown.
     """
     observed = facts.observed
     wall_ns = facts.wall_ns if observed is None else observed.wall_ns
-    outside_ns = 0 if observed is None else observed.outside_ns or 0
-    inside_ns = wall_ns - outside_ns
-    slower, missing_ns = _against_untraced(facts, outside_ns)
-    scale = (inside_ns - missing_ns) / sum(means.values())
+    outside_ns, unexplained_ns = _around_runs(facts)
+    inside_ns = max(wall_ns - outside_ns - unexplained_ns, 0)
+    scale = inside_ns / sum(means.values())
     parts = {name: int(ns * scale) for name, ns in means.items()}
     # A few nanoseconds are lost in rounding.
-    parts[max(parts, key=lambda name: parts[name])] += inside_ns - missing_ns - sum(parts.values())
+    parts[max(parts, key=lambda name: parts[name])] += inside_ns - sum(parts.values())
     steady = facts.steps.steady
     handed_over_ns = int(handed_over(facts.trace, facts.steps)[steady].sum())
     return SessionParts(
@@ -291,24 +292,34 @@ def _scaled_to_wall_time(
         before_ns=parts.pop("before"),
         scheduling_ns=parts.pop("scheduling"),
         after_ns=parts.pop("after"),
-        unexplained_ns=parts.pop("silent") + missing_ns,
+        silent_ns=parts.pop("silent"),
+        unexplained_ns=unexplained_ns,
         bursts_ns=dict(sorted(parts.items(), key=lambda part: -part[1])),
         bursts=bursts,
         handing_over_ns=facts.mean_ns(handed_over_ns),
-        slower=slower,
+        slower=_slower(facts),
     )
 
 
-def _against_untraced(facts: Facts, outside_ns: int) -> tuple[float | None, int]:
-    """Relative slowdown of traced runs, and the ns by which they are faster beyond chance."""
+def _around_runs(facts: Facts) -> tuple[int, int]:
+    """Python between two runs, and the time without evidence, of the mean step, ns."""
+    observed, unexplained_ns = facts.observed, facts.breakdown["unexplained"]
+    if observed is None:
+        return 0, 0  # imported runs show all of their time
+    outside_ns, runnable_ns = observed.outside_ns or 0, observed.runnable_ns
+    blocked_ns = 0 if runnable_ns is None else max(outside_ns - runnable_ns, 0)
+    return outside_ns - min(blocked_ns, unexplained_ns), unexplained_ns
+
+
+def _slower(facts: Facts) -> float | None:
+    """Relative slowdown of traced runs; None if unknown."""
     observed = facts.observed
     if observed is None:
-        return None, 0
-    free = observed.durations_ns[observed.warm_up :] - outside_ns
+        return None
+    free = observed.durations_ns[observed.warm_up :] - (observed.outside_ns or 0)
     if (free <= 0).any():
-        return None, 0
-    slower, (_, high) = ratio_of_medians(facts.steps.durations_ns[facts.steps.steady], free)
-    return slower, round(max(-high, 0.0) * float(np.median(free)))
+        return None
+    return ratio_of_medians(facts.steps.durations_ns[facts.steps.steady], free)[0]
 
 
 __all__ = ["LONGEST_SCHEDULING_NS", "RUN", "Burst", "SessionParts", "find_session_parts"]

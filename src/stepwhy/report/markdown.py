@@ -79,7 +79,9 @@ def _breakdown(result: Result) -> list[str]:
         for style in (words.CATEGORY_WORDS[category],)
     ]
     head = ("category", "time", "share", "meaning")
-    remark = " ".join(filter(None, (words.phase_sentence(breakdown), _hottest(result))))
+    remark = " ".join(
+        filter(None, (words.phase_sentence(breakdown), breakdown.note, _hottest(result)))
+    )
     return [
         f"### Where the {words.whole(result)} goes",
         "",

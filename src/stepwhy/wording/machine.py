@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.findings.reasons import DiskWait, Throttled
-from stepwhy.units import format_bytes, format_fraction
+from stepwhy.units import format_bytes, format_fraction, format_ns
 
 if TYPE_CHECKING:
-    from stepwhy.findings.reasons import CoreContention, MachineNote
+    from stepwhy.findings.reasons import CoreContention, CoreWait, MachineNote
 
 _FEW_CORES = 0.25  # kept busy by other programs; every machine runs some
 
@@ -40,6 +40,28 @@ def _is_alone(contention: CoreContention) -> bool:
     if not contention.own_threads or not contention.cores:
         return False
     return contention.background_cores is not None and contention.background_cores < _FEW_CORES
+
+
+def core_wait_sentence(wait: CoreWait) -> str:
+    """How long the driving thread waits for a core, and who keeps the cores busy meanwhile."""
+    share = format_fraction(wait.time_ns / wait.wall_ns)
+    return (
+        f"The driving thread waits for a CPU core for {format_ns(wait.time_ns)} of every step "
+        f"({share}), which the categories include{_competitors(wait)}."
+    )
+
+
+def _competitors(wait: CoreWait) -> str:
+    """Who competes for the cores, as the end of a sentence; '' if unknown."""
+    cores = f"{wait.cores} cores" if wait.cores else "the cores"
+    found = []
+    if wait.own_threads:
+        found.append(f"{wait.own_threads:.0f} of the program's own threads want to run at once")
+    elif wait.is_own:
+        found.append(f"the program's own threads and processes compete for {cores}")
+    if wait.background_cores:
+        found.append(f"other programs keep {wait.background_cores:.1f} of {cores} busy")
+    return f": {' and '.join(found)}" if found else ""
 
 
 def machine_sentence(note: MachineNote) -> str:

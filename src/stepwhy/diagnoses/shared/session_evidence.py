@@ -52,7 +52,7 @@ def session_evidence(facts: Facts, parts: SessionParts) -> tuple[Evidence, ...]:
         parts: Parts of the steps.
     """
     nodes = placed_nodes(facts)
-    return (*_graph(nodes), *_first_runs(facts), *_sum(parts), *_bursts(parts))
+    return (*_graph(nodes), *_first_runs(facts), *_sum(facts, parts), *_bursts(parts))
 
 
 def _graph(nodes: list[Node]) -> list[Evidence]:
@@ -77,13 +77,13 @@ def _first_runs(facts: Facts) -> list[Evidence]:
     return [Evidence(f"mean step including {first}", mean, "ns", where)]
 
 
-def _sum(parts: SessionParts) -> list[Evidence]:
+def _sum(facts: Facts, parts: SessionParts) -> list[Evidence]:
     """The wall time, the parts that it is the sum of, and the cost of tracing."""
-    share = parts.unexplained_ns / parts.wall_ns if parts.wall_ns else 0.0
     by_time = [
         ("before the first operation of Session.run", parts.before_ns, ""),
         *((name, ns, "any device") for name, ns in parts.bursts_ns.items()),
         ("between two operations", parts.scheduling_ns, ""),
+        ("longer gaps between two operations", parts.silent_ns, ""),
         ("after the last operation of Session.run", parts.after_ns, ""),
         ("Python between two runs", parts.outside_ns, ""),
         ("preparation of the graph", parts.preparing_ns, ""),
@@ -91,7 +91,10 @@ def _sum(parts: SessionParts) -> list[Evidence]:
     ]
     found = [Evidence("wall time of the step", parts.wall_ns, "ns")]
     found += [Evidence(what, ns, "ns", where) for what, ns, where in by_time if ns]
-    found.append(Evidence("share of the step without evidence", share, "fraction"))
+    unexplained = Evidence(
+        "share of the step without evidence", facts.share("unexplained"), "fraction"
+    )
+    found.append(unexplained)
     if parts.handing_over_ns:
         what = "extra time of a traced run"
         found.append(Evidence(what, parts.handing_over_ns, "ns", "not in the sum"))

@@ -40,7 +40,10 @@ def picture(result: Result, width: int, *, has_colour: bool) -> Iterator[Rendera
     hottest = "" if words.is_hottest_listed(result) else _hottest(breakdown)
     together = words.parallel_sentence(result)
     remarks = " ".join(
-        filter(None, (words.phase_sentence(breakdown), together, hottest, *_sampled(result)))
+        filter(
+            None,
+            (words.phase_sentence(breakdown), together, breakdown.note, hottest, *_sampled(result)),
+        )
     )
     if remarks:
         yield Padding(Text(remarks, "dim"), (1, 0, 0, 2))
