@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stepwhy.engine import explain
 from stepwhy.findings import CATEGORIES
+from stepwhy.findings.contradictions import contradictions
 from stepwhy.report import html
 from stepwhy.report.json import render
 from tests.engine.test_explain import kineto
@@ -92,5 +93,6 @@ def test_any_run_directory_is_explained(steps, events, levels, traced):
         assert sum(window.steps for window in result.steps.traced) + result.steps.count == len(
             steps
         )
+    assert contradictions(result) == []
     json.loads(render(result))
     html.render(result)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stepwhy import __version__
 from stepwhy.bench.sample import MOST_BACKGROUND_CORES
 from stepwhy.findings import Grade, GradedPair
+from stepwhy.findings.contradictions import contradictions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,6 +55,7 @@ def grade_pair(
         error=error,
         date=day.isoformat(),
         framework=_framework(every),
+        contradictions=_distinct(text for result in every for text in contradictions(result)),
     )
 
 

@@ -115,8 +115,10 @@ def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> 
         causes: What the comparison of the ranks found, the costliest first.
     """
     own, cost = reported(facts), finding.cost_ns_per_step
-    if own is None or not cost or not causes:
+    if own is None or not cost:
         return finding
+    if not causes:
+        return replace(finding, evidence=(*finding.evidence[:-1], _beyond_least(own, facts)))
     costs = {c.id: c.cost_ns_per_step or 0 for c in causes}
     waits_ns = min(_waits_ns(own, facts, costs), cost)
     waits = [Evidence("of that, waiting for other ranks", waits_ns, "ns", f"see {causes[0].id}")]
@@ -132,6 +134,13 @@ def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> 
         )
     gain = within_cost(_gain(rest, _room_ns(facts)), rest) if finding.saving else None
     return replace(finding, cost_ns_per_step=rest, saving=gain, evidence=evidence)
+
+
+def _beyond_least(own: Rank, facts: Facts) -> Evidence:
+    """How much longer a rank communicates than the one that waits least, which is waiting."""
+    least_ns = min(rank.exchange_ns for rank in peers(facts))
+    read = f"of {len(facts.ranks)} ranks that were read"
+    return Evidence("more than on the rank with the least", own.exchange_ns - least_ns, "ns", read)
 
 
 def _gain(cost_ns: int, room_ns: int) -> Saving:

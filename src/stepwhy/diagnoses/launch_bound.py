@@ -32,6 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.columns.groups import count_distinct
 from stepwhy.columns.intervals import Intervals
@@ -85,7 +86,8 @@ def diagnose(facts: Facts) -> Finding:
     cost = on_scale(facts, launching, "dispatch", "python")
     evidence = _evidence(facts, rows, gaps, cost)
     if cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:2])
+        clear = RULE.nothing(evidence[:2])
+        return clear if facts.share("dispatch") < _MUCH else replace(clear, title=_LONG_GAPS)
     gain = saving("remove dispatch", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _fix(facts), gain, Edit("dispatch", "gone"))
 
@@ -146,6 +148,8 @@ def _fix(facts: Facts) -> Fix:
     return _INFERENCE if is_training(facts) is False else without_copies(_TRAINING, facts)
 
 
+_MUCH = 2 * SHARE
+_LONG_GAPS = "Launching takes little of the step; the device idles in longer gaps"
 _ANY = Fix(
     "Let a compiler join operations, launch several steps at once, or raise the batch size.",
     "",

@@ -36,9 +36,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.overlap import (
+    UNSEEN_WORK,
     cautioned,
     cores_of,
     gain_of,
+    is_prepared_aside,
     overlap_evidence,
     with_workers,
 )
@@ -70,6 +72,8 @@ def diagnose(facts: Facts) -> Finding:
     """Judge work on the input that is shorter than the rest of the step."""
     work = find_batch_work(facts)
     if work is None:
+        if facts.share("input_wait") >= SHARE and not is_prepared_aside(facts):
+            return RULE.incomplete("input", UNSEEN_WORK)
         if facts.breakdown["input_wait"] or len(facts.slices(Kind.INPUT, steady=True)):
             return RULE.nothing()
         return RULE.no_data(

@@ -27,9 +27,9 @@ different size: put samples of similar length into one batch, and compare the ti
 Batches of similar samples change the order in which samples are seen.
 
 ## When it abstains
-`incomplete` with fewer than 16 steps. If the process waits for CPU cores, only slow steps at a
-fixed interval are found: the wait explains others, and the report already says so. Does not apply
-where the host waits for the device only in some steps.
+`incomplete` with fewer than 16 steps, and if the process waits for CPU cores, unless slow steps
+come at a fixed interval or run for longer: the waits make steps differ. Does not apply where the
+host waits for the device only in some steps.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def diagnose(facts: Facts) -> Finding:
     if len(steps.numbers) < FEWEST_STEPS:
         return RULE.incomplete("enough-steps", f"There are fewer than {FEWEST_STEPS} steady steps.")
     if steps.slow.sum() < FEWEST_SLOW or steps.share < SHARE:
-        return RULE.nothing((_share(steps),))
+        return _without_slow(steps)
     if _catches_up(facts, steps):
         return RULE.not_applicable("The slow steps wait for the work of the short ones.")
     differences = {c: steps.difference(c) for c in steps.parts_ns}
@@ -148,14 +148,22 @@ def diagnose(facts: Facts) -> Finding:
     ran = differences.get("running", 0.0) >= MAIN
     if waiting >= CONTENDED and not ran and not _interval(steps):
         contended = Evidence("share of its time that it waits for a core", waiting, "fraction")
-        return RULE.nothing((_share(steps), contended))
+        return RULE.incomplete("quiet-machine", _CONTENDED, (_share(steps), contended))
     if sum(differences.get(c, 0.0) for c in _EXPLAINED) >= MAIN:
-        return RULE.nothing((_share(steps), *_differences(differences)))
+        explained = RULE.nothing((_share(steps), *_differences(differences)))
+        return replace(explained, title=_EXPLAINED_TITLE)
     lines = _visited(facts, steps) or _logged(facts, steps)
     evidence = (_share(steps), *_evidence(steps), *lines, *_differences(differences))
     if lines:
         return replace(RULE.finding(None, evidence, _NAMED), title=_ONE_LINE)
     return RULE.finding(None, evidence, _fix(steps, differences))
+
+
+def _without_slow(steps: _Steps) -> Finding:
+    """No slow steps that matter; the others may still differ."""
+    low, high = np.percentile(steps.durations_ns, [10, 90])
+    found = RULE.nothing((_share(steps),))
+    return found if high <= SLOW * low else replace(found, title=_VARIED)
 
 
 def _catches_up(facts: Facts, steps: _Steps) -> bool:
@@ -295,6 +303,9 @@ _NAMES = {
     "input_wait": "the wait for input",
     "events": "compiling, saving and the like",
 }
+_VARIED = "Step times vary, but slow steps take little of the time"
+_EXPLAINED_TITLE = "Steps differ in length for a cause that other checks judge"
+_CONTENDED = "The process waits for CPU cores, which makes steps differ in length."
 _ONE_LINE = "Look at the line that makes some steps much slower than others"
 _NAMED = Fix(
     "Only the slow steps run the named line. Make it faster, or run it less often or for less "

@@ -34,6 +34,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.program import uses_sessions
 from stepwhy.diagnoses.shared.rule import Rule, saving
@@ -62,6 +63,7 @@ RULE = Rule(
 
 SHARE = 0.05  # of the step; less is not worth a change
 FEWEST_STEPS = 8  # with the training's own profiler, and without; fewer have no reliable median
+LITTLE = 0.2  # of a step; what two runs of the same program may differ by
 UNTYPICAL = (
     2.0  # times the usual step is added; from there on, the confidence of the verdict is halved
 )
@@ -87,9 +89,18 @@ def diagnose(facts: Facts) -> Finding:
         )
     added = Evidence("relative cost of profiling a step", cost, "fraction")
     if cost < UNTYPICAL or interval[0] < LEAST_SURE:
-        return RULE.nothing((added,))
+        return _typical(interval, added)
     evidence = (added, Evidence("step without profiling", observed.without_stalls_ns, "ns"))
     return RULE.finding(None, evidence, _TRACED)
+
+
+def _typical(interval: tuple[float, float], added: Evidence) -> Finding:
+    """Traced steps that still show what the others do, with how sure it is that they are alike."""
+    if interval[1] <= LITTLE:
+        return RULE.nothing((added,))
+    if interval[0] <= 0:
+        return RULE.incomplete("quiet-machine", _UNSURE, (added,))
+    return replace(RULE.nothing((added,)), title=_SLOWER)
 
 
 def _from_own(facts: Facts, own: Rows) -> Finding:
@@ -115,7 +126,7 @@ def _from_own(facts: Facts, own: Rows) -> Finding:
         Evidence("median step without it", round(float(np.median(outside))), "ns"),
     )
     if low <= 0 or cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence)
+        return replace(RULE.nothing(evidence), title=_RARE)
     gain = saving("profile a few steps", LEAST_SAVED * cost, cost)
     fix = _SESSION if uses_sessions(facts) else _OWN
     return RULE.finding(cost, evidence, fix, gain, Edit("profiler", "gone"))
@@ -144,6 +155,9 @@ def _about(facts: Facts, own: Rows, inside: int, steps: int) -> tuple[Evidence, 
     return counted, runs
 
 
+_SLOWER = "Profiling slows down the traced steps; the step time is that of the others"
+_RARE = "The training's own profiler takes little of the training time"
+_UNSURE = "The step times vary too much to say what profiling adds."
 _OWN = Fix(
     "Record a few steps, once, and leave out what is not needed: with_stack, record_shapes and "
     "profile_memory each add to the cost of every operation.",

@@ -34,6 +34,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from stepwhy.diagnoses.shared.eager_calls import eager_loop, single_elements
 from stepwhy.diagnoses.shared.measure import by_string, times
 from stepwhy.diagnoses.shared.program import feeds_placeholders
@@ -105,7 +107,8 @@ def _outside(facts: Facts) -> int:
 def _judge(facts: Facts, cost: int, evidence: tuple[Evidence, ...], fix: Fix) -> Finding:
     share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction")
     if cost < SHARE * facts.wall_ns:
-        return RULE.nothing((share,))
+        clear = RULE.nothing((share,))
+        return clear if facts.share("python") < _MUCH else replace(clear, title=_ELSEWHERE)
     gain = saving("remove python", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, (share, *evidence), fix, gain, Edit("python", "gone"))
 
@@ -142,10 +145,14 @@ def _from_trace(facts: Facts) -> Finding:
     groups = by_string(facts, slices.source[rows], facts.nesting.self_ns(rows))[:_SHOWN]
     evidence = times(facts, "time of the function itself", groups)
     if facts.mean_ns(groups[0].total_ns) < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:1])  # spread over many: what launches work, see launch-bound
+        # Spread over many functions: what launches work, see launch-bound.
+        return replace(RULE.nothing(evidence[:1]), title=_SPREAD)
     return _judge(facts, _outside(facts), evidence, _ANY)
 
 
+_MUCH = 2 * SHARE
+_ELSEWHERE = "Most of the program's Python is in what other checks judge"
+_SPREAD = "No single Python function takes much of the step"
 _NO_STACKS = (
     "No stack of the training was sampled, and the trace has no Python frames. 'stepwhy run' "
     "samples stacks if the training lasts for some seconds."

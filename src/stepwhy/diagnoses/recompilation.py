@@ -27,7 +27,8 @@ None. Padding must be masked in the loss.
 
 ## When it abstains
 If the steps were not observed by `stepwhy run` and the trace records no framework code on the host.
-`incomplete` if such a trace has fewer than three steps. Does not apply to sessions of TensorFlow 1,
+`incomplete` if such a trace has fewer than three steps, and if the steps of an observed run
+compile, but it was not recorded what. Does not apply to sessions of TensorFlow 1,
 whose counterpart is `graph-growth`.
 """
 
@@ -71,6 +72,7 @@ RULE = Rule(
     clear="No function is compiled again and again",
 )
 
+UNNAMED = 0.10  # of the step; less is not worth the question what was compiled
 SHARE = 0.05  # of a recorded step; in a log, `StepEvents.recur` decides
 FEWEST_STEPS = 3  # recorded steps; with fewer, compilation may be part of the start
 MOST_STEPS = 0.5  # of the recorded steps; what most of them compile is not compiled once for all
@@ -91,7 +93,10 @@ def diagnose(facts: Facts) -> Finding:
     given_up = _events(facts)[_named(facts, _events(facts), LIMIT)]
     if len(given_up):
         return _from_limit(facts, given_up, repeated)
-    return RULE.nothing(summary(inside, "compile again", "compiling") if len(inside.rows) else ())
+    evidence = summary(inside, "compile again", "compiling") if len(inside.rows) else ()
+    if facts.share("compile") >= UNNAMED:
+        return RULE.incomplete("compiled-functions", _UNNAMED, evidence)
+    return RULE.nothing(evidence)
 
 
 def _from_limit(facts: Facts, given_up: Rows, repeated: Rows) -> Finding:
@@ -166,6 +171,9 @@ def _changes(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
 
 def _fix(facts: Facts, reason: str) -> Fix:
     return fix_for(facts.trace.meta.framework, reason)
+
+
+_UNNAMED = "The steps compile, but which functions was not recorded."
 
 
 def _first_reason(changes: tuple[Evidence, ...]) -> str:

@@ -48,9 +48,11 @@ from typing import TYPE_CHECKING, Any
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.overlap import (
+    UNSEEN_WORK,
     cautioned,
     cores_of,
     gain_of,
+    is_prepared_in_parallel,
     overlap_evidence,
     with_workers,
 )
@@ -109,6 +111,8 @@ def _random(facts: Facts) -> Finding:
     is_known = bool(facts.leading) and "passes" not in facts.trace.meta.signals
     reads = reads_of(facts) if is_known and facts.names_nodes else {}
     if not reads:
+        if facts.share("input_wait") >= SHARE and not is_prepared_in_parallel(facts):
+            return RULE.incomplete("input", UNSEEN_WORK)
         if len(facts.slices(Kind.INPUT, steady=True)):
             return RULE.nothing()
         return RULE.no_data("input", _UNKNOWN)

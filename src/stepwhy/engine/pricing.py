@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from stepwhy.diagnoses import rank
 from stepwhy.diagnoses.shared.rule import within_cost
 from stepwhy.findings import Prediction, Saving
-from stepwhy.units import format_fraction, quantise
+from stepwhy.units import format_fraction, quantise, quantise_within
 from stepwhy.whatif import price
 
 if TYPE_CHECKING:
@@ -64,8 +64,14 @@ def _priced(facts: Facts, finding: Finding) -> Finding:
         least = quantise(round(finding.edit.sure * found.gain_ns[0]))
         saving = replace(saving, low_ns=least, note=f"{saving.note} {_MAY_FAIL}".strip())
     if finding.cost_ns_per_step:
-        saving = within_cost(saving, finding.cost_ns_per_step)
+        saving = _from_cost(saving, finding.cost_ns_per_step)
     return replace(finding, saving=replace(saving, note=_with_reason(finding, saving)))
+
+
+def _from_cost(saving: Saving, cost_ns: int) -> Saving:
+    """A saving whose low end is at most the cost, the only part of the step measured to be lost."""
+    saving = within_cost(saving, cost_ns)
+    return replace(saving, low_ns=min(saving.low_ns, quantise_within(cost_ns, cost_ns)))
 
 
 def _with_reason(finding: Finding, saving: Saving) -> str:

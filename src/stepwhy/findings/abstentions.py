@@ -67,6 +67,7 @@ SIGNALS = {
     "garbage": "times of garbage collections",
     "whole-run": "a run that was not stopped",
     "running-statistics": "updates of running statistics by normalisations",
+    "compiled-functions": "which functions were compiled",
     "start-up": "the start and the end of the program",
     "callbacks": "calls from compiled code into Python",
     "profiled-steps": "steps with and without a profiler",

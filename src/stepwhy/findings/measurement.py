@@ -260,6 +260,7 @@ class GradedPair(msgspec.Struct, frozen=True):
         error: Why a program could not be run or explained; '' if all could.
         date: Day of the runs, ISO 8601.
         framework: Framework and version.
+        contradictions: Statements of one report that contradict each other, as sentences.
     """
 
     name: str
@@ -277,6 +278,7 @@ class GradedPair(msgspec.Struct, frozen=True):
     error: str = ""
     date: str = ""
     framework: str = ""
+    contradictions: tuple[str, ...] = ()
 
 
 class Grade(msgspec.Struct, frozen=True):

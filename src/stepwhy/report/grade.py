@@ -30,7 +30,13 @@ def summary(grade: Grade) -> list[str]:
             f"pair, {format_fraction(max(shares))} at most."
         )
     failed = [one_line(p.name) for p in pairs if p.error]
-    return [judged, unknown, *([f"Not run: {', '.join(failed)}."] if failed else [])]
+    against = sum(len(p.contradictions) for p in pairs)
+    return [
+        judged,
+        unknown,
+        *([f"Statements of one report that contradict each other: {against}."] if against else []),
+        *([f"Not run: {', '.join(failed)}."] if failed else []),
+    ]
 
 
 def is_passed(pair: GradedPair) -> bool:
@@ -45,6 +51,7 @@ def remark(pair: GradedPair) -> str:
         f"first: {', '.join(pair.other_first)}" if pair.other_first else "",
         f"also in the fixed one: {', '.join(pair.also_in_fixed)}" if pair.also_in_fixed else "",
         "machine busy" if pair.busy else "",
+        *(f"contradiction: {one_line(text).rstrip('.')}" for text in pair.contradictions),
     ]
     return "; ".join(filter(None, remarks))
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from stepwhy import units
 from stepwhy.kernel_names.short import short_name
-from stepwhy.report.words import is_healthy
+from stepwhy.report.words import is_healthy, steps_of_operations
 from stepwhy.text import one_line
 
 if TYPE_CHECKING:
-    from stepwhy.findings import Op, Result
+    from stepwhy.findings import Result
 
 _REPEATED = {"trace": "traced", "compile": "compiled"}
 _SHOWN = 3
@@ -60,39 +60,30 @@ def _where_to_start(result: Result) -> str:
     return f"start at {line}" if line else ""
 
 
-def _slowed_by_profiling(ops: list[Op], compute_ns: int) -> float:
-    """How many times as long the profiled operations of a device take as an unprofiled step."""
-    sums: Counter[str] = Counter()
-    for op in ops:
-        sums[op.device] += op.self_ns
-    return max(1.0, max(sums.values(), default=0) / max(compute_ns, 1))
-
-
 def _largest_operations(result: Result) -> str:
     """The operations that take most of the step, with their shares; '' if none is large."""
-    categories, wall_ns = result.breakdown.categories, result.breakdown.wall_ns
+    categories = result.breakdown.categories
     largest_part = max(categories, key=lambda name: categories[name], default="")
     has_devices = any(op.device != "host" for op in result.ops)
     if largest_part in _ON_HOST and has_devices:
-        rows, of_ns = [op for op in result.ops if op.device == "host"], wall_ns
+        rows = [op for op in result.ops if op.device == "host"]
     elif largest_part == "compute":
-        # Operations of a run on CPUs are all on the host.
         rows = [op for op in result.ops if (op.device != "host") == has_devices]
-        of_ns = round(wall_ns * _slowed_by_profiling(rows, categories["compute"]))
     else:
         return ""
     # An operation may have a row for each phase of a device; devices work at the same time.
     sums: Counter[tuple[str, str]] = Counter()
     for op in rows:
         sums[op.name, op.device] += op.self_ns
-    longest_ns: dict[str, int] = {}
-    for (name, _), self_ns in sums.items():
-        longest_ns[name] = max(longest_ns.get(name, 0), self_ns)
-    largest = sorted(longest_ns, key=lambda name: -longest_ns[name])[:_SHOWN]
+    shares: dict[str, float] = {}
+    steps = steps_of_operations(result)
+    for (name, device), self_ns in sums.items():
+        shares[name] = max(shares.get(name, 0.0), self_ns / max(steps[device], 1))
+    largest = sorted(shares, key=lambda name: -shares[name])[:_SHOWN]
     named = [
-        f"{one_line(short_name(name))} ({units.format_fraction(longest_ns[name] / of_ns)})"
+        f"{one_line(short_name(name))} ({units.format_fraction(shares[name])})"
         for name in largest
-        if longest_ns[name] > _LEAST_SHOWN * of_ns
+        if shares[name] > _LEAST_SHOWN
     ]
     return " and ".join(filter(None, [", ".join(named[:-1]), *named[-1:]]))
 

@@ -92,6 +92,9 @@ _ALIKE = 0.1
 # Of fewer steady steps than this, the shortest and the longest are shown, and no deciles.
 _ENOUGH_STEPS = 10
 
+# Categories of the step in which no operation runs.
+_WITHOUT_OPERATIONS = ("sync", "dispatch", "python", "unexplained")
+
 ABSTAINED: tuple[FindingVerdict, ...] = ("no_data", "incomplete", "error")
 
 NOT_RECORDED = "not recorded"
@@ -141,6 +144,25 @@ def is_healthy(result: Result) -> bool:
 def share(part_ns: int, wall_ns: int) -> str:
     """A part of the whole as a percentage; '' if the whole is zero."""
     return units.format_fraction(part_ns / wall_ns) if wall_ns > 0 else ""
+
+
+def steps_of_operations(result: Result) -> dict[str, int]:
+    """The time that shares of operations refer to, ns, by device.
+
+    It is the step. Where the operations of a device take longer in all than the step has room for,
+    because they run at the same time or were slowed down by a profiler, it is as many times longer.
+    """
+    sums: Counter[str] = Counter()
+    for op in result.ops:
+        sums[op.device] += op.self_ns
+    wall_ns, categories = result.breakdown.wall_ns, result.breakdown.categories
+    room_ns = wall_ns - sum(categories[name] for name in _WITHOUT_OPERATIONS)
+    return {
+        # Beside an accelerator, operations of the host launch work in such times, too.
+        device: round(wall_ns * max(1.0, sum_ns / max(wall_ns if aside else room_ns, 1)))
+        for device, sum_ns in sums.items()
+        for aside in [device == "host" and len(sums) > 1]
+    }
 
 
 def format_like(ns: int, wall_ns: int) -> str:
@@ -208,8 +230,8 @@ def run_line(result: Result) -> str:
     return " · ".join(filter(None, parts))
 
 
-# Relative cost; a larger upper bound (twice the step) is not informative.
-_LARGEST_BOUND = 1.0
+# Relative cost; with a larger upper bound, it is not known that profiling adds little.
+_LARGEST_BOUND = 0.2
 
 
 def _profiler_cost(cost: float, interval: tuple[float, float] | None) -> str:

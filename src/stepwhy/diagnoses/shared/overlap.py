@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from stepwhy.diagnoses.shared.pipeline_stages import calls_in_parallel, works_ahead
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import saving
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.batch_work import fetches_from_workers
 from stepwhy.passes.cores import usable_cores
 from stepwhy.passes.overlap import displaced_ns, job_cpu_ns, overlapped_ns, rest_ns, workers_for
+from stepwhy.passes.preparation import find_preparation
+from stepwhy.patterns import regex
+from stepwhy.trace import Kind, SampleRole
 from stepwhy.units import format_fraction
 
 if TYPE_CHECKING:
@@ -60,12 +65,29 @@ def overlap_evidence(facts: Facts, work: BatchWork) -> tuple[Evidence, ...]:
     found = [
         Evidence("share of the step", work.exposed_ns / max(facts.wall_ns, 1), "fraction"),
         Evidence("batches are prepared by", _by(work), "", work.where),
-        Evidence("step without the wait for it", rest_ns(facts, work), "ns"),
     ]
+    if work.exposed_ns < facts.wall_ns:
+        found.append(Evidence("step without the wait for it", rest_ns(facts, work), "ns"))
     cores = cores_of(facts)
     if cores is not None:
         found.append(Evidence("cores of the machine", cores, "count"))
     return tuple(found)
+
+
+def is_prepared_aside(facts: Facts) -> bool:
+    """Whether other threads or processes are known to prepare the batches."""
+    trace, prepared = facts.trace, find_preparation(facts.sampled)
+    if works_ahead(trace) or fetches_from_workers(facts):
+        return True
+    if prepared is not None and prepared.role is not SampleRole.DRIVER:
+        return True
+    names = trace.slices.name[facts.slices(Kind.INPUT, steady=True)]
+    return bool(trace.matches(names, _BUFFERED.search).any())
+
+
+def is_prepared_in_parallel(facts: Facts) -> bool:
+    """Whether several threads or processes are known to prepare batches."""
+    return bool(calls_in_parallel(facts.trace) or fetches_from_workers(facts))
 
 
 def _by(work: BatchWork) -> str:
@@ -93,6 +115,9 @@ def cautioned(fix: Fix, facts: Facts) -> Fix:
     return replace(fix, text=f"{fix.text} {caution}{threads}")
 
 
+# Fetches from what other threads fill.
+_BUFFERED = regex(r"Dequeue|Iterator::")
+UNSEEN_WORK = "The steps wait for batches, but the record does not show what prepares them."
 _CAUTION = (
     "But the job already uses {} of the cores' time, so what prepares batches beside the step can "
     "slow the rest down by as much as it saves: measure it with 'stepwhy try', or make the work "

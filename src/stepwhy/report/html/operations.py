@@ -105,20 +105,20 @@ _OP_COLUMNS = (
 def _by_device(result: Result) -> Table:
     ops = sorted(result.ops, key=lambda op: -op.self_ns)
     longest = max(ops[0].self_ns, 1)
-    whole = words.whole(result)
+    whole, steps = words.whole(result), words.steps_of_operations(result)
     return Table(
         "By kernel and device",
         f"{_means(result)}; shares of the {whole}; {_NOT_RECORDED} means not recorded",
         _OP_COLUMNS,
-        tuple(_op_row(op, result.breakdown.wall_ns, longest) for op in ops),
+        tuple(_op_row(op, steps[op.device], longest) for op in ops),
     )
 
 
-def _op_row(op: Op, wall_ns: int, longest: int) -> tuple[Cell, ...]:
+def _op_row(op: Op, step_ns: int, longest: int) -> tuple[Cell, ...]:
     return (
         _name(op.name),
         _time(op.self_ns),
-        _share(op.self_ns, wall_ns, longest),
+        _share(op.self_ns, step_ns, longest),
         _time(op.total_ns),
         Cell(words.format_calls(op.count), op.count),
         _size(op.bytes),

@@ -51,15 +51,16 @@ def _op_table(result: Result, width: int) -> Table:
     wide = width >= _WIDE
     where = {"phase": "left", "device": "left"} if wide else {}
     table = _table(self="right", share="right", calls="right", op="left", **where)
+    steps = words.steps_of_operations(result)
     for op in sorted(result.ops, key=lambda op: -op.self_ns)[:_OPS]:
-        table.add_row(*_op_row(op, result.breakdown.wall_ns)[: 6 if wide else 4])
+        table.add_row(*_op_row(op, steps[op.device])[: 6 if wide else 4])
     return table
 
 
-def _op_row(op: Op, wall_ns: int) -> tuple[Text, ...]:
+def _op_row(op: Op, step_ns: int) -> tuple[Text, ...]:
     cells = (
         units.format_ns(op.self_ns),
-        words.share(op.self_ns, wall_ns),
+        words.share(op.self_ns, step_ns),
         words.format_calls(op.count),
         short_name(op.name),
         op.phase,
