@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sqlite3
 import struct
 import zipfile
 
@@ -37,7 +38,48 @@ HLO = field(1, field(1, b"jit_step"), field(3, field(2, field(1, b"add.1"), fiel
 KERNEL = field(1, field(1, b"gemm"), field(5, b"\x01\x01\x01"), field(6, b"\x20\x01\x01"))
 PACKETS = field(1, number(8, 5), number(10, 1)) + field(1, number(10, 1), field(11, b"\x08\x01"))
 
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+EVENTS = '[{"ph": "X", "ts": 1, "dur": 2, "name": "a"}]'
+CALL = b'{"id":1,"callFrame":{"functionName":"(root)"},"hitCount":0}'
+EXCHANGE = b'{"Communication Time Info": {"Elapse Time(ms)": 86.4}}'
+LINK = b'{"0-1": {"Transport Type": "HCCS", "Transit Size(MB)": 8, "Bandwidth(GB/s)": 15.7}}'
+
+
+def database(statement):
+    """A database with a table."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute(statement)
+    connection.commit()
+    return connection.serialize()
+
+
 FILES = {
+    "pointer of Git LFS": (LFS, "git lfs pull"),
+    "pointer of git-annex": (b"/annex/objects/MD5E-s12--0f3c.json\n", "git annex get"),
+    "text in UTF-16": (EVENTS.encode("utf-16"), "iconv -f UTF-16"),
+    "text in UTF-16 (big-endian)": (b"\xfe\xff" + EVENTS.encode("utf-16-be"), "iconv"),
+    "text in UTF-16 (without a mark)": (EVENTS.encode("utf-16-le"), "iconv"),
+    "text in UTF-16 (big-endian without a mark)": (EVENTS.encode("utf-16-be"), "iconv"),
+    "page that XProf derived (operations)": (
+        b'{"byCategory":{"name":"by_category","children":[]},"deviceType":"TPU v3"}',
+        "xplane.pb",
+    ),
+    "page that XProf derived (operations, protobuf)": (
+        field(1, field(1, b"by_category"), field(3, field(1, b"fusion"))),
+        "xplane.pb",
+    ),
+    "database of rocprofv3": (database("CREATE TABLE rocpd_string_1 (id)"), "--output-format json"),
+    "database of Ascend's profiler": (database("CREATE TABLE CANN_API (a)"), "trace_view.json"),
+    "table of exchanges": (b'{"step5": {"collective": {"x": %b}}}' % EXCHANGE, "trace_view.json"),
+    "table of exchanges (matrix)": (b'{"step5": {"p2p": {"x": %b}}}' % LINK, "trace_view.json"),
+    "CPU profile of Chrome": (b'{"nodes":[%b],"startTime":1,"samples":[1]}' % CALL, "stepwhy run"),
+    "recording of Java Flight Recorder": (b"FLR\x00\x00\x02\x00\x01" + bytes(60), "stepwhy run"),
+    "profile of Scalene": (
+        b'{\n "alloc_samples": 0,\n "args": ["a.py"],\n "elapsed_time_sec": 2.1}',
+        "stepwhy run",
+    ),
+    "recording of perf": (b"PERFILE2" + bytes(60), "stepwhy run"),
+    "recording of memray": (b"memray\x00\x0b\x00\x00\x00", "stepwhy run"),
     "execution trace of PyTorch": (
         b'{ "schema": "1.1.1-chakra.0.0.4", "pid": 7, "time": "2026-01-01 10:00", "nodes": []}',
         "Kineto trace",

@@ -51,7 +51,26 @@ _RUN_METADATA = (
 )
 _NSYS = "Give the report itself as a database: nsys export --type sqlite REPORT.nsys-rep"
 _ROCPROF = "Record with rocprofv3 --output-format json, and give that"
+_ASCEND = "Give the trace_view.json of the same run, in ASCEND_PROFILER_OUTPUT"
 _MODEL = "{}: it holds a model, and no times"
+
+_TRANSPORT = (
+    Known(
+        begins(rb"version https://git-lfs\.github\.com/spec/"),
+        "a pointer of Git LFS: the file itself was not fetched",
+        "Fetch it with 'git lfs pull', and give the file again",
+    ),
+    Known(
+        begins(rb"(?:\.\./)*\.git/annex/objects/|/annex/objects/"),
+        "a pointer of git-annex: the file itself was not fetched",
+        "Fetch it with 'git annex get FILE', and give the file again",
+    ),
+    Known(
+        signs.is_utf16,
+        "text in UTF-16, as some shells and editors save it; traces are UTF-8",
+        "Convert it with 'iconv -f UTF-16 -t UTF-8 FILE > NEW', or copy the original file",
+    ),
+)
 
 _PYTORCH = (
     Known(
@@ -94,6 +113,7 @@ _XPROF = (
             signs.is_kernel_stats,
             signs.is_op_stats,
             begins(rb'\{\s*"memoryProfilePerAllocator"'),
+            signs.is_op_profile,
         ),
         "a page that XProf derived from a profile: sums, without the time of any event",
         _XPLANE,
@@ -183,6 +203,24 @@ _VENDORS = (
         _ROCPROF,
     ),
     Known(
+        shows(rb"\ASQLite format 3\x00[\s\S]*CREATE (?:TABLE|VIEW) \W?rocpd_"),
+        "a database of rocprofv3, which this version does not read",
+        _ROCPROF,
+    ),
+    Known(
+        shows(rb"\ASQLite format 3\x00[\s\S]*CREATE TABLE \W?CANN_API\b"),
+        "a database of Ascend's profiler, which this version does not read",
+        _ASCEND,
+    ),
+    Known(
+        any_of(
+            shows(rb'"Communication (?:Time|Bandwidth) Info"'),
+            shows(rb'"Transport Type"\s*:[^{}]*"Bandwidth\(GB/s\)"'),
+        ),
+        "a table of exchanges that Ascend's profiler derived: sums, without what else ran",
+        _ASCEND,
+    ),
+    Known(
         signs.is_perfetto,
         "a protobuf trace of Perfetto",
         "Give the profiler's own file; rocprofv3 writes it with --output-format json",
@@ -190,6 +228,31 @@ _VENDORS = (
 )
 
 _OTHER_PROFILERS = (
+    Known(
+        signs.is_cpuprofile,
+        "a CPU profile of Chrome or Node.js: samples of JavaScript, not of a training",
+        _RECORD,
+    ),
+    Known(
+        begins(rb"FLR\x00"),
+        "a recording of Java Flight Recorder: it shows a Java program, not a training",
+        _RECORD,
+    ),
+    Known(
+        any_of(begins(rb'\{\s*"alloc_samples"'), shows(rb'^\s*\{?\s*"elapsed_time_sec"\s*:')),
+        "a profile of Scalene: sums of lines, without the time of any call",
+        _RECORD,
+    ),
+    Known(
+        begins(rb"PERFILE2"),
+        "a recording of perf: samples of the processor, without the steps and the device",
+        _RECORD,
+    ),
+    Known(
+        begins(rb"memray\x00?"),
+        "a recording of memray: allocations, without the time of any operation",
+        _RECORD,
+    ),
     Known(
         shows(rb"speedscope\.app/file-format-schema\.json"),
         "a speedscope profile: samples of stacks, without the steps and the device",
@@ -244,6 +307,7 @@ _PAGES = (
 )
 
 KNOWN: tuple[Known, ...] = (
+    *_TRANSPORT,
     *_PYTORCH,
     *_XPROF,
     *_TENSORFLOW,

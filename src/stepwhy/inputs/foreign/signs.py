@@ -4,7 +4,8 @@ A sign is cheap, never raises, and never evaluates content: it only looks at the
 
 Source: `onnx.proto`; `saved_model.proto`, `graph.proto` and `tfprof_log.proto` of TensorFlow;
 `kernel_stats.proto`, `tf_stats.proto` and `hlo.proto` of OpenXLA; `perfetto_trace.proto`;
-`profile.proto` of pprof; PEP 3154 and `Python/marshal.c` for pickles and marshalled profiles.
+`op_profile.proto` of OpenXLA; `profile.proto` of pprof; PEP 3154 and `Python/marshal.c` for
+pickles and marshalled profiles.
 """
 
 from __future__ import annotations
@@ -26,11 +27,16 @@ if TYPE_CHECKING:
 _OP_TYPE = regex(rb"[A-Z_]\w{0,100}")
 _OPCODE = regex(rb"[a-z][a-z-]{1,40}")
 _IMPORT = regex(rb"^(?:import \w|from [\w.]+ import )", re.MULTILINE)
+_OP_PROFILE = regex(
+    rb'\s*\{\s*"(?:by(?:Category|Program|Provenance)(?:ExcludeIdle)?|deviceType)"\s*:'
+)
 _PICKLE = regex(rb"\x80[\x02-\x05]")
 # The shortest table has a heading and a row.
 _FEWEST_LINES = 2
 # All packets of a message are similar, so a few are enough.
 _PACKETS = 8
+# Bytes of a text in UTF-16 without a byte order mark that are looked at.
+_LETTERS = 16
 _TEXT_CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\f\x1b\x08")
 
 
@@ -111,6 +117,14 @@ def is_op_stats(source: Source) -> bool:
     return any(side in {b"Host", b"Device"} for side in sides)
 
 
+def is_op_profile(source: Source) -> bool:
+    """A tree of operations that XProf derives, as JSON or protobuf."""
+    roots = (b"by_category", b"by_program")
+    return _OP_PROFILE.match(source.head) is not None or any(
+        name in roots for name in islice(dig(source.head, 1, 1), 1)
+    )
+
+
 def is_perfetto(source: Source) -> bool:
     """A protobuf trace of Perfetto: packets of a sequence, some with tracks or clocks."""
     seen: set[int] = set()
@@ -136,6 +150,24 @@ def _has_op_types(source: Source, *path: int) -> bool:
 
 
 # --- Text ---
+
+
+def is_utf16(source: Source) -> bool:
+    """Whether the file is text in UTF-16: it has its mark, or a zero beside each letter."""
+    head = source.head[:_LETTERS]
+    if head[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        return True
+    halves = head[::2], head[1::2]
+    return len(head) == _LETTERS and any(
+        not any(zeros) and letters.isascii() and not _TEXT_CONTROLS & set(letters)
+        for zeros, letters in (halves, halves[::-1])
+    )
+
+
+def is_cpuprofile(source: Source) -> bool:
+    """A CPU profile of V8: nodes with call frames, in no list of events."""
+    head = source.head
+    return b'"callFrame"' in head and b'"nodes"' in head and b'"traceEvents"' not in head
 
 
 def is_text(source: Source) -> bool:
