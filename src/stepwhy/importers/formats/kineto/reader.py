@@ -14,7 +14,7 @@ Source: pytorch/kineto, libkineto/src/output_json.cpp (record layout per generat
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepwhy.columns import compiled
 from stepwhy.importers.formats.kineto.arguments import KinetoArgs
@@ -68,8 +68,30 @@ def read(source: Source) -> Trace | None:
     if source.size >= LARGE:
         with suppress(NotPlainError):
             return _read_plain(source)
+    header, trace = _read_once(source)
+    if header is not None:
+        _, trace = _read_once(source, header)
+    return trace
+
+
+def _read_once(
+    source: Source, known: dict[str, Any] | None = None
+) -> tuple[dict[str, Any] | None, Trace | None]:
+    """Read a file of any size and state.
+
+    Args:
+        source: The file.
+        known: Its header, if it is known to be another one than stands before the events.
+
+    Returns:
+        The header, if it turned out to be another one than was used, and the trace.
+    """
     builder = TraceBuilder(Health())
-    return _read(builder, Document(source, KinetoArgs, builder.health))
+    document = Document(source, KinetoArgs, builder.health)
+    used = document.header if known is None else known
+    trace = _read(builder, document, used)
+    is_other = _clock_and_model(document.header) != _clock_and_model(used)
+    return document.header if is_other else None, trace
 
 
 def _read_plain(source: Source) -> Trace | None:
@@ -83,17 +105,28 @@ def _read_plain(source: Source) -> Trace | None:
     if kernels is None:
         raise NotPlainError
     builder = TraceBuilder(Health())
-    return _read(builder, PlainDocument(source, kernels.scan_records, builder.health))
+    document = PlainDocument(source, kernels.scan_records, builder.health)
+    return _read(builder, document, document.header)
 
 
-def _read(builder: TraceBuilder, document: Document[KinetoArgs] | PlainDocument) -> Trace | None:
-    base_ns = document.header.get("baseTimeNanoseconds")
-    offset_ns = base_ns if isinstance(base_ns, int) and abs(base_ns) < LARGEST_NS else 0
-    facts = add_records(builder, document, offset_ns, device_model(document.header))
+def _read(
+    builder: TraceBuilder,
+    document: Document[KinetoArgs] | PlainDocument,
+    header: dict[str, Any],
+) -> Trace | None:
+    offset_ns, model = _clock_and_model(header)
+    facts = add_records(builder, document, offset_ns, model)
     if not facts.slices:
         return None
     _add_capacity(builder, device_memory(document.header), offset_ns, used=facts.memory)
     return builder.finish(meta_of(FORMAT, document.header, facts))
+
+
+def _clock_and_model(header: dict[str, Any]) -> tuple[int, str]:
+    """Clock offset of a file, ns, and the model name of its accelerators."""
+    base_ns = header.get("baseTimeNanoseconds")
+    offset_ns = base_ns if isinstance(base_ns, int) and abs(base_ns) < LARGEST_NS else 0
+    return offset_ns, device_model(header)
 
 
 def _add_capacity(builder: TraceBuilder, size: int, time_ns: int, *, used: bool) -> None:

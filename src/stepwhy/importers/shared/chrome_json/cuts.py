@@ -208,20 +208,6 @@ def _is_object(text: bytes) -> bool:
     return True
 
 
-def header_around(data: bytes | mmap, first: int, end: int) -> dict[str, Any] | None:
-    """The other keys of an object whose list of events ends at `end`, None if damaged."""
-    try:
-        return _around(_without(data, first, end))[1]
-    except (*NOT_JSON, KeyError):
-        return None
-
-
-def _without(data: bytes | mmap, begin: int, end: int) -> bytes:
-    """A text without the bytes from `begin` to `end`, copied once."""
-    with memoryview(data) as view:
-        return b"".join((view[:begin], view[end:]))
-
-
 def _ends(data: bytes | mmap, first: int) -> Iterator[Cut]:
     """Cuts before the last chunk, then further back, and at last the beginning of the list."""
     window = CHUNK

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from stepwhy.importers.shared.chrome_json.chunks import ChunkReader
 from stepwhy.importers.shared.chrome_json.cuts import (
-    LARGE,
     Cut,
     Tail,
     before_events,
@@ -15,16 +14,16 @@ from stepwhy.importers.shared.chrome_json.cuts import (
     farther_cuts,
     find_tail,
     first_record,
-    header_around,
     is_list,
     next_list,
     no_events,
     unclosed_end,
 )
+from stepwhy.importers.shared.chrome_json.ends import count_rest, keys_after, keys_before
 from stepwhy.importers.shared.chrome_json.events import A, Batch, Event
 from stepwhy.importers.shared.chrome_json.text import valid_text
 from stepwhy.importers.shared.chrome_json.times import LARGEST_NS
-from stepwhy.importers.shared.chrome_json.torn import End, Salvage, head_of_object
+from stepwhy.importers.shared.chrome_json.torn import End, Salvage
 from stepwhy.inputs.foreign.empty import empty_trace
 from stepwhy.inputs.source import let_go
 
@@ -95,7 +94,10 @@ class Document(Generic[A]):
         self.complete = True
         """False when the file ended early: records after that point are unknown."""
         self.header = self._tail.header if self._tail else self._head()
-        """The object's other keys ({} for a top-level list)."""
+        """The object's other keys ({} for a top-level list).
+
+        Of a damaged file, those after the events are there once all records were read.
+        """
 
     def _look_for_bracket(self) -> None:
         self._unclosed = unclosed_end(self._data)
@@ -217,15 +219,34 @@ class Document(Generic[A]):
         return self._chunks.convert(records)
 
     def _ended(self, position: int, *, complete: bool) -> None:
-        """Handle a list that ended where the scan did instead of where the tail was found."""
+        """Handle a list that ended where the scan did instead of where the tail was found.
+
+        Args:
+            position: Where the list ended.
+            complete: Whether its closing bracket is there.
+        """
         self.complete = complete
         self._walker()
-        if self._tail is not None or len(self._data) - self._first > LARGE:
-            around = header_around(self._data, self._first, position) if complete else None
-            self.header = self._head() if around is None else around
+        self.header = self._head()
+        if not complete:
+            return
+        end, closed = position + 1, True
+        if not is_list(self._data):
+            keys, end, closed = keys_after(self._data, end)
+            self.header |= keys
+        self._health.count(
+            "unreadable-header",
+            "warning",
+            "What stands after the list of events is damaged: the names of devices, the rank or "
+            "the clock may be missing. Copy the trace again.",
+            count=int(not closed),
+            dropped=False,
+        )
+        if closed:
+            count_rest(self._health, self._data, end)
 
     def _head(self) -> dict[str, Any]:
-        return {} if is_list(self._data) else head_of_object(before_events(self._data))
+        return {} if is_list(self._data) else keys_before(before_events(self._data))
 
 
 def _is_rounded(record: Any) -> bool:

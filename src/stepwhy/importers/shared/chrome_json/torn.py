@@ -95,7 +95,7 @@ class Salvage:
         if at >= len(text) and not whole:
             return None
         self.broken += broken
-        return Scan(records, begin + _encoded_length(text, at), _why(text, at))
+        return Scan(records, begin + encoded_length(text, at), _why(text, at))
 
     def _decoded(self, begin: int, end: int) -> str:
         """The text from `begin` to `end`, with a single copy."""
@@ -141,7 +141,7 @@ def _raw_json(text: str) -> msgspec.Raw | None:
     return raw
 
 
-def _encoded_length(text: str, end: int) -> int:
+def encoded_length(text: str, end: int) -> int:
     """Number of bytes of the first characters of a text."""
     if text.isascii():
         return end
@@ -188,17 +188,3 @@ def encodable(value: Any) -> Any:
     if isinstance(value, dict):
         return {encodable(k): encodable(v) for k, v in value.items()}
     return [encodable(v) for v in value] if isinstance(value, list) else value
-
-
-def head_of_object(data: bytes) -> dict[str, Any]:
-    """The keys before the events of a truncated file, {} if they are damaged.
-
-    Args:
-        data: The file up to the key of the events.
-    """
-    try:
-        text = data.decode("utf-8").rstrip().rstrip(",") + "}"
-        header = encodable(json.loads(text))
-    except (ValueError, RecursionError):
-        return {}
-    return header if isinstance(header, dict) else {}
