@@ -18,6 +18,8 @@ MOSTLY_START_UP = 0.5
 # are certain, so fewer of them suffice than of those that are inferred from what repeats.
 ENOUGH_STEADY = 20
 ENOUGH_MARKED = 3
+# Counters of files whose end is missing.
+_CUT_OFF = ("json-truncated", "gzip-truncated", "protobuf-truncated", "database-truncated")
 
 
 def unusable(facts: Facts) -> Unknown | None:
@@ -39,7 +41,7 @@ def _reasons(facts: Facts) -> Iterator[Unknown]:
     if meta.limit:
         yield Limited(meta.limit)
     if meta.device_expected and not facts.has_accelerator:
-        is_cut = trace.health.has("json-truncated")
+        is_cut = any(map(trace.health.has, _CUT_OFF))
         yield Gap(Lack.DEVICE_ACTIVITY_CUT_OFF if is_cut else Lack.DEVICE_ACTIVITY)
     if trace.health.has("device-without-kernels"):
         yield Gap(Lack.KERNELS_OF_A_DEVICE)

@@ -123,6 +123,12 @@ class TraceBuilder:
             )
         return self._devices[name]
 
+    def rename_device(self, row: int, name: str) -> None:
+        """Give a device another name, which no device has yet."""
+        self._devices = {n: r for n, r in self._devices.items() if r != row}
+        self._devices[name] = row
+        self._rows["devices"]["name"][row - self._settled["devices"]] = self.intern(name)
+
     def track(
         self, role: Role, name: str, *, process: int = NULL, thread: int = NULL, device: int = NULL
     ) -> int:

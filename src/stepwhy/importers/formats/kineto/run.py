@@ -30,7 +30,7 @@ def meta_of(format_name: str, header: dict[str, Any], facts: Facts) -> Meta:
     """
     distributed = header.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
-    expected = _device_expected(header, facts)
+    expected = _device_expected(header, facts) or _may_be_cut_off(header, facts)
     return Meta(
         format=format_name,
         framework="pytorch" if _PADDLE.isdisjoint(header) else "paddle",
@@ -89,6 +89,15 @@ def _device_expected(header: dict[str, Any], facts: Facts) -> bool:
         return True
     calls_are_recorded = bool({Kind.RUNTIME, Kind.SYNC} & facts.kinds)
     return (facts.device_rows or bool(device_model(header))) and not calls_are_recorded
+
+
+def _may_be_cut_off(header: dict[str, Any], facts: Facts) -> bool:
+    """Whether the file ended before its record of an accelerator, if there was one.
+
+    Kineto names the devices before the events, in a header that begins with the version. Programs
+    that write a trace again may put the header after the events, where it is lost with the end.
+    """
+    return not facts.complete and (bool(device_model(header)) or "schemaVersion" not in header)
 
 
 def _notes(facts: Facts) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from stepwhy.importers.formats.kineto.arguments import KinetoArgs, Loose, args_of, as_int
@@ -54,8 +55,11 @@ class Tracks:
         self._builder, self._facts, self._model = builder, facts, model
         self._rows: dict[Hashable, int] = {}
         self._by_number: dict[Hashable, tuple[Hashable, Hashable]] = {}
-        self._numbers: set[int] = set()
+        self._numbers: Counter[int] = Counter()
         self._devices: dict[tuple[int, int], int] = {}
+        # By process row: its first device, and its number while that is only that of the process.
+        self._of_row: dict[int, int] = {}
+        self._guessed: dict[int, int] = {}
         self._named_processes: dict[str, int] = {}
         # Process and device of every stream's track, and the track of every stream on a device.
         self._places: dict[int, tuple[int, int]] = {}
@@ -128,8 +132,14 @@ class Tracks:
         return self._stream_on(*place, stream) if known is None else known
 
     def _device_of(self, event: Event[KinetoArgs], args: KinetoArgs) -> int:
-        row = self._process(event.pid)
-        return self._device(as_int(args.device, as_int(event.pid)), row, event.pid)
+        row, number = self._process(event.pid), as_int(args.device)
+        if number == NULL and row in self._of_row:
+            return self._of_row[row]
+        if number == NULL:
+            number = self._guessed[row] = max(as_int(event.pid), 0)
+        elif row in self._guessed:
+            self._correct(row, number, event.pid)
+        return self._device(number, row, event.pid)
 
     def _device_kind(self) -> DeviceKind:
         return DeviceKind.GPU if self._facts.accelerator == "GPU" else DeviceKind.OTHER
@@ -151,9 +161,27 @@ class Tracks:
         """
         key = (number, row)
         if key not in self._devices:
-            name = f"{self._facts.accelerator}:{max(number, 0)}"
-            if number in self._numbers:
-                name = f"{name} (row {label})"
-            self._numbers.add(number)
+            name = self._device_name(number, label)
             self._devices[key] = self._builder.device(name, self._device_kind(), self._model)
+            self._of_row.setdefault(row, self._devices[key])
         return self._devices[key]
+
+    def _device_name(self, number: int, label: int | str | None) -> str:
+        """Name of a device that has none yet."""
+        name = f"{self._facts.accelerator}:{max(number, 0)}"
+        if self._numbers[number]:
+            name = f"{name} (row {label})"
+        self._numbers[number] += 1
+        return name
+
+    def _correct(self, row: int, number: int, label: int | str | None) -> None:
+        """Number the device of a process row as its work does, not as its process.
+
+        Annotations do not say on which device they are, and programs that merge the files of
+        several ranks number the processes anew.
+        """
+        guess = self._guessed.pop(row)
+        if guess != number:
+            self._numbers[guess] -= 1
+            self._devices[number, row] = device = self._devices.pop((guess, row))
+            self._builder.rename_device(device, self._device_name(number, label))
