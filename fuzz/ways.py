@@ -16,6 +16,7 @@ from unittest.mock import patch
 import msgspec
 import numpy as np
 
+from stepwhy.importers.shared.chrome_json.chunks import NOT_JSON
 from stepwhy.trace import NULL
 from stepwhy.trace.schema import TABLES, columns_of
 
@@ -48,6 +49,28 @@ _IN_CHUNKS = {
     "shared.chrome_json.cuts:CHUNK": 2048,
     "shared.chrome_json.cuts:_FARTHER": (4, 16, 64, 512),
 }
+
+
+def _by_record(reader: Any, text: Any) -> Any:
+    """`ChunkReader.read` for a chunk with a record that does not fit."""
+    try:
+        raws = msgspec.json.decode(text, type=list[msgspec.Raw])
+    except NOT_JSON as error:
+        reader.ended_early = "truncated" in str(error)
+        return None
+    return reader.convert(raws)
+
+
+def _not_json(reader: Any, _text: Any) -> None:
+    """`ChunkReader.read` for a chunk that is not JSON."""
+    reader.ended_early = False
+
+
+_BY_RECORD = {"shared.chrome_json.chunks:ChunkReader.read": _by_record}
+_TORN = {
+    "shared.chrome_json.chunks:ChunkReader.read": _not_json,
+    "shared.chrome_json.document:find_tail": lambda *_: None,
+}
 WAYS = (
     Way("kineto", "as a large file", {
         "formats.kineto.reader:LARGE": 0, "formats.kineto.lanes:STRETCH": 4096, **_IN_CHUNKS,
@@ -58,6 +81,11 @@ WAYS = (
         "formats.xplane.planes:_MANY": 0,
         "formats.xplane.sweep:_CHUNK": 4096,
     }),
+    *(
+        Way(name, how, values)
+        for name in ("kineto", "tf_timeline", "horovod", "chrome_trace", "megascan", "sagemaker")
+        for how, values in (("record by record", _BY_RECORD), ("as torn text", _TORN))
+    ),
     *(Way(name, "in chunks", _IN_CHUNKS) for name in ("tf_timeline", "horovod", "chrome_trace")),
 )  # fmt: skip
 
@@ -114,20 +142,23 @@ def taken(way: Way) -> Iterator[None]:
         for place, value in way.values.items():
             module, _, name = place.partition(":")
             target = import_module(f"stepwhy.importers.{module}")
+            owner, _, name = name.rpartition(".")
+            target = getattr(target, owner) if owner else target
             stack.enter_context(patch.object(target, name, value))
         yield
 
 
-def differences(trace: Trace, other: Trace) -> Iterator[str]:
+def differences(trace: Trace, other: Trace, *, health: bool = True) -> Iterator[str]:
     """What is not the same in two traces; strings may stand in another order.
 
     Args:
         trace: A trace.
         other: What should be the same one.
+        health: Whether to compare how many records were read and kept, and what was counted.
     """
     if trace.meta != other.meta:
         yield f"meta: {trace.meta} and {other.meta}"
-    if _told(trace) != _told(other):
+    if health and _told(trace) != _told(other):
         yield f"health: {_told(trace)} and {_told(other)}"
     for table in TABLES:
         columns, others = trace.table(table), other.table(table)
@@ -142,9 +173,10 @@ def differences(trace: Trace, other: Trace) -> Iterator[str]:
                 yield f"{table}.{column.name}: {_first(values, instead)}"
 
 
-def _told(trace: Trace) -> tuple[int, int]:
-    """How many records were read and kept; for what reason others were not may differ."""
-    return trace.health.events_read, trace.health.events_kept
+def _told(trace: Trace) -> tuple[int, int, dict[str, int]]:
+    """How many records were read and kept, and what was counted."""
+    counters = {c.counter: c.count for c in trace.health.counters}
+    return trace.health.events_read, trace.health.events_kept, counters
 
 
 def _texts(trace: Trace, values: Any) -> Any:
