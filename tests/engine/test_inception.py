@@ -33,11 +33,12 @@ def observe(tmp_path, *args):
     (recording,) = read_folder(ended.run_dir)
     facts = Facts(recording.trace)
     parts = find_session_parts(facts)
-    around = parts.outside_ns + parts.preparing_ns + parts.gap_ns + parts.unexplained_ns
+    silent = parts.silent_ns + parts.unexplained_ns
+    around = parts.outside_ns + parts.preparing_ns + parts.gap_ns + silent
     assert around + sum(parts.bursts_ns.values()) == parts.wall_ns == facts.wall_ns
     # If the traced runs happened to be faster, they do not show what the others did in addition.
     faster = max(-(parts.slower or 0.0), 0.0)
-    assert parts.unexplained_ns <= (_MOST_UNEXPLAINED + faster) * parts.wall_ns
+    assert silent <= (_MOST_UNEXPLAINED + faster) * parts.wall_ns
     return parts, examine(unfetched_tower, facts)
 
 
