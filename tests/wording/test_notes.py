@@ -2,7 +2,14 @@
 
 from stepwhy.findings import Op
 from stepwhy.findings.reasons import NoView, RankChoice
-from stepwhy.wording.notes import NO_VIEWS, left_out, longest, operations_added_up, rank_note
+from stepwhy.wording.notes import (
+    NO_VIEWS,
+    left_out,
+    longest,
+    operations_added_up,
+    rank_note,
+    work_missing,
+)
 
 MS = 1_000_000
 
@@ -47,3 +54,10 @@ def test_operations_beyond_the_most():
 
 def test_why_there_is_no_view():
     assert set(NO_VIEWS) == set(NoView)
+
+
+def test_how_much_device_work_is_missing():
+    assert work_missing(0.025) == (
+        "2.5 % of the kernels and copies that the steps launched are not in this file, or have no "
+        "duration: the device was busier than shown."
+    )

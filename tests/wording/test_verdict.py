@@ -19,6 +19,7 @@ from stepwhy.wording.verdict import verdict_sentence, why_unknown
 MS = 1_000_000
 NUMBERS = {
     Lack.DEVICE_OWNERS: 2,
+    Lack.DEVICE_WORK: 0.25,
     Lack.OPERATIONS: 9.4,
     Lack.WHOLE_STEP: 9,
     Lack.AWAITED_WORK: 0.89,
@@ -147,6 +148,7 @@ def test_every_lack_has_a_sentence(lack):
     [
         (Gap(Lack.DEVICE_OWNERS), "several processes were merged"),
         (Gap(Lack.DEVICE_OWNERS, 2), "2 processes were merged"),
+        (Gap(Lack.DEVICE_WORK, 0.25), "25 % of the kernels and copies that the steps launched are"),
         (Gap(Lack.OPERATIONS, 9.4), "only 9 operations per step"),
         (Gap(Lack.WHOLE_STEP, 9), "(kernels and copies: 9)"),
         (Gap(Lack.LAST_WAIT, 5_000_000), "so a step takes at least 5.00 ms."),

@@ -23,7 +23,12 @@ from stepwhy.passes.cores import CONTENDED, run_delay_share
 from stepwhy.passes.pipelines import find_pipelines, starved_queue
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.selection import mask, of_role
-from stepwhy.passes.usable import MOSTLY_START_UP, shows_steady_steps, unusable
+from stepwhy.passes.usable import (
+    MOST_MISSING_WORK,
+    MOSTLY_START_UP,
+    shows_steady_steps,
+    unusable,
+)
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
@@ -249,6 +254,9 @@ def _confidence(facts: Facts, share: float) -> float:
         base *= 0.5
     if facts.trace.health.has("guessed-device-time"):
         base *= 0.5
+    # Lower with each missing kernel, down to the share from which on the verdict is unknown.
+    if facts.has_accelerator:
+        base *= 1 - min(facts.missing_work.share / MOST_MISSING_WORK, 1.0)
     if facts.observed is not None:
         base *= _like_others(facts.observed.profiler_cost)
         base *= 1 - _contended(facts)

@@ -33,8 +33,9 @@ from stepwhy.findings.reasons import (
 )
 from stepwhy.passes.devices import MOST_DEVICES
 from stepwhy.passes.pipelines import find_pipelines
+from stepwhy.passes.usable import MOST_MISSING_WORK
 from stepwhy.wording.machine import core_wait_sentence, machine_sentence, unreliable
-from stepwhy.wording.notes import devices_together, longest, rows_left_out
+from stepwhy.wording.notes import devices_together, longest, rows_left_out, work_missing
 from stepwhy.wording.steps import change_note, steps_note
 from stepwhy.wording.verdict import verdict_sentence
 
@@ -52,6 +53,9 @@ T = TypeVar("T")
 # Of the time of all steps.
 _MOST = 0.5
 
+# Missing device work below this share of all changes no figure: only a health counter names it.
+_WORTH_SAYING = 0.005
+
 # Number of operations that a note names.
 _NAMED = 3
 
@@ -67,6 +71,7 @@ def assemble(facts: Facts, path: str, format_name: str, *, predict: bool = True)
     """
     give_back()  # free memory that reading no longer needs
     _count_combined_devices(facts.trace)
+    _count_missing_work(facts)
     # What needs most memory is computed first, while few facts are cached.
     ops = _then_free(operations_of(facts))
     breakdown = _then_free(breakdown_of(facts))
@@ -77,7 +82,7 @@ def assemble(facts: Facts, path: str, format_name: str, *, predict: bool = True)
     if waits := core_wait(breakdown, load):
         breakdown = replace(breakdown, note=core_wait_sentence(waits))
     notes = step_notes(facts)
-    verdict = verdict_of(facts.derived(decide), findings, _caveat(notes, load))
+    verdict = verdict_of(facts.derived(decide), findings, _caveat(facts, notes, load))
     devices = devices_of(facts)
     return Result(
         verdict=verdict,
@@ -120,6 +125,19 @@ def _count_combined_devices(trace: Trace) -> None:
         )
 
 
+def _count_missing_work(facts: Facts) -> None:
+    """Add a health counter of the device work that the steps lack."""
+    missing = facts.missing_work
+    if facts.has_accelerator and not facts.trace.health.has("device-work-missing"):
+        facts.trace.health.count(
+            "device-work-missing",
+            "error" if missing.share >= MOST_MISSING_WORK else "warning",
+            work_missing(missing.share),
+            count=missing.count,
+            dropped=False,
+        )
+
+
 def verdict_of(decision: Decision, findings: Sequence[Finding], caveat: str = "") -> Verdict:
     """The verdict; if the costliest finding is another cause, the sentence names it.
 
@@ -141,11 +159,13 @@ def _abstention(reason: Reason) -> Abstention | None:
     return Abstention("incomplete-record", (lack_of(reason),))
 
 
-def _caveat(notes: Sequence[StepNote], load: HostLoad | None) -> str:
+def _caveat(facts: Facts, notes: Sequence[StepNote], load: HostLoad | None) -> str:
     """Why the described step is not reliable, or not what the run spends its time on."""
-    contention = core_contention(load)
+    contention, missing = core_contention(load), facts.missing_work.share
+    lost = _WORTH_SAYING <= missing < MOST_MISSING_WORK and facts.has_accelerator
     hidden = steps_note([note for note in notes if _hides_most(note)])
-    return " ".join(filter(None, (unreliable(contention) if contention else "", hidden)))
+    machine = unreliable(contention) if contention else ""
+    return " ".join(filter(None, (machine, work_missing(missing) if lost else "", hidden)))
 
 
 def _hides_most(note: StepNote) -> bool:

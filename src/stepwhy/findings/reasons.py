@@ -29,6 +29,8 @@ class Lack(Enum):
     DEVICE_ACTIVITY = auto()
     DEVICE_ACTIVITY_CUT_OFF = auto()
     KERNELS_OF_A_DEVICE = auto()
+    DEVICE_WORK = auto()
+    """Kernels and copies that were launched; share of all of them, 0..1."""
     DEVICE_OWNERS = auto()
     """Which of several merged processes used which device; their number, if known."""
     COMMON_CLOCK = auto()
@@ -111,6 +113,7 @@ _NAMES = {
     Lack.CONTENT_BESIDE_MEMORY: "step-content",
     Lack.DEVICE_ACTIVITY_CUT_OFF: "device-activity",
     Lack.KERNELS_OF_A_DEVICE: "kernels",
+    Lack.DEVICE_WORK: "kernels",
     Lack.OPERATIONS: "enough-operations",
 }
 """Names of what is not called like its member of `Lack`."""

@@ -21,6 +21,7 @@ from stepwhy.passes.evidence import Evidence, find_evidence
 from stepwhy.passes.launches import Launches, join_launches
 from stepwhy.passes.lock_wait import as_input_wait, lock_wait
 from stepwhy.passes.logging_time import as_storage
+from stepwhy.passes.missing_work import MissingWork, find_missing_work
 from stepwhy.passes.observed import Observed, find_observed
 from stepwhy.passes.ops import OpTable, op_table
 from stepwhy.passes.own_python import as_generated, as_python
@@ -84,6 +85,11 @@ class Facts:
     def launches(self) -> Launches:
         """The host call that caused each device slice."""
         return join_launches(self.trace)
+
+    @cached_property
+    def missing_work(self) -> MissingWork:
+        """Device work of the steady steps that the trace lacks."""
+        return find_missing_work(self.trace, self.launches, self.steps)
 
     @cached_property
     def threads(self) -> Threads:

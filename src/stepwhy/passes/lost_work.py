@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LEAST_RAN = 0.5
 # A step lacks its end on the device if more than this share of its launches come after the last
 # launch of the trace that has recorded work.
-_MOST_AFTER = 0.02
+MOST_AFTER = 0.02
 # Some profilers lack the work of launches everywhere. The last launches lost theirs only if so many
 # in a row without any are less likely than this.
 _UNLIKELY = 0.01
@@ -77,7 +77,7 @@ def with_last_work(launched: Launched, starts: Times, ends: Times) -> int:
     if (1 - len(ran) / recorded) ** len(after) > _UNLIKELY:
         return len(starts)
     made = _per_step(launched.start_ns, starts, ends)
-    is_lost = _per_step(after, starts, ends) > _MOST_AFTER * made
+    is_lost = _per_step(after, starts, ends) > MOST_AFTER * made
     return int(np.argmax(is_lost)) if is_lost.any() else len(starts)
 
 

@@ -20,6 +20,10 @@ ENOUGH_STEADY = 20
 ENOUGH_MARKED = 3
 # Counters of files whose end is missing.
 _CUT_OFF = ("json-truncated", "gzip-truncated", "protobuf-truncated", "database-truncated")
+# Share of the device work that may be missing. Idle time of the device is overstated by at most
+# about as much, which is no more than the smallest cause that a verdict names. From there on, what
+# seems to be idle time may be the work that is missing. Intact recorded traces lack 0.5 % at most.
+MOST_MISSING_WORK = 0.1
 
 
 def unusable(facts: Facts) -> Unknown | None:
@@ -45,6 +49,8 @@ def _reasons(facts: Facts) -> Iterator[Unknown]:
         yield Gap(Lack.DEVICE_ACTIVITY_CUT_OFF if is_cut else Lack.DEVICE_ACTIVITY)
     if trace.health.has("device-without-kernels"):
         yield Gap(Lack.KERNELS_OF_A_DEVICE)
+    if facts.has_accelerator and facts.missing_work.share >= MOST_MISSING_WORK:
+        yield Gap(Lack.DEVICE_WORK, facts.missing_work.share)
     if facts.has_accelerator and not facts.leading:
         count = facts.merged_processes
         yield Gap(Lack.DEVICE_OWNERS, count if count > 1 else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.findings.reasons import NoView
-from stepwhy.units import format_ns
+from stepwhy.units import format_fraction, format_ns
 from stepwhy.wording.names import shown_name
 
 if TYPE_CHECKING:
@@ -52,6 +52,14 @@ def rank_note(choice: RankChoice) -> str:
         f"Except for the devices, the report covers rank {choice.rank}, {reason} of "
         f"{choice.ranks}: {format_ns(choice.slowest_ns)} per step, the fastest "
         f"{format_ns(choice.fastest_ns)}.{unequal}"
+    )
+
+
+def work_missing(share: float) -> str:
+    """A sentence on kernels and copies that were launched, but not recorded or not timed."""
+    return (
+        f"{format_fraction(share)} of the kernels and copies that the steps launched are not in "
+        "this file, or have no duration: the device was busier than shown."
     )
 
 

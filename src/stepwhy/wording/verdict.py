@@ -37,6 +37,9 @@ _LACKS = {
     "did. Copy the file again, or let the profiler finish writing it.",
     Lack.KERNELS_OF_A_DEVICE: "the run launched work on accelerators whose kernels are missing "
     "from this file; the capture is partial. Record again, with every device of the process.",
+    Lack.DEVICE_WORK: "{share} of the kernels and copies that the steps launched are not in this "
+    "file, or have no duration; while they ran, the device seems idle. Record fewer steps at a "
+    "time, so that the profiler loses nothing, and every device of the process.",
     Lack.DEVICE_OWNERS: "{number} processes were merged into this file, and its rows do not say "
     "which process used which device. Explain the file of each rank instead.",
     Lack.COMMON_CLOCK: "host and device were recorded by two clocks that disagree; device work "
