@@ -146,9 +146,11 @@ def _starved(result: Result) -> Iterator[str]:
 
 
 def _collecting(result: Result) -> Iterator[str]:
-    spent = sum(event.total_ns for event in result.events if event.kind == "gc")
+    # Before the first step, and in a few steps, collections do not count.
+    often = [e for e in result.events if e.steps_affected >= _LARGE * max(result.steps.count, 1)]
+    spent = sum(event.total_ns for event in often if event.kind == "gc")
     if spent >= _LARGE * max(sum(result.steps.durations_ns), 1):
-        yield f"collections take {format_ns(spent)} of the run"
+        yield f"collections take {format_ns(spent)} of the steps"
 
 
 def _crowded(result: Result) -> Iterator[str]:
