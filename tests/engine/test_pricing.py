@@ -112,6 +112,12 @@ def test_a_saving_above_the_cost_on_cpus_has_its_reason(monkeypatch):
     assert notes[1] == "Measured."
 
 
+def test_a_saving_is_not_certain_to_exceed_the_cost(monkeypatch):
+    monkeypatch.setattr(pricing, "price", lambda *_: ON_CPU)
+    (found,) = priced(Facts(parse(WAITING)), [finding("page-faults", 20, Edit("memory", "gone"))])
+    assert (found.saving.low_ns, found.saving.high_ns) == (20 * UNIT, 50 * UNIT)
+
+
 def test_a_fix_that_may_remove_little_has_a_low_end_near_zero(monkeypatch):
     monkeypatch.setattr(pricing, "price", lambda *_: ON_CPU)
     for sure, low, note in ((0.1, 3, "this fix saved little: try it."), (0.5, 30, "Measured.")):

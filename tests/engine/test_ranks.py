@@ -155,6 +155,15 @@ def test_a_wait_for_a_rank_that_starts_late_is_no_exposed_communication():
     assert by_id["exposed-communication"].evidence[1].where == "see start-skew"
 
 
+def test_what_is_known_of_all_ranks_is_not_called_unknown():
+    ranks = [drawn(n, "kkkk      kkkk      ", "    aaaaaa    aaaaaa") for n in range(2)]
+    (found,) = [f for f in combine(ranks, []).findings if f.id == "exposed-communication"]
+    (alone,) = [f for f in ranks[0].result.findings if f.id == "exposed-communication"]
+    assert alone.evidence[-1].value == "unknown from the trace of one rank"
+    assert found.evidence[-1].what == "more than on the rank with the least"
+    assert (found.evidence[-1].value, found.evidence[-1].where) == (0, "of 2 ranks that were read")
+
+
 def staged(rank, kernels, waits):
     passes = "f=f {phase: forward}  g=g {phase: forward}  b=b {phase: backward}"
     trace = parse(

@@ -10,6 +10,7 @@ from stepwhy.findings import (
     Evidence,
     Finding,
     Fix,
+    Op,
     ParallelUse,
     Stretch,
 )
@@ -192,11 +193,29 @@ def test_shorter_profiled_steps_are_not_a_negative_cost():
     )
 
 
-def test_cost_of_profiling_without_a_useful_bound_is_unknown():
-    steps = some_steps(10, profiler_cost=0.3, profiler_cost_interval=(-0.4, 85.3))
+@pytest.mark.parametrize("most", [0.59, 85.3])
+def test_cost_of_profiling_without_a_useful_bound_is_unknown(most):
+    steps = some_steps(10, profiler_cost=0.3, profiler_cost_interval=(-0.4, most))
     assert words.steps_sentence(steps, 10 * MS).endswith(
         "cost of profiling unknown, steps vary too much"
     )
+
+
+@pytest.mark.parametrize(
+    ("categories", "host_ms", "expected_ms"),
+    [
+        ({"compute": 10}, [8, 4], 12),  # at the same time
+        ({"compute": 6, "python": 4}, [8, 4], 20),  # slowed down by a profiler: twice 6 ms
+        ({"input_wait": 9, "compute": 1}, [9, 1], 10),  # an operation that waits
+        ({"compute": 10}, [3], 10),
+    ],
+)
+def test_operations_take_no_more_than_the_step(sample, categories, host_ms, expected_ms):
+    parts = a_breakdown(**categories)
+    ops = tuple(Op(f"op{n}", "host", "forward", 1.0, ms * MS, ms * MS, None)
+                for n, ms in enumerate(host_ms))  # fmt: skip
+    result = structs.replace(sample("healthy"), breakdown=parts, ops=ops)
+    assert words.steps_of_operations(result) == {"host": expected_ms * MS}
 
 
 def test_sentence_says_that_the_report_covers_part_of_the_run():
