@@ -27,8 +27,8 @@ Prepare the next batch ahead: `prefetch`, one worker process, or a thread.
 None for the result. One or two batches more are in memory.
 
 ## When it abstains
-When neither a fetch of batches nor stack samples are recorded. Does not apply to a machine with one
-core.
+When neither a fetch of batches nor stack samples are recorded. `incomplete` if the steps wait for
+batches, but the record does not show what prepares them. Does not apply to a machine with one core.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ None.
 
 ## When it abstains
 If the steps were not observed by `stepwhy run`: a trace has no steps without its profiler.
-`incomplete` if fewer than eight steps ran with, or without, the training's own profiler.
+`incomplete` if fewer than eight steps ran with, or without, the training's own profiler, and if the
+step times vary too much to say whether tracing adds to them.
 """
 
 from __future__ import annotations

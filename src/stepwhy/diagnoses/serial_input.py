@@ -38,8 +38,9 @@ None for the result, apart from the order of random augmentation. Workers need m
 numbers are the same in every step: wrong if the training needs new ones.
 
 ## When it abstains
-When neither a fetch of batches, nor stack samples, nor the data flow of a graph is recorded. Does
-not apply to a machine with one core.
+When neither a fetch of batches, nor stack samples, nor the data flow of a graph is recorded.
+`incomplete` if the steps wait for batches, but the record does not show what prepares them, and
+whether in parallel. Does not apply to a machine with one core.
 """
 
 from __future__ import annotations
