@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from stepwhy.capture import pacing
 from stepwhy.capture.call_log import CallLog, observe_method
 from stepwhy.capture.loop import Loop, StepLog
 from stepwhy.capture.recorder import Recorder
@@ -50,6 +51,12 @@ class Window:
 
     def abandon(self) -> None:
         pass
+
+
+@pytest.fixture(autouse=True)
+def _paced_as_long_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of steps as short as those here, hardly any would be observed."""
+    monkeypatch.setattr(pacing, "_PERIOD_NS", 0)
 
 
 @pytest.fixture

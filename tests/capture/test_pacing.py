@@ -1,21 +1,50 @@
 """Pacing: light steps, growing sampling intervals, lasting changes."""
 
+from itertools import groupby
+
 import pytest
 
-from stepwhy.capture.pacing import ChangeDetector, SamplingPace, is_light
+from stepwhy.capture.pacing import ChangeDetector, SamplingPace, StepPace
 
 MS = 1_000_000
 
 
-def test_a_quarter_of_the_later_steps_is_light():
-    later = [is_light(step) for step in range(32, 32 + 320)]
-    assert sum(later) == 80
-    assert not any(is_light(step) for step in range(16))
+def blocks(step_ns, steps):
+    """Lengths of the alternating blocks of observed and light steps, by a clock of equal steps."""
+    pace = StepPace()
+    light = [False, *(pace.next_step(n * step_ns) for n in range(1, steps))]
+    return [len(list(block)) for _, block in groupby(light)]
 
 
-def test_light_steps_come_in_blocks_that_alternate_with_observed_ones():
-    changes = sum(is_light(step) != is_light(step + 1) for step in range(64, 128))
-    assert changes == 4
+def test_a_quarter_of_the_later_long_steps_is_light():
+    assert blocks(10 * MS, 256) == [32, 8, *[24, 8] * 6, 24]
+    assert blocks(2000 * MS, 64)[:2] == [32, 8]
+
+
+@pytest.mark.parametrize(("step_us", "light"), [(5000, 40), (1000, 296), (200, 1576)])
+def test_shorter_steps_are_observed_more_thinly(step_us, light):
+    first, light_first, *later = blocks(step_us * 1000, 10_000)
+    assert (first, light_first) == (32, light - 7)  # from the end of the first step
+    assert later[:4] == [24, light, 24, light]
+
+
+def test_steps_that_become_long_are_observed_again_soon():
+    pace = StepPace()
+    times = iter(range(0, 10**12, MS))
+    while not pace.next_step(next(times)):
+        pass
+    now_ns = next(times)
+    later = [pace.next_step(now_ns + n * 100 * MS) for n in range(16)]
+    assert later == [True] * 7 + [False] * 9
+
+
+def test_the_steps_after_a_pause_are_observed():
+    pace = StepPace()
+    while not pace.next_step(MS):
+        pass
+    pace.observe()
+    assert not pace.light
+    assert [pace.next_step(2 * MS) for _ in range(24)] == [False] * 23 + [True]
 
 
 def test_sampling_interval_grows_with_the_run():

@@ -32,6 +32,15 @@ def test_a_drift_of_the_run_is_no_cost():
     assert cost.cost_ns == pytest.approx(3 * US, abs=20)
 
 
+def test_of_a_long_light_block_the_steps_beside_observed_ones_are_compared():
+    light = np.tile(np.repeat([0, 1], [24, 300]), 8)
+    rows = np.arange(len(light))
+    durations = 1_000_000 + 3 * US * (light == 0)
+    durations[24 + 8 : 24 + 300 - 8] += 50 * US  # a drift in the middle of the first block
+    cost = observer_cost(durations, light.astype(np.int8), rows)
+    assert (cost.cost_ns, cost.interval_ns) == (3 * US, (3 * US, 3 * US))
+
+
 def test_a_rare_long_step_is_no_cost():
     durations, light, rows = run(10)
     durations[[40, 100, 160]] += 10**9

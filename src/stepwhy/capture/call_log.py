@@ -165,7 +165,7 @@ class CallLog:
             self.loop.compare(self._step_start_ns, time_ns)
         self._step_start_ns = time_ns
         self._steps += 1
-        self.loop.pace(self._steps)
+        self.loop.pace(time_ns)
 
     def _advance_window(self, time_ns: int) -> None:
         """Tell the profiler window that a step has begun."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.meters import CompileTime, InputWait, ProcessLoad, ThreadTime, load_members
-from stepwhy.capture.pacing import ChangeDetector, is_light
+from stepwhy.capture.pacing import ChangeDetector, StepPace
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.run_times import RunTimes
 
@@ -66,6 +66,7 @@ class Loop:
     def forget(self) -> None:
         """Start over, as in a process that has seen no step (after a fork)."""
         self.change = ChangeDetector()
+        self._pace = StepPace()
         self.compile_time = CompileTime()
         self.input_wait = InputWait()
         self.thread_time = ThreadTime()
@@ -95,13 +96,14 @@ class Loop:
         """Whether the calling thread is the one that drives the loop, or may yet be."""
         return threading.get_ident() == (self._driver or self._main)
 
-    def pace(self, number: int) -> None:
+    def pace(self, time_ns: int) -> None:
         """A step begins: decide whether it is only timed.
 
         Args:
-            number: Number of the step in this process.
+            time_ns: Start of the step.
         """
-        was_light, self.light = self.light, is_light(number) and not self.window.running
+        was_light = self.light
+        self.light = self._pace.next_step(time_ns) and not self.window.running
         if was_light and not self.light:
             self.input_wait.take()
             self.thread_time.take()
@@ -257,7 +259,7 @@ class StepLog:
         loop.compare(start_ns, end_ns)
         self._steps += 1
         self._start_ns = end_ns
-        loop.pace(self._steps)
+        loop.pace(end_ns)
         ready = self._steps >= EARLIEST_STEP and self._run_times.settled()
         loop.next_step(self._steps, end_ns, ready=ready)
 

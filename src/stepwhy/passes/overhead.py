@@ -1,8 +1,8 @@
 """Cost of observation and of profiling per step, measured in the run itself.
 
-In a few steps of every period the observer does nothing but time them: these are *light* steps.
-Each block of them is compared with as many full steps right before and right after it, so that
-drift over the run affects both sides equally.
+In some steps of every period the observer does nothing but time them: these are *light* steps. The
+first and the last ones of each block of them are compared with as many full steps right before and
+right after it, so that drift over the run affects both sides equally.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _MOST_BLOCKS = 1000
 # a step, or a time that is negligible for any step.
 _WIDEST_SHARE = 0.01
 _WIDEST_NS = 5_000
+# Light steps on each side of a block that are compared; between them the run may drift.
+_COMPARED = 8
 _LIGHT, _FULL = 1, 0
 _RESAMPLES = 400
 _MOST_RESAMPLED = 1000  # steps; more do not narrow the interval visibly
@@ -111,19 +113,22 @@ def _difference(
     rows: NDArray[np.int64],
     block: slice,
 ) -> float | None:
-    """Median full step around a block minus its median light step, ns; None without neighbours.
+    """Median full step around a block minus median light step at its ends; None without neighbours.
 
-    All three groups are equally large: the median of a few skewed values depends on their number.
+    All groups are equally large: the median of a few skewed values depends on their number.
     """
-    size = block.stop - block.start
+    size = min(block.stop - block.start, _COMPARED)
     first, end = block.start - size, block.stop + size
     if first < 0 or end > len(rows) or rows[end - 1] - rows[first] != end - first - 1:
         return None
     before, after = slice(first, block.start), slice(block.stop, end)
     if (light[before] != _FULL).any() or (light[after] != _FULL).any():
         return None
-    full = (np.median(durations_ns[before]) + np.median(durations_ns[after])) / 2
-    return float(full - np.median(durations_ns[block]))
+    opening = slice(block.start, block.start + size)
+    closing = slice(block.stop - size, block.stop)
+    full = np.median(durations_ns[before]) + np.median(durations_ns[after])
+    timed = np.median(durations_ns[opening]) + np.median(durations_ns[closing])
+    return float(full - timed) / 2
 
 
 def _period(blocks: list[slice]) -> int:

@@ -71,7 +71,7 @@ def test_number_of_windows_is_limited() -> None:
 def test_second_loop_is_traced_too() -> None:
     plan = TracePlan()
     loop = Loop(plan)
-    loop.run(34)
+    loop.run(38)
     assert plan.light
     loop.duration_ns = 1
     loop.run(1023, signature=1)

@@ -6,7 +6,7 @@ other one, with all their runs. A lasting change of the step time opens another 
 
 from __future__ import annotations
 
-from stepwhy.capture.pacing import ChangeDetector, is_light
+from stepwhy.capture.pacing import ChangeDetector, StepPace
 from stepwhy.capture.run_times import RunTimes, leading
 
 # Enough for a median, few enough to cost a training of minutes nothing.
@@ -74,6 +74,7 @@ class TracePlan:
         self._budget = Budget()
         self._windows = 1
         self._change = ChangeDetector()
+        self._pace = StepPace()
         self._runs = self._usual_runs = 0
         self._start_ns = 0
 
@@ -132,7 +133,7 @@ class TracePlan:
         self.tracing = (
             not self.after_trace and self._budget.steps < _TRACED_STEPS and self._traces(kind)
         )
-        self.light = not self.tracing and is_light(kind.count)
+        self.light = self._pace.next_step(time_ns) and not self.tracing
 
     def _traces(self, kind: RunTimes) -> bool:
         """Whether to trace the step that begins; if so, count it."""

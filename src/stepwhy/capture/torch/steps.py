@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from stepwhy.capture import step_marks
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.meters import ProcessLoad
-from stepwhy.capture.pacing import is_light
+from stepwhy.capture.pacing import StepPace
 from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.process.threads import threads_and_cores
 from stepwhy.capture.run_times import RunTimes
@@ -101,6 +101,7 @@ class StepObserver:
         self._taken_over_at = 0
         self._silence = _SILENT_STEPS
         self._run_times = RunTimes()
+        self._pace = StepPace()
         self._light = self._waits.light = False
         self._steps = 0
         self._last_end_ns = 0
@@ -179,6 +180,7 @@ class StepObserver:
         self._clock = weakref.ref(clock)
         self._others = {}
         self._compilations.take()
+        self._pace.observe()
         self._observe_from_here()
         self._log.begin(ends[0] if ends else self._last_end_ns)
         if len(ends) > 1:
@@ -219,11 +221,11 @@ class StepObserver:
         self._steps += 1
         if self._compilations.fresh:
             log.compiled(self._compilations.take())
-        if end_ns > log.due_ns + _GRACE_NS:
+        if end_ns > log.due_ns + _GRACE_NS or len(log.notes) >= BATCH_STEPS:
             log.write()
         if self._others:
             self._others = {}
-        if not is_light(self._steps):
+        if not self._pace.next_step(end_ns):
             self._observe_from_here()
 
     def _end_step(self) -> None:
@@ -246,9 +248,10 @@ class StepObserver:
         if log.changed:
             log.changed = False
             window.reopen()
+        is_light = self._pace.next_step(end_ns)
         if window.needs(self._steps):
             self._advance_window(end_ns - start_ns, profiled=bool(profiled))
-        elif is_light(self._steps):
+        elif is_light:
             self._light = self._waits.light = True
 
     def _cpu_time(self) -> int:
