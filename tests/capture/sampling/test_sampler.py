@@ -13,6 +13,7 @@ import time
 import pytest
 
 from stepwhy.capture.sampling import sampler as sampler_module
+from stepwhy.capture.sampling.cpu_budget import CpuBudget
 from stepwhy.capture.sampling.nvml import Gpus
 from stepwhy.capture.sampling.processes import Processes
 from stepwhy.capture.sampling.sampler import COUNTERS_FILE, Sampler
@@ -257,14 +258,34 @@ def test_the_thread_samples_until_it_is_left(proc, folder, monkeypatch):
     assert not thread.is_alive()
 
 
-def test_expensive_sampling_is_rare():
-    def burn():
-        end = time.thread_time() + 0.01
-        while time.thread_time() < end:
-            pass
+def test_expensive_sampling_is_rare(proc, folder, monkeypatch):
+    """By a fake clock: so much CPU time per minute, however long each sample takes."""
+    clock = {"now_s": 0.0, "cpu_s": 0.0}
+    sampler = Sampler(folder.parent, 7, proc, gpus=Gpus.none())
 
-    assert sampler_module._pause_after(burn) >= 2.0
-    assert sampler_module._pause_after(lambda: None) < 1.0
+    def wait(seconds):
+        clock["now_s"] += seconds
+        return clock["now_s"] > 60
+
+    def work():
+        clock["cpu_s"] += 0.004
+
+    monkeypatch.setattr(sampler_module.time, "monotonic", lambda: clock["now_s"])
+    monkeypatch.setattr(sampler_module.time, "thread_time", lambda: clock["cpu_s"])
+    monkeypatch.setattr(sampler._stopped, "wait", wait)
+    monkeypatch.setattr(sampler, "sample", work)
+    monkeypatch.setattr(sampler, "sample_waits", work)
+    sampler._loop()
+    assert 0.06 < clock["cpu_s"] < 0.1
+
+
+def test_a_budget_says_when_more_may_be_spent():
+    budget = CpuBudget(share=0.01, start_s=0.5)
+    assert budget.due_s(0.5) == 0
+    budget.spent_s = 0.5
+    assert (budget.due_s(), budget.due_s(0.2)) == (0, pytest.approx(20))
+    budget.spent_s = 1.5
+    assert budget.due_s(0.2) == pytest.approx(120)
 
 
 def test_sampling_many_threads_costs_little(tmp_path):

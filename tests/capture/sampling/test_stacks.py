@@ -251,6 +251,11 @@ def samplers(spy, folder, clock):
     samplers.finish()
 
 
+@pytest.fixture
+def spied(samplers, spy, clock):
+    return samplers, spy, clock
+
+
 def wait(samplers):
     """Wait until py-spy has ended, so that the next tick notices it."""
     for target in samplers._targets.values():
@@ -310,7 +315,9 @@ def test_without_a_framework_there_are_no_windows_to_wait_for(samplers, spy, fol
     assert len(spy.calls) == 1
 
 
-def test_periods_of_a_long_run_become_rarer(samplers, spy, folder, clock):
+def test_periods_of_a_long_run_become_rarer(samplers, spy, folder, clock, monkeypatch):
+    monkeypatch.setattr(samplers, "_others_s", 0.0)
+    monkeypatch.setattr(stacks, "children_cpu_s", lambda: 0.2 * len(spy.calls))
     counts = []
     for minutes in (1, 9, 50):
         run_for(samplers, clock, 60 * minutes)
@@ -323,6 +330,18 @@ def test_periods_of_a_long_run_become_rarer(samplers, spy, folder, clock):
         assert stretch["samples"] == [
             {"role": "driver", "line": "train.py(1): f", "leaf": "", "count": 30}
         ]
+
+
+@pytest.mark.parametrize(("cost_s", "times"), [(0.2, 2), (0.5, 1), (2.0, 1)])
+def test_periods_are_repeated_once_the_run_is_long_enough(spied, monkeypatch, cost_s, times):
+    samplers, spy, clock = spied
+    monkeypatch.setattr(samplers, "_others_s", 0.0)
+    monkeypatch.setattr(stacks, "children_cpu_s", lambda: cost_s * len(spy.calls))
+    run_for(samplers, clock, 60)
+    assert len(spy.calls) == times
+    run_for(samplers, clock, round(100 * cost_s * (times + 1)))
+    assert len(spy.calls) == times + 1
+    assert cost_s * len(spy.calls) <= 0.01 * (clock.now_s - 100)
 
 
 def test_new_windows_start_another_period(samplers, spy, folder, clock):

@@ -28,6 +28,7 @@ import time
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.process.folder import append_lines
+from stepwhy.capture.sampling.cpu_budget import CpuBudget
 from stepwhy.capture.sampling.disk_waits import DiskWaits
 from stepwhy.capture.sampling.nvml import Gpus
 from stepwhy.capture.sampling.processes import PROC, Processes, observed
@@ -46,8 +47,10 @@ _SHORTEST_S = 0.5
 # The interval grows with the run, so the log grows with its logarithm: 600 lines in the first ten
 # minutes, some 5,000 in a month.
 _SHARE_OF_RUN = 1 / 600
-# Share of a core that sampling takes at most, however many threads and processes there are.
-_MOST_OF_A_CORE = 1 / 200
+# Share of a core that reading /proc takes at most, however many threads and processes there are,
+# and CPU time at the start, which is some five seconds of sampling at the shortest intervals.
+_MOST_OF_A_CORE = 1 / 1000
+_AT_START_S = 0.02
 _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _KIB = 1024
 # Fields of /proc/stat's first line: user nice system idle iowait irq softirq steal.
@@ -93,6 +96,7 @@ class Sampler:
         self._waits = DiskWaits(self._processes)
         self._sampled: list[int] = []
         self._started: dict[Path, int | None] = {}
+        self._budget = CpuBudget(_MOST_OF_A_CORE, _AT_START_S)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="stepwhy-sampler", daemon=True)
 
@@ -114,12 +118,22 @@ class Sampler:
         tick_s = _TICK_S
         while not self._stopped.wait(tick_s):
             now_s = time.monotonic()
-            grown_s = (now_s - started_s) * _SHARE_OF_RUN
+            age_s = now_s - started_s
+            grown_s = age_s * _SHARE_OF_RUN
             if now_s >= due_s:
-                due_s = now_s + max(_SHORTEST_S, grown_s, _pause_after(self.sample))
-            pause_s = 0.0 if self._stacks is None else _pause_after(self._stacks.tick)
-            tick_s = max(_TICK_S, grown_s, pause_s, _pause_after(self.sample_waits))
+                due_s = now_s + max(_SHORTEST_S, grown_s)
+                self._spend_on(self.sample)
+            if self._stacks is not None:
+                self._spend_on(self._stacks.tick)
+            self._spend_on(self.sample_waits)
+            tick_s = max(_TICK_S, grown_s, self._budget.due_s() - age_s)
         self._gpus.close()
+
+    def _spend_on(self, work: Callable[[], bool | None]) -> None:
+        """Do some work; if it returns True, it has a budget of its own."""
+        before_s = time.thread_time()
+        if not work():
+            self._budget.spent_s += time.thread_time() - before_s
 
     def sample(self) -> None:
         """Append one line for every observed process that is alive; never raises."""
@@ -232,15 +246,6 @@ class Sampler:
         if accounts == b"1" or (not accounts and blocked):
             moved["disk_wait_ns"] = blocked * _NS_PER_TICK
         return moved
-
-
-def _pause_after(work: Callable[[], bool | None]) -> float:
-    """Do some work; the pause in seconds that keeps its share of a core bounded.
-
-    Work that returns True is rare by a schedule of its own, and needs no pause.
-    """
-    before_s = time.thread_time()
-    return 0.0 if work() else (time.thread_time() - before_s) / _MOST_OF_A_CORE
 
 
 def _values(text: bytes, names: dict[bytes, str], unit: int) -> dict[str, int]:

@@ -5,7 +5,8 @@ only when that has released the lock, never while it computes in Python. A watch
 (`faulthandler`) can crash the job. py-spy reads the memory of the process from another process,
 which is neither biased by the lock nor harmful. It samples the process and its children every 7 ms
 without pausing them, for two seconds at a time: first right after the traced windows, then at
-intervals that double. The counts of each period are kept in `stacks.json`::
+intervals that double and that keep its CPU time below one percent of a core. The counts of each
+period are kept in `stacks.json`::
 
     {"schema", "stretches": [{"start_ns", "end_ns", "interval_ns", "samples": [
         {"role": "driver", "line": "train.py(12): augment", "leaf": "numpy", "count": 40}, ...],
@@ -35,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.process.folder import PROCESS_FILE, append_lines, encode, write_json
+from stepwhy.capture.sampling.cpu_budget import CpuBudget, children_cpu_s
 from stepwhy.capture.sampling.driver_path import driver_path
 from stepwhy.capture.sampling.processes import PROC, Processes, observed
 from stepwhy.capture.sampling.py_spy import content, find_py_spy, record
@@ -71,9 +73,11 @@ _QUIET_S = 0.3
 _WITHOUT_WINDOWS_S = 10.0
 # A process without a framework will have no windows to wait for.
 _WITHOUT_FRAMEWORK_S = 1.0
-# A period takes half a second of CPU time for a process with a few workers. The interval between
-# two periods doubles, so an hour has ten: 0.2 % of a core.
+# The interval between two periods doubles, so an hour has ten.
 _SHORTEST_PAUSE_S = 20.0
+# Share of a core that periods take over the whole run, unless windows start them. One takes 0.2
+# seconds of CPU time for a process with few threads; two show more than one moment of a minute.
+_MOST_OF_A_CORE = 1 / 100
 # Windows of long steps may appear one by one; a new window starts no period sooner than this.
 _PAUSE_FOR_WINDOWS_S = 4.0
 # py-spy may fail on a process that is about to end, which is gone at the next attempt.
@@ -168,6 +172,10 @@ class StackSamplers:
         self._clock = clock
         self._targets: dict[Path, _Target] = {}
         self._started = self._ended = 0
+        self._budget = CpuBudget(_MOST_OF_A_CORE)
+        self._began_s = clock()
+        self._parsing_s = 0.0
+        self._others_s = children_cpu_s()  # of what else this process has started until now
         self._startup: StartupSamplers | None = None
         if self._program is not None:
             self._startup = StartupSamplers(
@@ -260,13 +268,30 @@ class StackSamplers:
         target.running, target.ended_s = None, now_s
         target.due_s = now_s + max(_SHORTEST_PAUSE_S, now_s - target.seen_s)
         recording, path = period.recording, period.path
-        with recording.raw, recording.errors, path.raw, path.errors:
+        with self._parsing(), recording.raw, recording.errors, path.raw, path.errors:
             if not recording.sampler.returncode:
                 self._count(target, period)
             elif self._is_alive(target):
                 self._fail(target, content(recording.errors).lower())
             else:
                 target.is_over = True
+
+        self._bound(target)
+
+    @contextlib.contextmanager
+    def _parsing(self) -> Iterator[None]:
+        """Count the CPU time of this thread."""
+        before_s = time.thread_time()
+        try:
+            yield
+        finally:
+            self._parsing_s += time.thread_time() - before_s
+
+    def _bound(self, target: _Target) -> None:
+        """Leave a pause after which another period is within the budget."""
+        self._budget.spent_s = children_cpu_s() - self._others_s + self._parsing_s
+        another_s = self._budget.spent_s / self._ended
+        target.due_s = max(target.due_s, self._began_s + self._budget.due_s(another_s))
 
     def _fail(self, target: _Target, errors: bytes) -> None:
         """Report the reason of a failure, once per process."""
