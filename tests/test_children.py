@@ -171,10 +171,9 @@ def environment(monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("name", ["PATH", "PYTHONPATH", "LD_LIBRARY_PATH"])
+@pytest.mark.parametrize("name", ["PATH", "LD_LIBRARY_PATH"])
 @pytest.mark.parametrize("value", ["", ".", ":", "::.:", "lib", "./lib:../lib", "~/lib", "$ORIGIN"])
-def test_relative_entries_of_search_paths_are_left_out(environment, monkeypatch, name, value):
-    monkeypatch.setattr(children, "_is_installed", lambda: True)
+def test_relative_entries_of_search_paths_are_left_out(environment, name, value):
     assert environment(**{name: value}).get(name) is None
     assert environment(**{name: f"/a:{value}:/b"})[name] == "/a:/b"
 
@@ -221,8 +220,23 @@ def test_a_child_gets_what_it_needs_and_nothing_else(environment):
 
 def test_a_child_finds_this_stepwhy(environment, monkeypatch):
     monkeypatch.setattr(children, "_is_installed", lambda: False)
-    assert environment(PYTHONPATH=".:/theirs")["PYTHONPATH"] == f"{PACKAGES}:/theirs"
+    assert environment(PYTHONPATH=".:/theirs")["PYTHONPATH"] == PACKAGES
     assert environment()["PYTHONPATH"] == PACKAGES
+
+
+def test_the_python_path_is_passed_on_only_where_stepwhy_needs_it(
+    environment, monkeypatch, tmp_path
+):
+    old, needed = tmp_path / "old", tmp_path / "needed"
+    for name in ("old/click", "old/platform", "needed/msgspec", "needed/platform"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "__init__.py").touch()
+    monkeypatch.setattr(children, "_is_installed", lambda: True)
+    path = f"{old}:.::{needed}:{needed}"
+    assert "PYTHONPATH" not in environment(PYTHONPATH=path)
+    monkeypatch.setattr(sys, "path", [str(old), str(needed)])
+    monkeypatch.setattr(children, "_NEEDED", ("msgspec",))
+    assert environment(PYTHONPATH=path)["PYTHONPATH"] == str(needed)
 
 
 def test_a_folder_of_installed_packages_does_not_hide_the_standard_library(monkeypatch):

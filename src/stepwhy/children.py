@@ -3,13 +3,16 @@
 The current folder may contain files of other people: a trace, and with it a `numba.py`, a
 `sitecustomize.py` or a program named `cc`. No process that is started here imports, loads or runs
 any of them: Python gets `-P`, and all processes get an environment of known variables in which
-search paths have absolute entries only. The user's own training command is not started here.
+search paths have absolute entries only. `PYTHONPATH` is meant for the training, and left out unless
+packages that stepwhy needs are found nowhere else. The user's own training command is not started
+here.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -44,10 +47,12 @@ _FOLDERS = frozenset(
 # A relative entry depends on the current folder; most programs read an empty one as that folder.
 _SEARCH_PATHS = frozenset(
     (
-        *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH"),
+        *("PATH", "LD_LIBRARY_PATH"),
         *("DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"),
     )
 )
+# What stepwhy always needs; only for these, an entry of PYTHONPATH is passed on.
+_NEEDED = ("click", "google", "jinja2", "msgspec", "numpy", "pynvml", "rich")
 _PRELOADED = "LD_PRELOAD"  # ld.so(8): separated by colons or spaces; names without '/' are searched
 
 
@@ -55,8 +60,26 @@ def environment() -> dict[str, str]:
     """Environment of a child process: known variables, with absolute paths only."""
     found = ((name, _safe_value(name, value)) for name, value in os.environ.items())
     kept = {name: value for name, value in found if value}
-    path = [*([] if _is_installed() else [_PACKAGES]), *filter(None, [kept.get("PYTHONPATH")])]
+    path = [*([] if _is_installed() else [_PACKAGES]), *_needed_entries()]
     return {**kept, "PYTHONPATH": os.pathsep.join(path)} if path else kept
+
+
+def _needed_entries() -> list[str]:
+    """Absolute entries of `PYTHONPATH` with packages that stepwhy needs and finds nowhere else."""
+    from importlib.machinery import PathFinder  # noqa: PLC0415 - imported in training jobs
+
+    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    absolute = {os.path.normpath(entry) for entry in entries if Path(entry).is_absolute()}
+    if not absolute:
+        return []
+    others = [entry for entry in sys.path if os.path.normpath(entry) not in absolute]
+    missing = [name for name in _NEEDED if PathFinder.find_spec(name, others) is None]
+    return [
+        entry
+        for entry in dict.fromkeys(entries)
+        if os.path.normpath(entry) in absolute
+        and any(PathFinder.find_spec(name, [entry]) for name in missing)
+    ]
 
 
 def _safe_value(name: str, value: str) -> str:
@@ -159,5 +182,6 @@ def ignore_relative_path() -> None:
     search_path = os.environ.get("PYTHONPATH", "")
     entries = search_path.split(os.pathsep) if search_path else []
     absolute = {os.path.normpath(entry) for entry in entries if Path(entry).is_absolute()}
-    relative = {os.path.normpath(Path.cwd() / entry) for entry in entries} - absolute
-    sys.path[:] = [entry for entry in sys.path if entry not in relative]
+    with suppress(FileNotFoundError):  # the current folder has been deleted, and nothing is in it
+        relative = {os.path.normpath(Path.cwd() / entry) for entry in entries} - absolute
+        sys.path[:] = [entry for entry in sys.path if entry not in relative]

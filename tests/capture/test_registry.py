@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+
+import pytest
 
 from stepwhy.capture import registry
 from stepwhy.capture.registry import ATTACHED_FILE, report, report_exit, reports
@@ -55,3 +58,13 @@ def test_registered_processes_are_in_order_of_their_start(tmp_path):
     assert registry.registered(tmp_path) == []
     (tmp_path / ATTACHED_FILE).write_bytes(b'12\n{"pid":12,"calls":1}\n7\n\xff\n')
     assert registry.registered(tmp_path) == [12, 7]
+
+
+@pytest.mark.parametrize(
+    "text", ["", 'a "b" \\ c', "a\nb\x00\x7f", "é träin", "\U0001f600", "\ud800"]
+)
+def test_any_text_is_reported_as_json(tmp_path, text):
+    (tmp_path / registry.ATTACHED_FILE).touch()
+    registry.report(str(tmp_path), exception=text, steps=-3)
+    line = (tmp_path / registry.ATTACHED_FILE).read_text()
+    assert json.loads(line) == {"pid": os.getpid(), "exception": text, "steps": -3}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from importlib import import_module
+import sys
 
 from stepwhy.capture import (
     RUN_DIR_VARIABLE,
@@ -21,6 +21,7 @@ from stepwhy.capture import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
 
 _POLYMORPHIC = "tensorflow.python.eager.polymorphic_function"
 
@@ -66,7 +67,16 @@ INSTRUMENTATION = {
 Each function is called once, right after the import, with the module and the run directory.
 """
 
+OBSERVERS_NEED = (
+    *("stepwhy.errors", "stepwhy.redaction.assignments", "stepwhy.redaction.commands"),
+    *("stepwhy.redaction.prefilter", "stepwhy.regular_files", "stepwhy.text", "stepwhy.units"),
+    "stepwhy.whole_files",
+)
+"""Everything outside of `stepwhy.capture` that observers import."""
+
 _instrumented: set[str] = set()
+# This package, until it is loaded, where the program has a module of the same name.
+_nameless: ModuleType | None = None
 _first_run_dir = ""
 
 
@@ -103,13 +113,46 @@ def _instrumenter(name: str, target: str) -> import_hooks.Hook:
         if RUN_DIR_VARIABLE not in os.environ or name in _instrumented:
             return  # the watched block has ended; the next one will instrument the module
         _instrumented.add(name)
+        load_without_name()
         _allow_sampler()
-        import_module("stepwhy.capture.garbage").observe_garbage(run_dir())
-        import_module("stepwhy.capture.disk_syncs").observe_syncs(run_dir())
+        _module("stepwhy.capture.garbage").observe_garbage(run_dir())
+        _module("stepwhy.capture.disk_syncs").observe_syncs(run_dir())
         home, _, function = target.partition(":")
-        getattr(import_module(f"stepwhy.capture.{home}"), function)(module, run_dir())
+        getattr(_module(f"stepwhy.capture.{home}"), function)(module, run_dir())
 
     return instrument
+
+
+def give_name_back() -> None:
+    """Let the program import a module of its own as `stepwhy`.
+
+    Observers find each other in `stepwhy.capture`, which stays loaded. What else they need is
+    loaded with the first of them.
+    """
+    global _nameless  # noqa: PLW0603 - the name is one for the process
+    _nameless = sys.modules.pop("stepwhy")
+
+
+def load_without_name() -> None:
+    """Load what observers need, if the program has a module of its own named `stepwhy`."""
+    global _nameless
+    if _nameless is None:
+        return
+    theirs = sys.modules.get("stepwhy")
+    sys.modules["stepwhy"], _nameless = _nameless, None
+    try:
+        for name in OBSERVERS_NEED:
+            __import__(name)
+    finally:
+        del sys.modules["stepwhy"]
+        if theirs is not None:
+            sys.modules["stepwhy"] = theirs
+
+
+def _module(name: str) -> Any:
+    """Import a module, without `importlib`, which imports modules that the program may replace."""
+    __import__(name)
+    return sys.modules[name]
 
 
 def _allow_sampler() -> None:
@@ -141,4 +184,4 @@ def _begin_trial(directory: str) -> bool:
     """
     if TRIAL_VARIABLE not in os.environ:
         return False
-    return bool(import_module("stepwhy.capture.trials").begin(directory))
+    return bool(_module("stepwhy.capture.trials").begin(directory))

@@ -6,6 +6,7 @@ Each line is one append, so that lines of different processes never mix::
     {"pid":4711,"exception":"ValueError"}                  it ended by this exception
     {"pid":4711,"optimizer_steps":1}                       what it saw, if nothing was logged
     {"pid":4711,"stopped":"the run directory could ...","steps":412}   why its log ends early
+    {"pid":4711,"failed":"ImportError: ..."}               why it is not observed
 
 Reports can be written even when the disk is full, because the first block of the file still has
 space. The launcher reads the file when the command has ended, and deletes it.
@@ -30,6 +31,7 @@ _LONGEST_NAME = 100
 _REPORTED = {
     "exception": str,
     "stopped": str,
+    "failed": str,
     "steps": int,
     "optimizer_steps": int,
     "calls": int,
@@ -58,12 +60,29 @@ def report(run_dir: str, **about: str | int) -> None:
         run_dir: The run directory.
         about: Members of the line beside the process id.
     """
-    import json  # not at the start of every process
-
+    members = (f'"{name}":{_json(value)}' for name, value in about.items())
     try:
-        _append(run_dir, json.dumps({"pid": os.getpid(), **about}, separators=(",", ":")) + "\n")
+        _append(run_dir, "{" + ",".join((f'"pid":{os.getpid()}', *members)) + "}\n")
     except OSError:
         return
+
+
+def _json(value: str | int) -> str:
+    """A value as `json.dumps` writes it, without `json`, which the program may have replaced."""
+    if isinstance(value, int):
+        return str(int(value))
+    return '"' + "".join(map(_escaped, value)) + '"'
+
+
+def _escaped(letter: str) -> str:
+    """A character inside a string of JSON."""
+    if " " <= letter <= "~" and letter not in '"\\':
+        return letter
+    code = ord(letter)
+    if code < 0x1_0000:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x1_0000, 0x400)  # a surrogate pair
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
 def _append(run_dir: str, line: str) -> None:

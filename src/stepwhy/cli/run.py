@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from _stepwhy_command import run_unobserved
 from stepwhy.cli.explain_aside import explain_aside
 from stepwhy.cli.metrics_options import metrics_options, publication
 from stepwhy.cli.words import CommandWithCommand, words_to_run
@@ -44,12 +45,17 @@ def run(
     train.py'. Input, output, signals and exit code of the training pass through. At the end, the
     report goes to standard error, and as a page, report.html, into the run directory.
     """
-    from stepwhy.capture import default_run_dir, launch
-    from stepwhy.capture.launcher.proxy import CommandProxy
-
     words = words_to_run(ctx, command)
-    run_dir = out or default_run_dir(words, datetime.now().astimezone())
-    with CommandProxy() as proxy:
+    try:
+        from stepwhy.capture import default_run_dir, launch
+        from stepwhy.capture.launcher.proxy import CommandProxy
+
+        run_dir = out or default_run_dir(words, datetime.now().astimezone())
+        command_proxy = CommandProxy()
+    except Exception as error:
+        run_unobserved(words, error)
+        raise
+    with command_proxy as proxy:
         publish = publication(metrics_file, metrics_port, otlp, report=proxy.print_error)
         launched = launch(words, run_dir, show_status=not quiet, proxy=proxy, publish=publish)
         for message in launched.messages:

@@ -32,7 +32,7 @@ _VANISHED = (
     "--out that the training does not touch"
 )
 
-_UNOBSERVED = "{}. The command runs unobserved, and nothing is recorded. {} next time"
+_UNOBSERVED = "{}. The command runs unobserved, and nothing is recorded"
 
 _LEFT_BEHIND = (
     "the command has ended, but processes that it started still run ({pids}). To include what they "
@@ -92,11 +92,11 @@ def launch(
     """
     if not command:
         raise CaptureError("there is no command to run", "Pass a script, or -- and a command")
-    run = _open_run(command, out_dir, proxy)
+    run, env = _open_run(command, out_dir, proxy)
     signals = proxy.signals if proxy else signals_of_program()
     waiting = _Waiting(signals)
     with contextlib.nullcontext() if proxy else signals, _streams(output) as streams:
-        child = _start(command, run, proxy, streams, variables or {})
+        child = _start(command, run, proxy, streams, {**env, **(variables or {})})
         signals.started(child.pid)
         if proxy:
             proxy.close_inherited_files()
@@ -109,20 +109,31 @@ def launch(
     return Launch(shell_code(code), run.path, messages, code, waiting.asked_to_end_s)
 
 
-def _open_run(command: Sequence[str], out_dir: Path, proxy: CommandProxy | None) -> Run:
-    """Make the run directory; with a proxy, run the command even without one."""
+def _open_run(
+    command: Sequence[str], out_dir: Path, proxy: CommandProxy | None
+) -> tuple[Run, dict[str, str]]:
+    """Make the run directory; with a proxy, run the command even if that fails.
+
+    Returns:
+        The directory, and the environment in which the command is observed.
+    """
     if proxy is None:
-        return Run(out_dir, command)
+        run = Run(out_dir, command)
+        return run, environment(run.path, os.getpid())
     try:
         run = Run(out_dir, command, beside=True)
+        env = environment(run.path, os.getpid())
     except CaptureError as error:
-        proxy.print_error(f"stepwhy: {_UNOBSERVED.format(error.what, error.todo)}")
+        proxy.print_error(f"stepwhy: {_UNOBSERVED.format(error.what)}. {error.todo} next time")
+    except Exception as error:  # the training starts whatever fails
+        reason = f"{type(error).__name__}: {error}"
+        proxy.print_error(f"stepwhy: {_UNOBSERVED.format(reason)}")
     else:
         if run.path.name != out_dir.name:
             proxy.print_error(
                 f"stepwhy: {out_dir} already holds a run, so this one goes to {run.path}"
             )
-        return run
+        return run, env
     try:
         proxy.replace_with(command)
     except (OSError, ValueError) as error:
@@ -144,14 +155,14 @@ def _start(
     run: Run,
     proxy: CommandProxy | None,
     streams: dict[str, Any],
-    variables: Mapping[str, str],
+    env: dict[str, str],
 ) -> Child:
-    """Start the command with the inherited files, signal mask and environment."""
+    """Start the command with the inherited files and signal mask, in an environment."""
     restore = proxy.restore_in_child if proxy else None
     try:
         process = subprocess.Popen(  # noqa: S603 - the user's command
             list(command),
-            env={**environment(run.path, os.getpid()), **variables},
+            env=env,
             close_fds=False,
             preexec_fn=restore,  # noqa: PLW1509 - a proxy has one thread
             **streams,

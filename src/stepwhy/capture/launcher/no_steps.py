@@ -24,6 +24,10 @@ _NOT_WRITTEN = (
     "{seen}, but none was logged: {reason}. Free some space if the disk is full, or name a "
     "directory on another disk with --out"
 )
+_NOT_LOADED = (
+    "the program ran unobserved, because the observer could not be loaded: {reason}. Rename what "
+    "the program has under a name of stepwhy or of Python's own modules"
+)
 _FEW = "too few steps to time one: {seen}. Timing needs at least {needed}, tracing 20 or more"
 _FAILED = "the command failed before it trained: {ending}. Fix that first: no step was seen"
 _FAILED_EARLY = "the command failed after {seen}: {ending}. Fix that first: no step could be timed"
@@ -49,6 +53,10 @@ def why_no_step(
     stopped = next((p for p in processes.values() if p.get("stopped")), None)
     if stopped is not None:
         return _NOT_WRITTEN.format(seen=_steps_of(stopped), reason=stopped["stopped"])
+    failed = next((p["failed"] for p in processes.values() if p.get("failed")), "")
+    if failed:
+        ended = f"the command failed ({format_exit(exit_code)}), and " if exit_code else ""
+        return f"{ended}{_NOT_LOADED.format(reason=failed)}"
     seen = _most(processes)
     if exit_code and attached:
         ending = ending_of(exit_code, exception_of(processes))
