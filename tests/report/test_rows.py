@@ -1,5 +1,6 @@
 """Rows of a query: as a table or lists in the terminal, as CSV, and as JSON."""
 
+import csv
 import io
 import json
 from datetime import date
@@ -84,6 +85,33 @@ def test_csv_has_a_header_and_empty_nulls():
     assert "".join(csv_lines(("name", "x", "y"), rows)) == (
         'name,x,y\n"a,b",1.5,\n\\x1b[2J\\n,true,2\n'
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("=1+1", "@SUM(A1)", "+1+1", "-2+cmd|' /C calc'!A0", "-", "-x", "--out", "=", "-1.5.2"),
+        *("\uff1d1+1", "\uff0b1+1", "\uff0d1+1", "\uff20SUM(1)"),
+    ],
+)
+def test_a_cell_that_a_spreadsheet_would_run_is_text(text):
+    found = list(csv.reader(csv_lines((text, "x"), [[(text, -1)]])))
+    assert found == [[f"'{text}", "x"], [f"'{text}", "-1"]]
+
+
+@pytest.mark.parametrize("text", ["\t=1+1", "\r=1+1", "\n=1+1", "\x00=1"])
+def test_no_cell_begins_with_a_control_character(text):
+    ((cell,), (other,)) = csv.reader(csv_lines((text,), [[(text,)]]))
+    assert cell.startswith("\\")
+    assert other.startswith("\\")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [-1, -1.5, -1e-9, -(2**70), Decimal("-1.50"), "-1.5", "+7", "-1e-09", "a=b", "x-y", "'a"],
+)
+def test_numbers_and_other_texts_stay_as_they_are(value):
+    assert list(csv.reader(csv_lines(("n",), [[(value,)]])))[1] == [str(value)]
 
 
 def test_json_is_an_array_of_objects():

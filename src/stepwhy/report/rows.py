@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stepwhy.patterns import regex
 from stepwhy.text import escape_json, visible
 
 if TYPE_CHECKING:
@@ -16,13 +17,18 @@ if TYPE_CHECKING:
 
     Batches = Iterable[Sequence[Sequence[Any]]]
 
+# A spreadsheet runs a cell that begins so as a formula, also in the wide forms of East Asian fonts
+# (OWASP, "CSV Injection"). Tabs and line breaks are shown as escapes.
+_FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+_NUMBER = regex(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 _LARGEST = 1 << 63  # JSON libraries read larger integers as floating point numbers
 
 
 def csv_lines(columns: Sequence[str], batches: Batches) -> Iterator[str]:
     """Yield the lines of a CSV file with a header; an empty cell is a null.
 
-    Control characters in texts are shown as escapes.
+    Control characters in texts are shown as escapes, and texts that a spreadsheet would run as a
+    formula begin with an apostrophe.
 
     Args:
         columns: Names of the columns.
@@ -43,7 +49,8 @@ def _plain(value: Any) -> Any:
         return str(value).lower()
     if value is None or isinstance(value, int | float):
         return value
-    return visible(str(value), sys.maxsize)
+    text = visible(str(value), sys.maxsize)
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
 
 
 def json_lines(columns: Sequence[str], batches: Batches) -> Iterator[str]:
