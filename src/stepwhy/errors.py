@@ -24,6 +24,7 @@ The tree::
     ├── MeasurementError            exit code 6: a program cannot be measured
     ├── EditError                   exit code 8: an edit cannot be predicted or tried
     ├── QueryError                  exit code 9: a query cannot be answered
+    │   └── QueryLimitError           query-limit
     └── ServeError                  exit code 10: pages cannot be served
 
 Each leaf has a slug, which is the anchor of its paragraph in ``docs/reference/errors.md``. A
@@ -188,6 +189,12 @@ class QueryError(StepwhyError):
 
     slug = "cannot-query"
     exit_code = 9
+
+
+class QueryLimitError(QueryError):
+    """An SQL query that needs more memory or time than it may use."""
+
+    slug = "query-limit"
 
 
 class ServeError(StepwhyError):

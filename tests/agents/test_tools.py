@@ -175,6 +175,16 @@ def test_queries_stay_in_their_sandbox(folder, query, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("limit", "value"), [("MOST_BYTES", 50_000_000), ("MOST_S", 0.2)])
+def test_queries_have_limits(folder, monkeypatch, limit, value):
+    pytest.importorskip("duckdb")
+    monkeypatch.setattr(f"stepwhy.engine.sql.limits.{limit}", value)
+    query = "select len(list(i)), sum(hash(i) % 7) from range(9000000) a(i), range(1000000) b(j)"
+    failure = failed(folder, "sql", path="trace.json", query=query)
+    assert failure.slug == "query-limit"
+    assert "Aggregate or filter" in failure.todo
+
+
 # --- refusals ---
 
 

@@ -108,3 +108,23 @@ def test_nothing_is_printed_at_exit(trace):
     command = [sys.executable, "-m", "stepwhy", "sql", str(trace), COUNT, "--format", "csv"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--memory-limit", "0.05"], "more than 47.7 MiB of memory"),
+        (["--time-limit", "0.2"], "takes more than 200 ms"),
+    ],
+)
+def test_a_query_has_limits(trace, option, said):
+    query = "select len(list(i)), sum(hash(i) % 7) from range(9000000) a(i), range(1000000) b(j)"
+    done = invoke(trace, query, *option)
+    assert done.exit_code == 9
+    assert said in done.stderr
+    assert done.stderr.endswith(f"with a higher {option[0]}. [query-limit]\n")
+
+
+def test_csv_holds_no_formula(trace):
+    query = "select '=1+1' as a, -1.5 as b, '@x' as \"-c\""
+    assert invoke(trace, query, "--format", "csv").stdout == "a,b,'-c\n'=1+1,-1.5,'@x\n"

@@ -1,12 +1,16 @@
 """SQL over the tables of a run: texts, names, nulls, views, several ranks, and what is refused."""
 
+import resource
+
 import pytest
 
 from stepwhy.engine.explain import Opened, explain_opened
-from stepwhy.engine.sql import RunTables, answer, open_tables
+from stepwhy.engine.sql import Limits, RunTables, answer, open_tables
+from stepwhy.engine.sql import limits as limits_module
 from stepwhy.engine.sql.database import database_of
+from stepwhy.engine.sql.limits import Clock
 from stepwhy.engine.sql.tables import NAMES
-from stepwhy.errors import QueryError, SeveralRunsError
+from stepwhy.errors import QueryError, QueryLimitError, SeveralRunsError
 from stepwhy.findings import CATEGORIES
 from stepwhy.trace.notation import parse
 from stepwhy.trace.schema import TABLES, columns_of
@@ -32,8 +36,8 @@ def tables_of(*drawings):
     return RunTables([Opened(f"{n}.json", "drawing", parse(d)) for n, d in enumerate(drawings)])
 
 
-def rows(tables, query):
-    found = answer(database_of(tables, query), query)
+def rows(tables, query, limits=None):
+    found = answer(database_of(tables, query, limits), query, limits)
     return [row for batch in found.batches for row in batch]
 
 
@@ -286,3 +290,65 @@ def test_what_does_not_fit_into_memory_is_not_written_to_the_disk(tables, files)
     assert rows(tables, "select current_setting('temp_directory')") == [("",)]
     assert rows(tables, "select max(a) from (select a from range(100000) t(a) order by hash(a))")
     assert sorted(path.name for path in files.iterdir()) == ["secret.csv"]
+
+
+# --- Limits ---
+
+LARGE = "from range(3000000) a(i), range(1000000) b(j)"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"select a.i {LARGE} order by b.j * a.i % 977, a.i limit 1 offset 10000000",
+        f"select i * 3000000 + j as k, count(*) {LARGE} group by k order by k limit 1",
+        f"select len(list(i)) {LARGE}",
+        f"select length(string_agg(i::varchar || j, ',')) {LARGE}",
+        "select range(1000000000)",
+        "select list(i) from range(100000000) t(i)",  # Python's objects are larger than DuckDB's
+    ],
+)
+def test_a_query_gets_only_so_much_memory(tables, query):
+    limits = Limits(memory_bytes=300_000_000, time_s=600)
+    with pytest.raises(QueryLimitError, match="more than 286 MiB of memory") as caught:
+        rows(tables, query, limits)
+    assert "--memory-limit" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "with recursive r(n) as (select 1 union all select n + 1 from r) select max(n) from r",
+        f"select sum(hash(i) % 7 * (hash(j) % 5)) {LARGE}",
+        f"select i, j {LARGE}",
+    ],
+)
+def test_a_query_gets_only_so_much_time(tables, query):
+    limits = Limits(memory_bytes=1_000_000_000, time_s=0.2)
+    with pytest.raises(QueryLimitError, match="takes more than 200 ms") as caught:
+        rows(tables, query, limits)
+    assert "--time-limit" in str(caught.value)
+
+
+def test_the_limits_end_with_the_query(tables):
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with pytest.raises(QueryLimitError):
+        rows(tables, f"select len(list(i)) {LARGE}", Limits(memory_bytes=50_000_000, time_s=600))
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+    assert rows(tables, "select 1") == [(1,)]
+
+
+def test_the_time_of_the_reader_does_not_count():
+    limits = Limits(memory_bytes=1_000_000_000, time_s=1000)
+    clock = Clock(None, limits)
+    with clock.running():
+        pass
+    assert clock._left_s > 900
+
+
+def test_the_default_memory_is_a_part_of_what_is_free(monkeypatch):
+    monkeypatch.setattr(limits_module, "available_bytes", lambda: 1_000_000_000)
+    assert limits_module.limits_of().memory_bytes == 500_000_000
+    monkeypatch.setattr(limits_module, "available_bytes", lambda: None)
+    assert limits_module.limits_of().memory_bytes == limits_module.MOST_BYTES
+    assert limits_module.limits_of(7, 8) == Limits(7, 8)

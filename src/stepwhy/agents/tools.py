@@ -28,7 +28,7 @@ from stepwhy.engine.profile import profile
 from stepwhy.engine.sql import Described, answer, open_database, open_tables
 from stepwhy.engine.stored_runs import stored_runs, stored_samples
 from stepwhy.engine.whatif import predict
-from stepwhy.errors import QueryError
+from stepwhy.errors import QueryError, QueryLimitError
 from stepwhy.findings import parse_edit
 from stepwhy.inputs.remote.addresses import shown
 from stepwhy.report import json, markdown
@@ -134,6 +134,8 @@ def sql(arguments: SqlArguments, paths: Sequence[str], desk: Desk) -> Answer:
     try:
         found = answer(open_database(path, query, desk.progress, redact=desk.redactor), query)
         return _page_of_rows(found.columns, chain.from_iterable(found.batches), arguments)
+    except QueryLimitError:
+        raise
     except QueryError as error:
         raise QueryError(error.what, _TABLES) from None
 

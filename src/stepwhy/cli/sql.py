@@ -16,6 +16,7 @@ from stepwhy.cli.small_inputs import bounded
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from stepwhy.engine.sql import Limits
     from stepwhy.redaction import Redactor
 
     Row = Sequence[Any]
@@ -37,8 +38,31 @@ _LONGEST = 1 << 20
     show_default=True,
     help="Output: the first 100 rows for people, or all rows for programs.",
 )
+@click.option(
+    "--memory-limit",
+    "memory_gb",
+    type=click.FloatRange(min=0.01),
+    metavar="GB",
+    help="Memory that the query may use; default 4, and at most half of what is free.",
+)
+@click.option(
+    "--time-limit",
+    "time_s",
+    type=click.FloatRange(min=0.01, max=1e6),
+    metavar="S",
+    help="Time that the query may take; default 120 s.",
+)
 @redact_option
-def sql(path: str, query: str, form: str, *, only_list: bool, redact: bool) -> None:
+def sql(
+    path: str,
+    query: str,
+    form: str,
+    *,
+    only_list: bool,
+    memory_gb: float | None,
+    time_s: float | None,
+    redact: bool,
+) -> None:
     """Query the tables of a run with SQL.
 
     PATH is anything that 'stepwhy explain' accepts; ranks of one run are queried together. QUERY is
@@ -54,13 +78,15 @@ def sql(path: str, query: str, form: str, *, only_list: bool, redact: bool) -> N
     if only_list:
         _print_tables(path=path, form=form, redactor=redactor)
         return
-    from stepwhy.engine.sql import answer
+    from stepwhy.engine.sql import answer, limits_of
 
     atexit.unregister(gc.freeze)  # DuckDB's library complains of what is not collected at exit
     text = _from_stdin() if query == _STDIN else query
     if not text.strip():
         raise click.UsageError("the query is empty; try 'select * from steps'")
-    found = answer(_open(path=path, query=text, redactor=redactor), text)
+    limits = limits_of(None if memory_gb is None else int(memory_gb * 1e9), time_s)
+    database = _open(path=path, query=text, redactor=redactor, limits=limits)
+    found = answer(database, text, limits)
     _print(form, found.columns, found.batches)
 
 
@@ -71,13 +97,13 @@ def _from_stdin() -> str:
 
 
 @bounded
-def _open(*, path: str, query: str, redactor: Redactor) -> Any:
+def _open(*, path: str, query: str, redactor: Redactor, limits: Limits) -> Any:
     """A database with the tables of the query, within the limits of small inputs."""
     from stepwhy.cli.progress import progress
     from stepwhy.engine.sql import open_database
 
     with progress((path,)) as report:
-        return open_database(path, query, report, redact=redactor)
+        return open_database(path, query, report, redact=redactor, limits=limits)
 
 
 @bounded

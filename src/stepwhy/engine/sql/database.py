@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stepwhy.engine.sql.limits import (
+    Clock,
+    Limits,
+    bounded_memory,
+    limits_of,
+    too_much_memory,
+    too_much_time,
+)
 from stepwhy.engine.sql.tables import NAMES, open_tables
 from stepwhy.errors import QueryError
 from stepwhy.optional import needs_extra
@@ -51,7 +59,12 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def open_database(
-    name: str, query: str, progress: Progress | None = None, *, redact: Redact = True
+    name: str,
+    query: str,
+    progress: Progress | None = None,
+    *,
+    redact: Redact = True,
+    limits: Limits | None = None,
 ) -> Any:
     """Read a run, and open a database with the tables that a query names.
 
@@ -60,6 +73,7 @@ def open_database(
         query: The query.
         progress: As in `explain`.
         redact: As in `explain`.
+        limits: As in `database_of`.
 
     Returns:
         A connection of DuckDB.
@@ -70,19 +84,21 @@ def open_database(
     with needs_extra("sql", "SQL queries"):
         import duckdb  # noqa: F401, PLC0415 - optional: fail before a long trace is read
         import pyarrow.dataset  # noqa: F401, PLC0415 - DuckDB needs it
-    return database_of(open_tables(name, progress, redact=redact), query)
+    return database_of(open_tables(name, progress, redact=redact), query, limits)
 
 
-def database_of(tables: RunTables, query: str) -> Any:
+def database_of(tables: RunTables, query: str, limits: Limits | None = None) -> Any:
     """A connection of DuckDB with the tables that a query names.
 
     Args:
         tables: The tables of a run.
         query: The query; if it names no table, all are registered.
+        limits: What it may use; None for the defaults.
     """
     import duckdb  # noqa: PLC0415 - see `open_database`
 
-    connection = duckdb.connect(":memory:", config=_SETTINGS)
+    most = f"{(limits or limits_of()).memory_bytes} B"
+    connection = duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": most})
     words = set(_WORD.findall(query.casefold()))
     for name in [name for name in NAMES if name in words] or NAMES:
         connection.register(name, tables.arrow(name))
@@ -90,38 +106,50 @@ def database_of(tables: RunTables, query: str) -> Any:
     return connection
 
 
-def answer(connection: Any, query: str) -> Answer:
+def answer(connection: Any, query: str, limits: Limits | None = None) -> Answer:
     """The answer to a query.
 
     Args:
         connection: A database with the tables that it names.
         query: One or several statements; the answer is that of the last one.
+        limits: As in `database_of`.
 
     Raises:
         QueryError: DuckDB refuses the query, or it fails.
+        QueryLimitError: It needs more memory or time than it may use.
     """
-    with _typed_errors():
+    limits = limits or limits_of()
+    clock = Clock(connection, limits)
+    with _typed_errors(clock, limits):
         connection.execute(query)
     columns = [column for column, *_ in connection.description or ()]
-    return Answer(tuple(_unique(columns)), _batches(connection))
+    return Answer(tuple(_unique(columns)), _batches(connection, clock, limits))
 
 
-def _batches(connection: Any) -> Iterator[list[tuple[Any, ...]]]:
-    with _typed_errors():
-        while rows := connection.fetchmany(_ROWS_PER_BATCH):
-            yield rows
+def _batches(connection: Any, clock: Clock, limits: Limits) -> Iterator[list[tuple[Any, ...]]]:
+    while True:
+        with _typed_errors(clock, limits):
+            rows = connection.fetchmany(_ROWS_PER_BATCH)
+        if not rows:
+            return
+        yield rows
 
 
 @contextmanager
-def _typed_errors() -> Iterator[None]:
+def _typed_errors(clock: Clock, limits: Limits) -> Iterator[None]:
     """Raise typed errors for those of DuckDB, and `KeyboardInterrupt` for an interrupted query."""
     import duckdb  # noqa: PLC0415 - see `open_database`
 
     try:
-        yield
+        with clock.running(), bounded_memory(limits):
+            yield
+    except (duckdb.OutOfMemoryException, MemoryError):
+        raise too_much_memory(limits) from None
     except duckdb.Error as error:
-        raise _refused(error) from None
+        raise (too_much_time(limits) if clock.is_over else _refused(error)) from None
     except RuntimeError as error:
+        if clock.is_over:
+            raise too_much_time(limits) from None
         if str(error) != _INTERRUPTED:
             raise
         raise KeyboardInterrupt from None
