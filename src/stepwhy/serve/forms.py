@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -28,10 +29,13 @@ async def read_form(request: Request) -> dict[str, str]:
     if kind != _TYPE:
         raise HTTPException(415, "Only forms are accepted.")
     data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > _MOST_BYTES:
-            raise HTTPException(413, "The form is too large.")
+    try:
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > _MOST_BYTES:
+                raise HTTPException(413, "The form is too large.")
+    except ClientDisconnect:
+        raise HTTPException(400, "The form is incomplete.") from None
     try:
         text = data.decode()
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS))

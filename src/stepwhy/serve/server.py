@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_MOST_REQUESTS = 64
 _PATIENCE_S = 3  # for answers that are being sent at the end
 _ALL = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - to show, not to listen on
 
@@ -61,6 +60,10 @@ def serve(
         import uvicorn  # noqa: PLC0415 - an extra
 
         from stepwhy.serve.app import Site  # noqa: PLC0415 - imports the extra
+        from stepwhy.serve.patience import (  # noqa: PLC0415 - as above
+            MOST_CONNECTIONS,
+            PatientProtocol,
+        )
     from stepwhy.serve.index import Index  # noqa: PLC0415 - after the errors above
     from stepwhy.serve.store import Store, store_file  # noqa: PLC0415
 
@@ -74,7 +77,7 @@ def serve(
         _log_to_stderr()
         config = uvicorn.Config(
             site.app(),
-            http="h11",
+            http=PatientProtocol,
             ws="none",
             loop="asyncio",
             lifespan="off",
@@ -82,7 +85,7 @@ def serve(
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_MOST_REQUESTS,
+            limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=_PATIENCE_S,
         )
         started(Started(_url(address, port, access), access.is_local, len(index.entries())))
