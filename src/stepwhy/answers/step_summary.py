@@ -8,6 +8,7 @@ import numpy as np
 
 from stepwhy.findings import Steps, Stretch, Traced
 from stepwhy.findings.reasons import Cut, LongSteps, RanAhead, Unprofiled
+from stepwhy.passes.single_run import is_single
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,6 +95,8 @@ def step_notes(facts: Facts) -> tuple[StepNote, ...]:
         return facts.steps.notes
     if not len(facts.trace.slices):
         return (Cut.NOT_TRACED,)
+    if is_single(facts):
+        return (Cut.ONE_RUN,)
     if observed.rounds_ns is not None:
         ahead = RanAhead(
             facts.steady_count,

@@ -23,6 +23,7 @@ from stepwhy.passes.cores import CONTENDED, run_delay_share
 from stepwhy.passes.pipelines import find_pipelines, starved_queue
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.selection import mask, of_role
+from stepwhy.passes.single_run import is_single, is_whole_graph, lone_runs
 from stepwhy.passes.usable import (
     MOST_MISSING_WORK,
     MOSTLY_START_UP,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from stepwhy.findings import BoundBy, Finding
-    from stepwhy.findings.reasons import HostCategory, Reason, Unknown
+    from stepwhy.findings.reasons import HostCategory, Reason, Recorded, Unknown
     from stepwhy.passes.facts import Facts
 
 # A device that computes for this share of the step is the limit: nothing else can save half as
@@ -158,7 +159,7 @@ def _gaps(facts: Facts) -> Iterator[Unknown]:
     """Why a usable record cannot show what bounds the step, the reason to report first."""
     ops, device_slices = _ops_per_step(facts), sum(len(a.rows) for a in facts.leading)
     is_whole = facts.steps.source == "whole-trace"
-    if ops is not None and ops < FEWEST_HOST_OPS:
+    if ops is not None and ops < FEWEST_HOST_OPS and not (ops and _are_calls(facts)):
         yield Gap(Lack.OPERATIONS, ops)
     is_single = facts.has_accelerator and is_whole and device_slices < FEWEST_DEVICE_SLICES
     if is_single and facts.share("compile") < MOSTLY_START_UP:
@@ -174,6 +175,12 @@ def _gaps(facts: Facts) -> Iterator[Unknown]:
     yield from _without_evidence(facts)
 
 
+def _are_calls(facts: Facts) -> bool:
+    """Whether a record without steps is of a few calls, whose work takes most of its time."""
+    worked = facts.share("compute") + facts.share("compile")
+    return facts.steps.source == "whole-trace" and worked > 1 - MOST_UNEXPLAINED
+
+
 def _stalls_rule(facts: Facts) -> bool:
     """Whether stalls that were measured, such as compilations, take most of the mean step."""
     stalled = sum(facts.observed.stalls_ns.values()) if facts.observed else 0
@@ -187,6 +194,8 @@ def _ops_per_step(facts: Facts) -> float | None:
         return None
     if trace.meta.framework == "jax":
         return None  # XLA fuses a whole step into a handful of operations
+    if is_whole_graph(facts):
+        return None  # the graph is small
     on_host, on_executors = (of_role(trace, r) for r in (Role.HOST_THREAD, Role.EXECUTOR))
     ops = mask(trace, (Kind.OP,), on_host) | mask(trace, (Kind.KERNEL,), on_executors)
     return float(np.count_nonzero(ops & facts.is_steady) / max(facts.steady_count, 1))
@@ -295,7 +304,16 @@ def _bound(facts: Facts, by: BoundBy) -> Bound:
         kind=facts.leading[0].kind.name.lower() if facts.has_accelerator else "cpu",
         host=max(_HOST, key=facts.share),
         locked=by == "input" and facts.lock_wait_ns > times["input"] / 2,
+        of=recorded_of(facts),
     )
+
+
+def recorded_of(facts: Facts) -> Recorded:
+    """What the times of a record are of."""
+    if not is_single(facts):
+        return "runs" if lone_runs(facts) else "steps"
+    is_run = "whole-step" in facts.trace.meta.signals
+    return "run" if is_run else "trace" if facts.steps.source == "whole-trace" else "step"
 
 
 # Findings that only repeat the verdict in more detail.

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 from stepwhy import children, output
 from stepwhy.capture.launcher.child import Child, wait_for
 from stepwhy.capture.launcher.signals import ENDING
+from stepwhy.text import visible
 from stepwhy.whole_files import create
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from stepwhy.capture import Launch
@@ -37,6 +38,7 @@ _MODULE = "stepwhy.cli.explain_aside"
 _SHARE_OF_MEMORY = 0.8
 _MOST_EXPENDABLE = "1000"
 _SILENT = "--silent-without-traces"
+_MOST_NAMED = 5
 
 
 def explain_aside(launched: Launch, proxy: CommandProxy) -> None:
@@ -135,6 +137,7 @@ def _print_report(path: Path, *, is_silent: bool) -> None:
     from stepwhy.engine.timeline import explain_with_timeline
     from stepwhy.errors import NoTracesError, StepwhyError
     from stepwhy.inputs.memory import available_bytes
+    from stepwhy.report import words
     from stepwhy.report.console import Console
 
     _limit_memory(available_bytes())
@@ -143,11 +146,53 @@ def _print_report(path: Path, *, is_silent: bool) -> None:
         with progress([str(run_dir)]) as report:
             result, timeline = explain_with_timeline([str(run_dir)], report)
         show(result, run_dir, Console(stderr=True), timeline)
-    except StepwhyError as error:
-        if not (isinstance(error, NoTracesError) and is_silent):
+        if words.are_lone_runs(result) and (traces := _written(run_dir)):
+            _say(f"{_named(traces)}. To explain it: stepwhy explain {traces[0]}")
+    except NoTracesError as error:
+        if not is_silent:
             output.line(f"stepwhy: {error} [{error.slug}]")
+        _explain_written(run_dir)
+    except StepwhyError as error:
+        output.line(f"stepwhy: {error} [{error.slug}]")
     finally:
         note_on_kernels()
+
+
+def _written(run_dir: Path) -> list[Path]:
+    """The trace files that the program wrote below its working directory, the last one first."""
+    from stepwhy.cli.written_traces import written_traces
+    from stepwhy.importers.formats.run_directory.files import read_run_file
+
+    started_ns = read_run_file(run_dir).started_ns
+    return [] if started_ns is None else written_traces(Path(), started_ns)
+
+
+def _named(paths: Sequence[Path]) -> str:
+    """That the program wrote traces, with their names."""
+    what = "a trace" if len(paths) == 1 else f"{len(paths)} traces, the last one first"
+    more = ", ..." if len(paths) > _MOST_NAMED else ""
+    return f"the program wrote {what}: {', '.join(map(str, paths[:_MOST_NAMED]))}{more}"
+
+
+def _say(text: str) -> None:
+    output.line(visible(output.public(f"stepwhy: {text}")))
+
+
+def _explain_written(run_dir: Path) -> None:
+    """Report what a program without a loop recorded itself: the last of its traces, if any."""
+    from stepwhy.engine.present import show
+    from stepwhy.engine.timeline import explain_with_timeline
+    from stepwhy.errors import StepwhyError
+    from stepwhy.report.console import Console
+
+    try:
+        traces = _written(run_dir)
+        if traces:
+            _say(f"{_named(traces)}. The report is of {traces[0].name}")
+            result, timeline = explain_with_timeline([str(traces[0])])
+            show(result, run_dir, Console(stderr=True), timeline, again=traces[0])
+    except StepwhyError as error:
+        _say(f"{error} [{error.slug}]")
 
 
 def _limit_memory(left_bytes: int | None) -> None:

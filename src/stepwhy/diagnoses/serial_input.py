@@ -47,6 +47,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.overlap import (
     UNSEEN_WORK,
@@ -124,7 +126,8 @@ def _random(facts: Facts) -> Finding:
     if cost < RANDOM_SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:1])
     gain = saving("keep or prefetch random input", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _RANDOM, gain, Edit("input", "free"))
+    found = RULE.finding(cost, evidence, _RANDOM, gain, Edit("input", "free"))
+    return replace(found, title=_RANDOM_TITLE)
 
 
 def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
@@ -203,10 +206,11 @@ _GENERATOR = Fix(
     "        params = train_step(params, batch)",
     "changes-memory",
 )
+_RANDOM_TITLE = "Generate random input once, or ahead of the step"
 _RANDOM = Fix(
     "If the numbers may be the same in each step, as in a benchmark, generate them once and "
-    "keep them in a variable. If they must be new, let an input pipeline generate them ahead "
-    "of the step.",
+    "keep them in a variable. If they must be new, let an input pipeline generate them on the "
+    "CPU, ahead of the step.",
     "# generated once, by the initializer:\n"
     "values = tf.random_normal([2000, 5000])\n"
     'a = tf.get_variable("a", initializer=values, trainable=False)\n'

@@ -19,6 +19,7 @@ from stepwhy.answers.placement import bounded, placement_of
 from stepwhy.answers.run import input_of, run_of
 from stepwhy.answers.step_summary import steady_span, step_notes, stretches, summarise_steps
 from stepwhy.answers.verdict import decide, first_to_fix
+from stepwhy.answers.wall_clock import wall_clock
 from stepwhy.columns.memory import give_back
 from stepwhy.diagnoses import run_all
 from stepwhy.engine.pricing import priced
@@ -38,13 +39,15 @@ from stepwhy.wording.machine import core_wait_sentence, machine_sentence, unreli
 from stepwhy.wording.notes import devices_together, longest, rows_left_out, work_missing
 from stepwhy.wording.steps import change_note, steps_note
 from stepwhy.wording.verdict import verdict_sentence
+from stepwhy.wording.wall_clock import wall_clock_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from stepwhy.answers.verdict import Decision
-    from stepwhy.findings import Finding, HostLoad, Op
+    from stepwhy.findings import Device, Finding, HostLoad, Op
     from stepwhy.findings.reasons import Reason, StepNote
+    from stepwhy.findings.wall_clock import WallClock
     from stepwhy.passes.facts import Facts
     from stepwhy.trace import Trace
 
@@ -104,7 +107,13 @@ def assemble(facts: Facts, path: str, format_name: str, *, predict: bool = True)
         pipelines=find_pipelines(facts.trace, steady_span(facts)),
         placement=bounded(placement_of(facts)),
         memory=facts.derived(memory_uses),
+        wall_clock=_wall_clock(facts, devices, ops),
     )
+
+
+def _wall_clock(facts: Facts, devices: Sequence[Device], ops: Sequence[Op]) -> WallClock | None:
+    clock = wall_clock(facts)
+    return clock and replace(clock, sentence=wall_clock_sentence(clock, devices, ops))
 
 
 def _then_free(result: T) -> T:

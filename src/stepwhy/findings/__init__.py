@@ -62,6 +62,7 @@ from stepwhy.findings.result import (
     Verdict,
 )
 from stepwhy.findings.trial import TRIAL_SCHEMA, Trial, TrialRunSummary, TriedFix
+from stepwhy.findings.wall_clock import GapPart, WallClock
 from stepwhy.findings.watched import EventGroup, Pipeline, PipelineStage, Stretch, Traced
 
 __all__ = [
@@ -95,6 +96,7 @@ __all__ = [
     "Finding",
     "FindingVerdict",
     "Fix",
+    "GapPart",
     "GpuLoad",
     "Grade",
     "GradedPair",
@@ -137,6 +139,7 @@ __all__ = [
     "TrialRunSummary",
     "TriedFix",
     "Verdict",
+    "WallClock",
     "WhatIfResult",
     "parse_edit",
 ]

@@ -10,6 +10,7 @@ import msgspec
 from stepwhy.findings.result import BoundBy  # noqa: TC001 - the class reads it
 
 HostCategory = Literal["sync", "dispatch", "python"]
+Recorded = Literal["steps", "step", "run", "runs", "trace"]
 
 # --- no verdict ----------------------------------------------------------------------------------
 
@@ -56,11 +57,12 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class NotTraced(msgspec.Struct, frozen=True):
-    """Steps were timed, but the observer could not trace them."""
+    """Steps, or runs of a session without a loop, were timed, but could not be traced."""
 
     steps: int
     why: str
     advice: str
+    unit: Literal["step", "run"] = "step"
 
 
 class Limited(msgspec.Struct, frozen=True):
@@ -164,6 +166,8 @@ class Bound(msgspec.Struct, frozen=True):
         kind: Kind of the first of them, 'cpu', 'gpu' or another accelerator's.
         host: What the host does most while the device is idle.
         locked: Whether batches are late mostly because other threads hold the interpreter's lock.
+        of: What the times are of: the mean of several steps, a single step or run of a graph, a few
+            runs without a loop, or a trace in which no steps were found.
     """
 
     by: BoundBy
@@ -177,6 +181,7 @@ class Bound(msgspec.Struct, frozen=True):
     kind: str = "gpu"
     host: HostCategory = "dispatch"
     locked: bool = False
+    of: Recorded = "steps"
 
 
 Reason: TypeAlias = Unknown | MostlyStartUp | StarvedQueue | NeverAhead | Bound

@@ -17,6 +17,7 @@ from stepwhy.findings.machine import GpuLoad, HostLine  # noqa: TC001 - the sche
 from stepwhy.findings.memory import MemoryUse  # noqa: TC001 - the schema reads it
 from stepwhy.findings.parallel import ParallelUse  # noqa: TC001 - the schema reads it
 from stepwhy.findings.placement import Placement  # noqa: TC001 - the schema reads it
+from stepwhy.findings.wall_clock import WallClock  # noqa: TC001 - the schema reads it
 from stepwhy.findings.watched import (  # noqa: TC001 - the JSON schema reads the annotations
     EventGroup,
     Pipeline,
@@ -396,3 +397,4 @@ class Result(msgspec.Struct, frozen=True):
     placement: Placement | None = None
     memory: tuple[MemoryUse, ...] = ()
     parallel: ParallelUse | None = None
+    wall_clock: WallClock | None = None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Times = NDArray[np.int64]
 
-_SOURCE = "_SOURCE"
+SOURCE = "_SOURCE"
 """Scope of the operation with which TensorFlow begins each run, on each device."""
 
 
@@ -38,7 +38,7 @@ def find_runs(trace: Trace) -> tuple[Times, Times] | None:
 
 def _begins(trace: Trace) -> Times:
     """When each run begins on the first of its devices, ascending; empty if devices disagree."""
-    sources = np.flatnonzero(np.isin(trace.slices.scope, trace.strings_where({_SOURCE})))
+    sources = np.flatnonzero(np.isin(trace.slices.scope, trace.strings_where({SOURCE})))
     device = trace.tracks.device[trace.slices.track[sources]]
     starts = [trace.slices.start_ns[sources[device == d]] for d in np.unique(device)]
     if len({len(times) for times in starts}) != 1:

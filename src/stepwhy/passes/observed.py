@@ -178,7 +178,9 @@ def _of_steps(
         usual, uneven, wait_traced = _waiting(trace, recorded, every, stalls, has_accelerator)
     span_ns = int(marks.start_ns[every[0]]), int((marks.start_ns + marks.dur_ns)[every[-1]])
     cost, interval = None, None
-    if not uneven:  # else unprofiled steps that wait are not comparable with profiled ones
+    # Unprofiled steps that wait, or that the training profiles, are not comparable with profiled
+    # ones.
+    if not (uneven or _profile_themselves(trace, steady)):
         profiled = (recorded.durations_ns + handed_over(trace, recorded))[recorded.steady]
         unprofiled = calls if in_call else marks.dur_ns[steady]
         cost, interval = _profiler_cost(recorded, profiled, unprofiled)
@@ -244,6 +246,16 @@ def _of_rounds(
         at_least=not rounds.whole,
         core_wait_ns=_core_wait(trace, rows, uneven=True),
     )
+
+
+def _profile_themselves(trace: Trace, steps: NDArray[np.int64]) -> bool:
+    """Whether the training's own profiler was on in most of the steps that stepwhy did not trace.
+
+    They then show no step without a profiler.
+    """
+    own, marks = time_of_kinds(trace, "profiler"), trace.marks
+    recorded = own.within(marks.start_ns[steps], (marks.start_ns + marks.dur_ns)[steps]) > 0
+    return bool(recorded.mean() > 0.5) if len(steps) else False
 
 
 def _stretched(trace: Trace, span_ns: tuple[int, int]) -> float:

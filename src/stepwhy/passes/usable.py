@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.findings.reasons import Gap, Lack, Limited, NotTraced
+from stepwhy.passes.single_run import lone_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,5 +81,10 @@ def _untraced(facts: Facts) -> Unknown | None:
     if facts.share("compile") > MOSTLY_START_UP:
         return None
     if meta.untraced:
-        return NotTraced(len(facts.trace.marks), meta.untraced, meta.untraced_advice)
+        return NotTraced(
+            len(facts.trace.marks),
+            meta.untraced,
+            meta.untraced_advice,
+            "run" if lone_runs(facts) else "step",
+        )
     return Gap(Lack.TRACED_STEPS)

@@ -18,6 +18,9 @@ _RECORD_DEVICES = {
     "pytorch": "Record the device as well: "
     "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).",
 }
+# Formats of TensorFlow 1, whose files hold one run each.
+_OF_SESSIONS = {"tf-timeline", "tf-run-metadata"}
+_LOOP = "Call session.run 20 times or more in a loop: the first runs prepare the graph."
 # Enough for a mean and its spread, not counting warm-up.
 _ENOUGH_STEPS = 5
 # For a run that stepwhy observed.
@@ -60,7 +63,9 @@ def next_steps(result: Result) -> list[str]:
     is_cut = any(entry.counter == _CUT for file in result.inputs for entry in file.health)
     if not result.devices and not is_cut:
         advice.append(_RECORD_DEVICES.get(framework, "Record device activity as well."))
-    if result.steps.source == "whole-trace":
+    if any(file.format in _OF_SESSIONS for file in result.inputs):
+        advice.append(_LOOP)
+    elif result.steps.source == "whole-trace":
         advice.append(_MARK_STEPS.get(framework, "Mark the steps while you record."))
     elif result.steps.steady < _ENOUGH_STEPS:
         advice.append(f"Record at least {_ENOUGH_STEPS} steps after warm-up.")

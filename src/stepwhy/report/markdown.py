@@ -49,7 +49,7 @@ def _verdict(result: Result) -> list[str]:
     unsure = " (likely, not certain)" if words.is_unsure(verdict) else ""
     important = filter(None, (result.run.ending, verdict.caveat))
     lines = [f"**{prose(verdict.sentence)}**{unsure}", *map(line, important)]
-    lines += [_run(result)]
+    lines += [line(words.wall_clock_sentence(result)), _run(result)]
     lines += [words.PARTIAL] if words.is_partial(result) else []
     shown = [text for paragraph in lines if paragraph for text in (paragraph, "")]
     if verdict.bound_by != "unknown":
@@ -217,7 +217,7 @@ def _names(findings: Sequence[Finding], *, show_all: bool) -> str:
 
 
 def _footer(result: Result, *, show_all: bool) -> list[str]:
-    steps = words.steps_sentence(result.steps, result.breakdown.wall_ns)
+    steps = words.steps_line(result)
     lines = [f"Steps: {prose(steps)}"]
     lines += [line(result.steps.note)] if result.steps.note else []
     read = [f"{code(file.path)} ({prose(file.format)})" for file in result.inputs]

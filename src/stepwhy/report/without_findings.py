@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy import units
 from stepwhy.kernel_names.short import short_name
-from stepwhy.report.words import is_healthy, steps_of_operations
+from stepwhy.report.words import is_healthy, steps_of_operations, whole
 from stepwhy.text import one_line
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def nothing_found(result: Result) -> str:
     checks = "1 check" if clear == 1 else f"{clear} checks"
     largest = _largest_operations(result)
     if is_healthy(result):
-        named = f" The step computes mostly {largest}." if largest else ""
+        named = f" The {whole(result)} computes mostly {largest}." if largest else ""
         unknown = _on_busy_machine(result)
         return f"No known problem found: {checks} came back clear.{named} {_UNSEEN}{unknown}"
     place = _where_to_start(result)

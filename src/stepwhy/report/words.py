@@ -90,7 +90,7 @@ VERDICT_WORDS: dict[FindingVerdict, str] = {
 # A described step that differs from the median by less than this share is not worth two numbers.
 _ALIKE = 0.1
 # Of fewer steady steps than this, the shortest and the longest are shown, and no deciles.
-_ENOUGH_STEPS = 10
+ENOUGH_STEPS = 10
 
 # Categories of the step in which no operation runs.
 _WITHOUT_OPERATIONS = ("sync", "dispatch", "python", "unexplained")
@@ -114,13 +114,27 @@ def colour_of(bound_by: BoundBy) -> str:
 
 
 def whole(result: Result) -> str:
-    """The unit that the breakdown divides: 'step', or 'trace' if no steps were found."""
+    """The unit that the breakdown divides: 'step', a single 'run', or 'trace' without steps."""
+    if are_lone_runs(result):
+        return "run"
     return "trace" if result.steps.source == "whole-trace" else "step"
 
 
 def per_whole(result: Result) -> str:
-    """The unit that a time refers to: 'per step', or 'of the trace' if no steps were found."""
-    return "per step" if whole(result) == "step" else "of the trace"
+    """The unit that a time refers to: 'per step', 'of the run', or 'of the trace'."""
+    unit, clock = whole(result), result.wall_clock
+    is_mean = unit == "step" or (clock is not None and clock.runs > 1)
+    return f"per {unit}" if is_mean else f"of the {unit}"
+
+
+def are_lone_runs(result: Result) -> bool:
+    """Whether the record holds one run of a graph, or two, none of which is steady."""
+    return result.wall_clock is not None and not result.wall_clock.steady
+
+
+def wall_clock_sentence(result: Result) -> str:
+    """The wall clock against the timeline; '' where no runs of a graph were recorded."""
+    return "" if result.wall_clock is None else one_line(result.wall_clock.sentence)
 
 
 def is_unsure(verdict: Verdict) -> bool:
@@ -218,7 +232,8 @@ def _span(low: str, high: str) -> str:
 def run_line(result: Result) -> str:
     """Step time, framework, devices, ranks and command, as far as they are known."""
     run, wall = result.run, result.breakdown.wall_ns
-    per = "per step" if whole(result) == "step" else "in all"
+    per = per_whole(result)
+    per = per if per.startswith("per ") else "in all"
     models = Counter(one_line(device) for device in run.devices)
     parts = [
         f"{units.format_ns(wall)} {per}" if wall else "",
@@ -332,6 +347,22 @@ def _gpu(gpu: GpuLoad) -> str:
     return " · ".join(parts)
 
 
+_ONE_RUN = (
+    "One run, and no other to compare it with: the first runs prepare the graph. To time a steady "
+    "one, call session.run 20 times or more in a loop, under 'stepwhy run'"
+)
+
+
+def steps_line(result: Result) -> str:
+    """Number of steps, how they were found, and how long they take; what one run cannot show."""
+    clock = result.wall_clock
+    if clock is not None and clock.runs == 1:
+        return _ONE_RUN
+    line = steps_sentence(result.steps, result.breakdown.wall_ns)
+    is_short = clock is not None and clock.steady < ENOUGH_STEPS
+    return f"{line} · too few for a steady state" if is_short else line
+
+
 def steps_sentence(steps: Steps, wall_ns: int) -> str:
     """Number of steps, how they were found, and how long they take.
 
@@ -365,7 +396,7 @@ def _lengths(steps: Steps, wall_ns: int) -> Iterator[str]:
     else:
         yield f"median {units.format_ns(steps.median_ns)}"
         steady = steps.durations_ns[steps.warm_up :]
-        if len(steady) < _ENOUGH_STEPS and len(steady) == steps.steady:
+        if len(steady) < ENOUGH_STEPS and len(steady) == steps.steady:
             if len(steady) > 1:
                 yield _span(units.format_ns(min(steady)), units.format_ns(max(steady)))
             return

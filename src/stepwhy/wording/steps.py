@@ -18,7 +18,7 @@ _CUTS = {
     Cut.BY_OPTIMIZER: "Steps are inferred from the calls of the optimizer.",
     Cut.BY_BATCHES: "Steps are inferred from the fetches of batches.",
     Cut.TRACED_RUNS: "Each step is one traced run of the graph; runs between them were not traced.",
-    Cut.ONE_RUN: "The trace holds one run of the graph: it is the step.",
+    Cut.ONE_RUN: "The trace holds one run of the graph.",
     Cut.WHOLE_TRACE: "No step marker, and nothing repeats as steps do: the whole trace is treated "
     "as one step.",
     Cut.DEVICE_WORK_ONLY: "Time before the first and after the last recorded device work is left "

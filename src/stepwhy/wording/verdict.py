@@ -20,7 +20,7 @@ from stepwhy.units import format_count, format_fraction, format_ns
 
 if TYPE_CHECKING:
     from stepwhy.findings import BoundBy
-    from stepwhy.findings.reasons import Reason, Unknown
+    from stepwhy.findings.reasons import Reason, Recorded, Unknown
 
 _LACKS = {
     Lack.EVENTS: "the file records no timed event.",
@@ -69,36 +69,44 @@ _LEADS = {
     Lead.SAMPLED_LINE: "In {share} of the stack samples the driving thread was at {line}: start "
     "there.",
 }
-_IDLES = "for {time} of every {step} ({share}) {idle}"
+_IDLES = "for {time} of {whole} ({share}) {idle}"
 # What the step waits for, and the loss; the loss alone follows where something else is larger.
 _BOUNDS: dict[BoundBy, tuple[str, str]] = {
     "input": (
-        "The step waits for input",
+        "{subject} waits for input",
         f"{_IDLES} because the next batch is not ready.",
     ),
     "communication": (
-        "The step waits for communication",
-        "for {time} of every {step} ({share}) {communicating}.",
+        "{subject} waits for communication",
+        "for {time} of {whole} ({share}) {communicating}.",
     ),
     "transfer": (
-        "The step waits for copies",
-        "for {time} of every {step} ({share}) data is copied while nothing computes.",
+        "{subject} waits for copies",
+        "for {time} of {whole} ({share}) data is copied while nothing computes.",
     ),
     "startup": (
-        "The step waits for compilation or set-up",
-        "{time} of every {step} ({share}) goes to tracing, compiling or initialisation.",
+        "{subject} waits for compilation or set-up",
+        "{time} of {whole} ({share}) goes to tracing, compiling or initialisation.",
     ),
     "storage": (
-        "The step waits for storage",
-        "{time} of every {step} ({share}) goes to writing checkpoints, summaries or logs.",
+        "{subject} waits for storage",
+        "{time} of {whole} ({share}) goes to writing checkpoints, summaries or logs.",
     ),
-    "host": ("The host holds the step up", f"{_IDLES} while the host {{doing}}."),
+    "host": ("The host holds {subject} up", f"{_IDLES} while the host {{doing}}."),
 }
-_COMPUTE = "The step is bound by compute: {busy} for {time} of every {step} ({share})."
+_COMPUTE = "{subject} is bound by compute: {busy} for {time} of {whole} ({share})."
 _MOSTLY_COMPUTE = (
-    "The step is mostly compute: {busy} for {time} of every {step} ({share}); {lost} is lost to "
+    "{subject} is mostly compute: {busy} for {time} of {whole} ({share}); {lost} is lost to "
     "{lost_to}."
 )
+# What the times are of, as the subject of a sentence, and before a time.
+_WHOLES: dict[Recorded, tuple[str, str]] = {
+    "steps": ("the step", "every "),
+    "step": ("this one step", ""),
+    "run": ("this one run", ""),
+    "runs": ("a run", ""),
+    "trace": ("the recorded work", ""),
+}
 _LOST_TO: dict[BoundBy, str] = {
     "input": "the wait for input",
     "communication": "communication that nothing overlaps",
@@ -152,18 +160,21 @@ def verdict_sentence(reason: Reason, fix_first: str = "") -> str:
 def _bound(bound: Bound) -> str:
     """What takes most of the step first, then the loss."""
     idle, busy, communicating = _devices(bound)
+    subject, every = _WHOLES[bound.of]
     sentence = _template(bound).format(
+        subject=subject,
         idle=idle,
         busy=busy,
         communicating=communicating,
         time=format_ns(bound.time_ns),
-        step=format_ns(bound.wall_ns),
+        whole=f"{every}{format_ns(bound.wall_ns)}",
         share=format_fraction(bound.time_ns / bound.wall_ns),
         computing=format_fraction(bound.compute_ns / bound.wall_ns),
         lost=format_fraction(bound.lost_ns / bound.wall_ns),
         lost_to=_LOST_TO[bound.lost_to] if bound.lost_to else "",
         doing=_DOING[bound.host],
     )
+    sentence = sentence[:1].upper() + sentence[1:]
     if bound.set_up_ns:
         set_up = format_ns(bound.set_up_ns)
         return f"First-run set-up takes {set_up} of this record; without it, {_inner(sentence)}"
@@ -177,7 +188,7 @@ def _template(bound: Bound) -> str:
     if bound.locked:
         loss = _INPUT_LOCKED
     if bound.compute_ns > bound.time_ns:
-        return f"Compute is {{computing}} of the step. {loss[:1].upper()}{loss[1:]}"
+        return f"Compute is {{computing}} of {{subject}}. {loss[:1].upper()}{loss[1:]}"
     return f"{waits}: {loss}"
 
 
@@ -210,8 +221,8 @@ def why_unknown(reason: Unknown) -> str:
             text = "several" if number is None else f"{number:.0f}"
             share, time = format_fraction(number or 0.0), format_ns(round(number or 0.0))
             return _LACKS[lack].format(number=text, share=share, time=time)
-        case NotTraced(steps, why, advice):
-            timed = "1 step was" if steps == 1 else f"{format_count(steps)} steps were"
+        case NotTraced(steps, why, advice, unit):
+            timed = f"1 {unit} was" if steps == 1 else f"{format_count(steps)} {unit}s were"
             return f"{timed} timed, but none was traced: {why}. {advice}."
         case Limited(why):
             return f"{why}."

@@ -43,6 +43,9 @@ class Metadata:
     def SerializeToString(self) -> bytes:  # noqa: N802
         return json.dumps(self.fields).encode()
 
+    def ByteSize(self) -> int:  # noqa: N802
+        return len(self.SerializeToString())
+
 
 class Graph:
     version = 1
@@ -318,6 +321,25 @@ def test_own_tracing_is_left_alone(session: Session, tmp_path: Path) -> None:
     assert {step["profiled"] for step in log(session, tmp_path)} == {0}
     (message,) = read(tmp_path, "messages.jsonl")
     assert "own profiler (RunOptions.trace_level) was on at step 4" in message["text"]
+
+
+def test_the_own_trace_of_a_single_run_is_kept(session: Session, tmp_path: Path) -> None:
+    metadata = Metadata()
+    session.run("train", options=Options(trace_level=3), run_metadata=metadata)
+    (step,) = log(session, tmp_path)
+    assert (step["profiled"], step["early"]) == (0, 1)
+    (window,) = tmp_path.glob("process-*/windows/*/window.json")
+    assert json.loads(window.read_text())["start_ns"] == step["start_ns"]
+    assert (window.parent / "run_metadata.pb").read_bytes() == metadata.SerializeToString()
+
+
+def test_own_traces_of_a_loop_stand_for_its_steps(session: Session, tmp_path: Path) -> None:
+    for _ in range(30):
+        session.run("train", options=Options(trace_level=3), run_metadata=Metadata())
+    steps = log(session, tmp_path)
+    assert sum(step["profiled"] for step in steps) == 5
+    assert [i for i, step in enumerate(steps) if step.get("early")][:3] == [0, 1, 2]
+    assert not list(tmp_path.glob("process-*/messages.jsonl"))
 
 
 def test_own_traces_are_logged_up_to_a_limit(session: Session, tmp_path: Path) -> None:

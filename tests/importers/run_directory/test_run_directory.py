@@ -250,12 +250,25 @@ def test_a_loop_whose_steps_could_not_be_written_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "seen"),
-    [("run", "2 session runs"), ("call", "2 calls of a compiled function")],
+    ("kind", "failed", "seen"),
+    [("run", 1, "2 session runs"), ("call", 0, "2 calls of a compiled function")],
 )
-def test_too_few_runs_to_find_steps_in_are_told_with_their_number(tmp_path, kind, seen):
-    line = {"kind": kind, "signature": 0}
+def test_too_few_runs_to_find_steps_in_are_told_with_their_number(tmp_path, kind, failed, seen):
+    line = {"kind": kind, "signature": 0, "failed": failed}
     lines = [json.dumps({**line, "start_ns": n, "end_ns": n + 1}) for n in (1, 3)]
     write_run(tmp_path, lines)
     with pytest.raises(NoTracesError, match=f"{seen}. Let it train for 20 steps"):
         explain([str(tmp_path)])
+
+
+def test_a_session_without_a_loop_is_told_what_its_run_took(tmp_path):
+    runs = [(0, 0, 50 * MS, 0), (1, 60 * MS, 360 * MS, 0), (1, 400 * MS, 410 * MS, 1)]
+    names = ("signature", "start_ns", "end_ns", "failed")
+    lines = [json.dumps({"kind": "run", **dict(zip(names, r, strict=True))}) for r in runs]
+    write_run(tmp_path, lines)
+    result = explain([str(tmp_path)])
+    assert result.verdict.sentence.startswith("Cannot tell: 1 run was timed, but none was traced: ")
+    assert "FULL_TRACE" in result.verdict.sentence
+    clock = result.wall_clock
+    assert (clock.runs, clock.wall_ns, clock.busy_ns, clock.gap) == (1, 300 * MS, None, ())
+    assert clock.sentence.startswith("One run, not a steady state: wall clock 300 ms.")

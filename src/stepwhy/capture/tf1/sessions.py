@@ -4,7 +4,8 @@ Every `Session.run` of the driving thread is timed. A step lasts from one run of
 fetches to the next; when it is traced, all its runs are. Between steps, queues are sampled and the
 graph is checked for growth.
 
-A traced run is never repeated, whatever it raises: the update may have been applied already.
+A traced run is never repeated, whatever it raises: the update may have been applied already. Where
+the training traces a run itself, its own record is kept instead.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 
 # Runs that the training itself traces are logged up to this number.
 _MOST_OWN_TRACES = 200
+# Own traces that are kept before a loop is seen: a script without one may have no others.
+_FIRST_OWN_TRACES = 3
+_LARGEST_OWN_TRACE = 16 << 20  # bytes
 # The step at which the queues of a loop are looked up if none of its steps is traced.
 _QUEUES_BY_STEP = 16
 
@@ -62,17 +66,21 @@ class _Pending:
         load: What `ProcessLoad` has read of the step before, in the first run of a step.
         members: Further members of its log line.
         is_traced: Whether the training itself traces the run.
+        is_step: Whether its record stands for a step, whoever traces it.
+        own: The `RunMetadata` of a run that the training itself traces, if it is to be kept.
         values: The traced run's fetches, feeds and result; None until it succeeds.
     """
 
     __slots__ = (
         "cpu_ns",
         "gap_cpu_ns",
+        "is_step",
         "is_traced",
         "load",
         "members",
         "metadata",
         "options",
+        "own",
         "run_times",
         "signature",
         "start_ns",
@@ -89,7 +97,8 @@ class _Pending:
         self.gap_cpu_ns = UNKNOWN
         self.load = UNKNOWN, UNKNOWN
         self.members = ""
-        self.is_traced = False
+        self.is_traced = self.is_step = False
+        self.own: Any = None
 
 
 class SessionObserver:
@@ -129,8 +138,17 @@ class SessionObserver:
         self._driver = threading.main_thread().ident
         self._driver_ran = False
 
-    def begin(self, session: Any, fetches: Any, feeds: Any, options: Any) -> _Pending | None:
+    def begin(
+        self, session: Any, fetches: Any, feeds: Any, options: Any, metadata: Any = None
+    ) -> _Pending | None:
         """Prepare a run that is about to start.
+
+        Args:
+            session: The session that runs it.
+            fetches: What it fetches.
+            feeds: What it is fed.
+            options: The user's `RunOptions`, or None.
+            metadata: The user's `RunMetadata`, or None.
 
         Returns:
             None if it is not observed: in another thread, or inside another run.
@@ -153,7 +171,7 @@ class SessionObserver:
             if plan.light:
                 self._prepare_light(pending)
             else:
-                self._prepare(pending, session, exact, options)
+                self._prepare(pending, session, exact, options, metadata)
             self._inside = True
             pending.start_ns = now_ns()
         except Exception as error:
@@ -176,7 +194,9 @@ class SessionObserver:
             self._cpu_ns = 0
             self._growth.skip()
 
-    def _prepare(self, pending: _Pending, session: Any, exact: int, options: Any) -> None:
+    def _prepare(
+        self, pending: _Pending, session: Any, exact: int, options: Any, metadata: Any
+    ) -> None:
         """Prepare a run of an observed step."""
         plan = self._plan
         if not self._runs:
@@ -187,17 +207,24 @@ class SessionObserver:
             self._between_steps(pending, session)
             pending.load = self._load.take()
         if plan.tracing and plan.traces_run():
-            self._trace(pending, session, options)
+            self._trace(pending, session, options, metadata)
+        elif pending.is_traced and self._own_traces < _FIRST_OWN_TRACES:
+            pending.own = metadata
+            pending.members += ',"early":1'
         pending.cpu_ns = thread_time_ns()
         if self._cpu_ns:
             pending.gap_cpu_ns = pending.cpu_ns - self._cpu_ns
 
-    def _trace(self, pending: _Pending, session: Any, options: Any) -> None:
-        """Trace a run, unless the training profiles it itself."""
+    def _trace(self, pending: _Pending, session: Any, options: Any, metadata: Any) -> None:
+        """Trace a run, or keep the training's own trace, unless another profiler is on."""
         plan, profiler = self._plan, own_profiler(session, options)
-        if not profiler:
-            pending.options = traced_options(self._protos, session, options)
-            pending.metadata = self._protos.RunMetadata()
+        if not profiler or (pending.is_traced and metadata is not None):
+            pending.is_step = True
+            if profiler:
+                pending.own = metadata
+            else:
+                pending.options = traced_options(self._protos, session, options)
+                pending.metadata = self._protos.RunMetadata()
             if plan.early:
                 pending.members += ',"early":1'
         elif plan.opens:
@@ -244,7 +271,7 @@ class SessionObserver:
         except Exception as error:
             self._recorder.stop(error)
             return
-        if pending.options is not None:
+        if pending.options is not None or pending.own is not None:
             self._finish_trace(pending, session, end_ns, failed)
 
     def _log_run(self, pending: _Pending, end_ns: int, failed: bool) -> None:
@@ -253,7 +280,7 @@ class SessionObserver:
         if pending.cpu_ns:
             self._cpu_ns = thread_time_ns()
             cpu_ns = self._cpu_ns - pending.cpu_ns
-        profiled = 0 if pending.options is None else 1
+        profiled = int(pending.is_step)
         about = pending.members + ',"failed":1' * failed
         times = (start_ns, end_ns, profiled, about, pending.gap_cpu_ns, cpu_ns, pending.load)
         self._log.add((pending.signature, *times))
@@ -272,7 +299,7 @@ class SessionObserver:
     def _finish_trace(self, pending: _Pending, session: Any, end_ns: int, failed: bool) -> None:
         """Write the window of a traced run; a failed one counts against the budget, too."""
         self._log.write()  # on a nearly full disk, the log goes first
-        size = 0
+        size, metadata = 0, pending.metadata if pending.own is None else pending.own
         about = {
             "kind": "tf1-run",
             "step": self._runs - 1,
@@ -285,12 +312,13 @@ class SessionObserver:
             about["source"] = user_line()
             about |= describe(*pending.values)
         try:
-            if not failed:
-                size = self._writer.write(about, pending.metadata, session)
+            if not failed and (pending.own is None or metadata.ByteSize() <= _LARGEST_OWN_TRACE):
+                size = self._writer.write(about, metadata, session)
         except Exception as error:
             self._plan.stop()
             self._recorder.window_failed(error)
-        self._plan.traced(end_ns - pending.start_ns, size)
+        if pending.is_step:
+            self._plan.traced(end_ns - pending.start_ns, size)
 
 
 def _parameters(graph: Any) -> Iterator[tuple[str, int]]:
@@ -310,13 +338,15 @@ def _observed_run(original: Run, observer: SessionObserver) -> Run:
         options: Any = None,
         run_metadata: Any = None,
     ) -> Any:
-        pending = observer.begin(self, fetches, feed_dict, options)
+        pending = observer.begin(self, fetches, feed_dict, options, run_metadata)
         if pending is None:
             return original(self, fetches, feed_dict, options, run_metadata)
         failed = True
         try:
             if pending.options is None:
                 result = original(self, fetches, feed_dict, options, run_metadata)
+                if pending.own is not None:
+                    pending.values = fetches, feed_dict, result
             else:
                 result = original(self, fetches, feed_dict, pending.options, pending.metadata)
                 pending.values = fetches, feed_dict, result

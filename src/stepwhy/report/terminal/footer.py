@@ -48,7 +48,7 @@ def footer(result: Result, *, show_all: bool) -> Iterator[RenderableType]:
 
 
 def _rows(result: Result, *, show_all: bool) -> Iterator[tuple[str, list[Text]]]:
-    steps = [Text(words.steps_sentence(result.steps, result.breakdown.wall_ns))]
+    steps = [Text(words.steps_line(result))]
     watching = watching_sentence(result.steps)
     # That a cost is unknown helps nobody whose step is slow.
     if watching and (show_all or result.steps.observer_cost_missing_steps is None):

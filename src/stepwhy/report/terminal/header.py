@@ -33,6 +33,8 @@ def header(result: Result) -> Iterator[RenderableType]:
     verdict = Table.grid(padding=(0, 1, 0, 0))
     verdict.add_row(Text("■", words.colour_of(result.verdict.bound_by)), _sentence(result))
     yield verdict
+    if clock := words.wall_clock_sentence(result):
+        yield Padding(Text(clock), (0, 0, 0, 2))
     yield Padding(Text(words.run_line(result), "dim"), (0, 0, 0, 2))
     if words.is_partial(result):
         yield Padding(Text(words.PARTIAL, "yellow"), (0, 0, 0, 2))

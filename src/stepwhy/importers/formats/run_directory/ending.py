@@ -26,6 +26,10 @@ _LAST_STEPS = " Steps of the last half second may be missing."
 # By then some have warmed up and a window has been traced.
 ENOUGH_STEPS = 20
 _RUN_LONGER = f"Let it train for {ENOUGH_STEPS} steps or more"
+_LOOP = (
+    f"Call session.run {ENOUGH_STEPS} times or more in a loop, or trace a single run with "
+    "RunOptions(trace_level=RunOptions.FULL_TRACE) and run_metadata, which stepwhy reads"
+)
 _RUN_ON = "Run it again for longer: a trace is written only after the steps that it shows"
 _FIX_FIRST = f"Fix what ended it, then let it train for {ENOUGH_STEPS} steps or more"
 _FREE_SPACE = "Free some space, or name a directory on another disk with --out"
@@ -144,6 +148,7 @@ def untraced(
     log: Trace,
     *,
     unfinished: bool = False,
+    lone: bool = False,
 ) -> Untraced:
     """The reason why none of the steps was traced.
 
@@ -153,6 +158,7 @@ def untraced(
         messages: Messages of the observer.
         log: Its steps, as a trace.
         unfinished: Whether a window was begun and never finished.
+        lone: Whether the steps are single runs of a session, too few for a loop.
     """
     stopped = run.processes.get(str(process.pid), ProcessEnd()).stopped
     if stopped:
@@ -168,6 +174,8 @@ def untraced(
     if len(log.marks) < ENOUGH_STEPS and run.exit_code:
         failed = f"the training failed too early ({format_exit(run.exit_code)})"
         return Untraced(failed, _FIX_FIRST)
+    if lone:
+        return Untraced("runs of a session are traced from the third on", _LOOP)
     if len(log.marks) < ENOUGH_STEPS:
         return Untraced("the run ended too early", _RUN_LONGER)
     return Untraced("the observer left no reason", _CHECK)

@@ -33,6 +33,7 @@ from stepwhy.importers.formats.run_directory.pipeline_log import add_loaders, ad
 from stepwhy.importers.formats.run_directory.session_windows import join_runs
 from stepwhy.importers.formats.run_directory.stack_log import add_samples
 from stepwhy.importers.formats.run_directory.step_log import (
+    lone_runs,
     marks_of,
     read_steps,
     session_steps,
@@ -169,7 +170,8 @@ def _read_process(folder: RunFolder, run: RunFile, read_trace: ReadTrace) -> Rec
     meta = _meta(trace.meta, process, run, notes, marked=len(log.marks) > 0)
     meta = _with_ending(meta, ending_of(run, process, log, untimed))
     if not len(trace.slices) and meta.framework:
-        why = untraced(run, process, messages, log, unfinished=windows.unfinished)
+        lone = bool(lone_runs(steps.records))
+        why = untraced(run, process, messages, log, unfinished=windows.unfinished, lone=lone)
         meta = _without_window(meta, why)
     return Recording(replace(trace, meta=meta), windows.format or "step-log", folder.path.name)
 

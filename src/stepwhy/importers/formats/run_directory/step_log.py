@@ -100,6 +100,8 @@ def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
     else:
         marks = _noted_or_called(records)
         marks += [_of_session(runs, after) for runs, after in _periods(records, "run")]
+        # Without a loop, a few runs are all there is.
+        marks = marks or [_alone(run) for run in lone_runs(records)]
     marks = [mark for mark in marks if mark.dur_ns <= _LONGEST_STEP_NS]
     names = _Mark.__struct_fields__
     builder.rows_from("marks", {name: [getattr(m, name) for m in marks] for name in names})
@@ -222,6 +224,30 @@ def _of_session(runs: Sequence[Line], after: Line) -> _Mark:
     )
 
 
+def lone_runs(records: Sequence[Line]) -> list[Line]:
+    """The runs of a session that ran too few times for a loop; empty if there is one.
+
+    Of several kinds of runs the most frequent one, and of those the last: variables are initialised
+    before.
+
+    Args:
+        records: The records of a log.
+    """
+    runs = [r for r in records if r.kind == "run" and not r.failed]
+    if not runs or _training_signature(runs) is not None:
+        return []
+    counts = Counter(run.signature for run in reversed(runs))
+    kind = counts.most_common(1)[0][0]
+    return [run for run in runs if run.signature == kind]
+
+
+def _alone(run: Line) -> _Mark:
+    """The row of a run that is no part of a loop."""
+    dur_ns = max(run.end_ns - run.start_ns, 0)
+    cpu_ns = _known(run.cpu_ns)
+    return _Mark(run.start_ns, dur_ns, run.profiled, _light([run]), cpu_ns=cpu_ns, graph_ns=dur_ns)
+
+
 def _noted(line: Line) -> _Mark:
     """The row of a step with a line of its own."""
     return _Mark(
@@ -312,7 +338,8 @@ def session_steps(records: Sequence[Line]) -> list[tuple[list[Line], int]]:
     """
     if _explicit_from(records) is not None:
         return [(runs, step.end_ns) for step, runs in _explicit_steps(records) if runs]
-    return [(runs, after.start_ns) for runs, after in _periods(records, "run")]
+    periods = [(runs, after.start_ns) for runs, after in _periods(records, "run")]
+    return periods or [([run], run.end_ns) for run in lone_runs(records)]
 
 
 def _periods(records: Sequence[Line], kind: str) -> list[tuple[list[Line], Line]]:

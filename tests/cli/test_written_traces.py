@@ -1,0 +1,71 @@
+"""Trace files that an observed program wrote beside its run."""
+
+import json
+import os
+import time
+
+import pytest
+
+from stepwhy.cli import explain_aside
+from stepwhy.cli.written_traces import written_traces
+from tests.importers.tf_samples import CPU, timeline
+
+KINETO = {"schemaVersion": 1, "traceEvents": [
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 90},
+]}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working directory with a run that began now."""
+    monkeypatch.chdir(tmp_path)
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps(KINETO))
+    os.utime(old, (1, 1))
+    run = tmp_path / "run"
+    run.mkdir()
+    about = {"schema": "stepwhy.run/1", "started_ns": time.time_ns() - 10**9}
+    (run / "run.json").write_text(json.dumps(about))
+    (run / "trace.json").write_text(json.dumps(KINETO))
+    return tmp_path
+
+
+def found(folder):
+    paths = written_traces(folder, time.time_ns() - 10**9)
+    return [path.relative_to(folder).as_posix() for path in paths]
+
+
+def test_traces_of_any_framework_are_found_the_last_one_first(folder):
+    deep = folder / "log" / "plugins" / "profile" / "now"
+    deep.mkdir(parents=True)
+    (folder / "timeline_01.json").write_bytes(timeline({CPU: [(0, "c", "MatMul", 0, 9)]}))
+    (deep / "trace.json").write_text(json.dumps(KINETO))
+    os.utime(deep / "trace.json", ns=(1, time.time_ns() + 10**9))
+    (folder / "config.json").write_text('{"lr": 0.1}')
+    (folder / "notes.txt").write_text(json.dumps(KINETO))
+    assert found(folder) == ["log/plugins/profile/now/trace.json", "timeline_01.json"]
+
+
+def test_the_chrome_trace_beside_a_profile_is_left_out(folder):
+    (folder / "vm.trace.json").write_text(json.dumps(KINETO))
+    assert found(folder) == ["vm.trace.json"]
+    (folder / "vm.xplane.pb").write_bytes(b"")
+    assert found(folder) == []
+
+
+def test_a_program_without_a_loop_gets_the_report_of_the_trace_it_wrote(folder, capsys):
+    (folder / "timeline_01.json").write_bytes(
+        timeline({CPU: [(0, "_SOURCE", "NoOp", 0, 1), (0, "c", "MatMul", 2, 90)]})
+    )
+    explain_aside._print_report(folder / "run", is_silent=True)
+    text = capsys.readouterr().err
+    assert "the program wrote a trace: timeline_01.json. The report is of timeline_01" in text
+    assert "This one run is bound by compute" in text
+    assert "Again: stepwhy explain timeline_01.json" in text
+    assert (folder / "run" / "report.html").is_file()
+
+
+def test_a_program_that_wrote_none_gets_the_reason_alone(folder, capsys):
+    explain_aside._print_report(folder / "run", is_silent=False)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "holds no observed training step" in line
