@@ -1,6 +1,5 @@
 """Pairs of statements that cannot both be true."""
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 from tests.bench.results import MS, host, result
@@ -8,6 +7,7 @@ from tests.bench.results import MS, host, result
 from stepwhy.diagnoses import TABLE, load
 from stepwhy.findings import Evidence, Finding, Saving
 from stepwhy.findings.contradictions import _CATEGORY_OF, _OTHERS, _STORAGE, contradictions
+from stepwhy.findings.wall_clock import GapPart, WallClock
 from stepwhy.findings.watched import EventGroup, Pipeline
 
 CLEAR = {load(name).RULE.id: load(name).RULE.clear for name in TABLE}
@@ -112,4 +112,16 @@ def test_one_rank_where_two_were_read():
 def test_a_breakdown_that_is_not_closed():
     made = run(categories={"compute": 9 * MS})
     assert contradictions(made) == ["The categories do not sum to the step."]
-    assert np.sum(made.steps.durations_ns) == 200 * MS
+
+
+def test_a_wall_clock_whose_parts_are_another_time():
+    parts = (GapPart("between-runs", 3 * MS),)
+    assert contradictions(run(wall_clock=WallClock(20, 18, 10 * MS, 7 * MS, parts))) == []
+    (text,) = contradictions(run(wall_clock=WallClock(20, 18, 10 * MS, 6 * MS, parts)))
+    assert text == "The wall clock shows 10.0 ms, its parts sum to another time."
+
+
+def test_a_wait_for_a_core_that_is_longer_than_the_step():
+    made = run()
+    longer = replace(made, breakdown=replace(made.breakdown, core_wait_ns=11 * MS))
+    assert contradictions(longer) == ["The step waits for a core for longer than it takes."]

@@ -73,6 +73,13 @@ def _in_times(result: Result) -> Iterator[str]:
         yield "The categories do not sum to the step."
     if any(ns < 0 for ns in breakdown.categories.values()):
         yield "A category of the step is negative."
+    clock = result.wall_clock
+    if clock is not None and clock.busy_ns is not None:
+        parts_ns = clock.busy_ns + sum(part.ns for part in clock.gap)
+        if parts_ns != clock.wall_ns:
+            yield f"The wall clock shows {format_ns(clock.wall_ns)}, its parts sum to another time."
+    if (breakdown.core_wait_ns or 0) > breakdown.wall_ns:
+        yield "The step waits for a core for longer than it takes."
     if not steps.p10_ns <= steps.median_ns <= steps.p90_ns:
         yield "The percentiles of the step time are not in order."
     for device in result.devices:
