@@ -116,7 +116,7 @@ def host(*lines):
 def xspace(*planes):
     message = message_class("XSpace")()
     message.planes.extend(planes)
-    return message.SerializeToString()
+    return message.SerializeToString() + b"\x22\x04host"  # the name of the host, field 4
 
 
 def source_of(data):

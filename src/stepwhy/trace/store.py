@@ -160,6 +160,8 @@ class _Archive:
         self._data = data
         self._zip = zipfile.ZipFile(pa.BufferReader(data))
         _check_size(self._zip, len(data))
+        if min((member.header_offset for member in self._zip.infolist()), default=0):
+            raise zipfile.BadZipFile("something precedes the archive")
 
     def read(self, name: str) -> memoryview | bytes:
         """The content of a member; uncompressed ones are not copied.

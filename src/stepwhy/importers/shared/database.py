@@ -9,11 +9,13 @@ Source: "Uniform Resource Identifiers", "Write-Ahead Logging" and "The File Form
 
 from __future__ import annotations
 
+import io
 import sqlite3
 import stat
+import struct
 from contextlib import closing, contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,7 +23,9 @@ import numpy as np
 from stepwhy.columns.chunks import chunks
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.shared.database_limits import Limits
+from stepwhy.importers.shared.several_files import count_further
 from stepwhy.inputs.opening import open_input
+from stepwhy.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -41,6 +45,9 @@ _DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 # Byte of the header: 1 if the database uses a rollback journal, 2 for a write-ahead log.
 _WRITE_VERSION = 18
 _JOURNAL = b"\x01"
+# Bytes per page, the number of changes and of pages, and up to which change that was counted.
+_SIZES = struct.Struct(">16xH6xII60xI4x")
+_HEADER = _SIZES.size
 _ROWS_AT_ONCE = 1 << 14
 _MOST_TEXTS = 1 << 16
 _EXPORT_AGAIN = "Export it again, or copy it again when the profiler has finished writing"
@@ -88,6 +95,20 @@ class Rows(msgspec.Struct, frozen=True):
         return Rows({**self.ints, **ints}, self.texts, self.length)
 
 
+class Length(NamedTuple):
+    """Size of a database file.
+
+    Args:
+        expected: Bytes that the header tells; 0 if it does not.
+        size: Bytes of the file.
+        rest: What begins where the database should end.
+    """
+
+    expected: int
+    size: int
+    rest: bytes
+
+
 class Database:
     """An open database.
 
@@ -96,6 +117,7 @@ class Database:
         limits: Limits of its queries.
         tables: Names of its real tables.
         is_whole: Whether the list of tables could be read to its end.
+        length: Size of the file, as it is.
     """
 
     def __init__(
@@ -105,8 +127,10 @@ class Database:
         tables: frozenset[str],
         *,
         is_whole: bool,
+        length: Length,
     ) -> None:
         self.tables = tables
+        self._length = length
         self._connection = connection
         self._limits = limits
         self._damaged: set[str] = set() if is_whole else {"sqlite_master"}
@@ -172,7 +196,8 @@ class Database:
         return dict(zip(rows[key].tolist(), rows.texts[value], strict=True))
 
     def note_damage(self, health: Health) -> None:
-        """Count the tables that could not be read to their ends."""
+        """Count the tables that could not be read to their ends, and what follows the database."""
+        self._note_length(health)
         health.count(
             "table-damaged",
             "error",
@@ -181,6 +206,20 @@ class Database:
             count=len(self._damaged),
             dropped=False,
         )
+
+    def _note_length(self, health: Health) -> None:
+        """Count a missing end, of which SQLite reads nothing, and another database at the end."""
+        expected, size, rest = self._length
+        health.count(
+            "database-truncated",
+            "error",
+            f"The database ends early, after {format_bytes(size)} of {format_bytes(expected)}: "
+            f"rows are missing. {_EXPORT_AGAIN}.",
+            count=int(size < expected),
+            dropped=False,
+        )
+        if rest == MAGIC:
+            count_further(health, size - expected)
 
     def _columns(self, table: str) -> frozenset[str]:
         if table not in self.tables:
@@ -272,7 +311,26 @@ def open_database(source: Source) -> Iterator[Database]:
             _check_finished(source.origin, place, limits)
         with closing(_connect(place, limits, "mode=ro&immutable=1")) as connection:
             tables, is_whole = _tables(connection, source.origin)
-            yield Database(connection, limits, tables, is_whole=is_whole)
+            length = _length_of(path)
+            yield Database(connection, limits, tables, is_whole=is_whole, length=length)
+
+
+def _length_of(path: Path) -> Length:
+    """Size of a database, as its header tells it and as it is."""
+    with open_input(path) as file:
+        head = file.read(_HEADER)
+        size = file.seek(0, io.SEEK_END)
+        expected = _length_in_header(head) if len(head) == _HEADER else 0
+        file.seek(expected)
+        return Length(expected, size, file.read(len(MAGIC)) if 0 < expected < size else b"")
+
+
+def _length_in_header(head: bytes) -> int:
+    """Size of a database, bytes; 0 if it was last written by a release that does not tell it."""
+    page_bytes, changes, pages, valid_for = _SIZES.unpack(head)
+    largest = 1 << 16  # which two bytes cannot hold, so it is written as 1
+    size: int = pages * (largest if page_bytes == 1 else page_bytes)
+    return size if changes == valid_for else 0
 
 
 def _check_finished(origin: str, path: Path, limits: Limits) -> None:

@@ -114,6 +114,11 @@ def parse_table(source: Source, names: Sequence[str]) -> ParquetTable:
     with needs_extra("parquet", "Parquet tables"):
         import pyarrow as pa  # noqa: PLC0415 - optional, and a tenth of a second to import
         import pyarrow.parquet as pq  # noqa: PLC0415 - the same
+    if source.mapped.find(MAGIC + MAGIC) >= 0:
+        raise CorruptInputError(
+            f"{source.origin} holds several Parquet files, one after the other",
+            "Save each as a file of its own",
+        )
     try:
         file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(source.mapped)))
         _check_size(file.metadata, source)

@@ -28,6 +28,7 @@ _KNOWN = (
     (regex(rb"^NVIDIA Tegra Profiler"), "an Nsight Systems report", _EXPORT),
     (regex(rb"^PK\x03\x04"), "a zip archive", "Unpack it and give the trace inside"),
 )
+_PARQUET = b"PAR1"
 _SQLITE = b"SQLite format 3\x00"
 # Names of planes in a file without a readable event.
 _XPLANE = regex(rb"/host:(metadata|CPU|python-tracer)|/device:(GPU|TPU):\d")
@@ -49,6 +50,11 @@ def refuse(source: Source) -> InputError:
         return CorruptInputError(
             f"{source.origin} is a binary profile that was saved as text: its bytes are lost",
             "Copy the original file again, as binary",
+        )
+    if head.startswith(_PARQUET) and source.mapped[-len(_PARQUET) :] != _PARQUET:
+        return CorruptInputError(
+            f"{source.origin} is a Parquet file whose end is missing, or followed by other bytes",
+            "Copy the original file again",
         )
     for pattern, what, todo in _KNOWN:
         if pattern.search(head):

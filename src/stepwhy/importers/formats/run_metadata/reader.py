@@ -8,12 +8,14 @@ Source: `config.proto`, `step_stats.proto`, `step_stats_collector.cc`, `worker_c
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.formats.run_metadata.step_stats import Chunks, DamagedError, Whole
 from stepwhy.importers.shared.chrome_json import count_untimed
+from stepwhy.importers.shared.several_files import count_joined, messages_joined
 from stepwhy.importers.shared.tensorflow.activity import emit, meta_of
 from stepwhy.importers.shared.tensorflow.allocations import Allocations
 from stepwhy.importers.shared.tensorflow.batches import add_batch, common_rows, output_rows
@@ -60,6 +62,8 @@ _KNOWN_LABELS = 1 << 14
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
 # Times beyond this would leave int64 when added up.
 _LARGEST_NS = 1 << 62
+# Fields of a RunMetadata that occur once: step statistics and the cost graph.
+_SINGLE = (1, 2)
 
 
 def recognise(source: Source) -> bool:
@@ -104,6 +108,7 @@ def _read(message: Chunks | Whole, source: Source) -> Trace:
     """
     builder = TraceBuilder()
     _count_torn(builder.health, is_torn=message.is_torn)
+    count_joined(builder.health, _joined(source))
     placed = read_placed(message.graphs)
     statistics = _Statistics(builder, placed)
     for device in message.devices():
@@ -138,6 +143,14 @@ def _message_name(head: bytes) -> str | None:
     # Placed without being timed: partition graphs alone.
     is_placed = _names_row(head, 3, 1, 4) or _names_row(head, 4, 1, 1, 4)
     return "RunMetadata" if is_placed else None
+
+
+def _joined(source: Source) -> int:
+    """How many messages follow the first one."""
+    if _message_name(source.head) == "RunMetadata":
+        return messages_joined(source.mapped, _SINGLE)
+    devices = list(dig(source.data, 1, 1))
+    return max(Counter(devices).values(), default=1) - 1
 
 
 def _names_row(head: bytes, *path: int) -> bool:

@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.errors import EmptyInputError
+from stepwhy.importers.shared.several_files import count_joined
 from stepwhy.importers.shared.tensorflow.messages import parse_message
 from stepwhy.inputs.source import let_go
 from stepwhy.patterns import regex
@@ -170,8 +171,10 @@ def _queue(tag: str) -> _Queue | None:
 
 def _scalars(data: Data, health: Health) -> Iterator[_Scalar]:
     """The scalars of queues and steps, in the order of the file; others are not counted."""
+    versions = 0
     for record in _records(data, health):
         event = parse_message("Event", record)
+        versions += event is not None and bool(event.file_version)
         if event is None:
             health.count(
                 "record-damaged",
@@ -189,6 +192,7 @@ def _scalars(data: Data, health: Health) -> Iterator[_Scalar]:
             health.events_read += 1
             # A double resolves some tenths of a microsecond today.
             yield _Scalar(round(event.wall_time * _US_PER_S) * 1000, tag, _value(value))
+    count_joined(health, max(versions - 1, 0))
 
 
 def _value(value: Any) -> float:

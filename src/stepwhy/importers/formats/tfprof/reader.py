@@ -23,6 +23,7 @@ from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.formats.tfprof.profile_chunks import ProfileChunks
 from stepwhy.importers.formats.tfprof.profile_runs import ProfileRuns
 from stepwhy.importers.formats.tfprof.profile_steps import step_spans
+from stepwhy.importers.shared.several_files import count_joined, messages_joined
 from stepwhy.importers.shared.tensorflow.activity import emit, meta_of
 from stepwhy.importers.shared.tensorflow.allocations import Allocations
 from stepwhy.importers.shared.tensorflow.entries import Entries
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from stepwhy.trace import Health, Meta, Trace
 
 FORMAT = "tfprof"
+# Whether a profile has traces and lacks an accelerator, which it tells once each.
+_SINGLE = (2, 5)
 
 _NS_PER_US = 1000
 # So many nodes are looked at to recognise a profile.
@@ -94,6 +97,8 @@ def read(source: Source) -> Trace | None:
     nodes = _Nodes(builder, profile)
     for node in profile:
         nodes.add(node)
+    joined = messages_joined(source.mapped, _SINGLE)
+    count_joined(builder.health, max(joined, int(nodes.has_repeated)))
     if not len(nodes.entries):
         raise EmptyInputError(
             f"{source.origin} is a tfprof profile without an operation that ran",
@@ -154,6 +159,7 @@ class _Nodes:
         self._steps = NarrowColumn()
         self._numbers: dict[int, int] = {}
         self.entries = Entries()
+        self.has_repeated = False
 
     def add(self, node: Any) -> None:
         """Add a node and its runs."""
@@ -165,6 +171,7 @@ class _Nodes:
                 place = activity.row.device, normalise_op(activity.op)
                 self._observed.ran[activity.node] = place
         self._steps.append(np.frombuffer(steps, dtype=np.int64))
+        self.has_repeated |= text(node.name) in self._lines
         self._lines[text(node.name)] = self._code.line(node.trace)
         self._add_memory(node)
 

@@ -32,6 +32,7 @@ from stepwhy.importers.formats.xplane.programs import Programs
 from stepwhy.importers.formats.xplane.scan import scan_events
 from stepwhy.importers.formats.xplane.sweep import Sweeper
 from stepwhy.importers.formats.xplane.varints import Wire
+from stepwhy.importers.shared.several_files import count_joined, messages_joined
 from stepwhy.importers.shared.tensorflow.messages import parse_message
 from stepwhy.inputs.source import let_go
 
@@ -84,6 +85,7 @@ def read_space(source: Source, health: Health) -> Space:
     sweeper = Sweeper.of(data)
     layout = read_layout(data, sweeper.walk if sweeper else None)
     _count_layout(layout, health)
+    count_joined(health, messages_joined(data, ()))
     texts = Texts()
     reader = _Reader(data, sweeper, texts, health)
     whole = reader.read(layout.planes)

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepwhy.importers.shared.chrome_json.torn import encodable, encoded_length
+from stepwhy.importers.shared.several_files import count_further, count_text_after
 from stepwhy.patterns import regex
-from stepwhy.units import format_bytes
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -89,22 +89,8 @@ def count_rest(health: Health, data: bytes | mmap, end: int) -> None:
     rest = data[end : end + _LOOKED_AT].lstrip(_BETWEEN)
     if not rest:
         return
-    size = format_bytes(len(data) - end)
-    if rest[:1] in {b"{", b"["} and b'"ph"' in rest:
-        health.count(
-            "further-trace",
-            "error",
-            f"Another trace follows the first one in the same file: {size} that were not read. "
-            "Save each trace as a file of its own, and give both.",
-            dropped=False,
-        )
-    else:
-        health.count(
-            "text-after-end",
-            "warning",
-            f"What follows the end of the trace was not read: {size} that are no trace.",
-            dropped=False,
-        )
+    is_trace = rest[:1] in {b"{", b"["} and b'"ph"' in rest
+    (count_further if is_trace else count_text_after)(health, len(data) - end)
 
 
 __all__ = ["Keys", "count_rest", "keys_after", "keys_before"]
