@@ -263,7 +263,7 @@ def outcome(data):
 @settings(derandomize=True, max_examples=150, deadline=None)
 @given(st.sampled_from([RAW, SUMS]), st.integers(1, 40), st.data())
 def test_chunks_give_the_same_as_the_whole_list(records, size, draw):
-    """And what is no JSON as a whole is refused."""
+    """And what is no JSON is repaired alike."""
     data = bytearray(json.dumps(records).encode())
     for _ in range(draw.draw(st.integers(0, 2))):
         place = draw.draw(st.integers(0, len(data) - 1))
@@ -271,5 +271,3 @@ def test_chunks_give_the_same_as_the_whole_list(records, size, draw):
     whole = outcome(bytes(data))
     with patch.multiple(importer, _CHUNK=size, _RECORDS=1 + size % 3):
         assert outcome(bytes(data)) == whole
-    if isinstance(whole, tuple) and whole[0] is not CorruptInputError:
-        json.loads(data)

@@ -24,6 +24,7 @@ from stepwhy.importers.formats.megascan.run import meta_of_rank
 from stepwhy.importers.shared.chrome_json import LARGEST_NS, Codes
 from stepwhy.importers.shared.chrome_json.cuts import cuts
 from stepwhy.importers.shared.chrome_json.text import valid_text
+from stepwhy.importers.shared.several_files import count_further, count_text_after
 from stepwhy.inputs.source import let_go
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Health, TraceBuilder
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _FIRST = regex(rb'\{[^{}]*"name"\s*:\s*"iteration"[^{}]*"pad_before"[^{}]*\}')
 # Records contain no objects, so that those of a damaged file can be found one by one.
 _RECORD = regex(r"\{[^{}]*\}")
+_END = regex(r"(?:\}|null)[\s,]*\]")
 _Time = Any
 
 
@@ -125,16 +127,26 @@ def _chunks(source: Source) -> Iterator[list[Event]]:
 
 def _read_damaged(text: str, run: _Run) -> None:
     """Read record by record: a value may be NaN or of another type, and the file may end early."""
-    malformed = 0
+    malformed = records = 0
+    text, is_whole = _first_list(text, run.health)
     for match in _RECORD.finditer(text):
+        records += 1
         try:
             event = msgspec.convert(json.loads(match[0], strict=False), Event)
         except (ValueError, RecursionError, msgspec.ValidationError):
             malformed += 1
         else:
             run.add_all([event])
-    run.complete = text.rstrip().endswith("]")
-    run.health.events_read += malformed
+    run.complete = is_whole
+    broken = text.count("{") - records
+    run.health.events_read += malformed + broken
+    run.health.count(
+        "unreadable-record",
+        "error",
+        "Damaged records were left out, and whatever they covered is missing.",
+        count=broken,
+        dropped=True,
+    )
     run.health.count(
         "malformed-record",
         "warning",
@@ -150,6 +162,20 @@ def _read_damaged(text: str, run: _Run) -> None:
             "again.",
             dropped=False,
         )
+
+
+def _first_list(text: str, health: Health) -> tuple[str, bool]:
+    """The first list of a text, and whether it is closed; what follows it is counted.
+
+    Records hold no lists, so that the bracket after a record closes that of the records.
+    """
+    end = _END.search(text)
+    if end is None:
+        return text, False
+    rest = text[end.end() :].strip(" \t\r\n,\x00\x1e")
+    if rest:
+        (count_further if rest[:1] == "[" else count_text_after)(health, len(rest.encode()))
+    return text[: end.end()], True
 
 
 class _RangeColumns:

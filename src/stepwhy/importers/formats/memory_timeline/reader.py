@@ -10,6 +10,7 @@ Source: `MemoryProfileTimeline` of `torch/profiler/_memory_profiler.py`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,9 +21,10 @@ from stepwhy.columns.chunks import take
 from stepwhy.columns.growing import Growing
 from stepwhy.columns.narrow import narrowed
 from stepwhy.errors import CorruptInputError, EmptyInputError
+from stepwhy.importers.shared.repaired_json import repaired
 from stepwhy.inputs.source import let_go
 from stepwhy.patterns import regex
-from stepwhy.trace import NULL, Meta, TraceBuilder
+from stepwhy.trace import NULL, Health, Meta, TraceBuilder
 from stepwhy.units import format_bytes
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.inputs.source import Source
-    from stepwhy.trace import Health, Trace
+    from stepwhy.trace import Trace
 
     Data = bytes | mmap.mmap
     Ints = NDArray[np.int64]
@@ -51,6 +53,7 @@ _CATEGORIES = (
     "autograd detail",
     "unknown",
 )
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _RAW = regex(rb"\s*\[\s*(?:\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\]\s*,?\s*)+")
 _TIMES = regex(rb"\s*\[\s*\[\s*-?\d+\s*(?:,\s*-?\d+\s*)*")
 _SIZES = regex(rb"\]\s*,\s*\[\s*\[\s*0\s*(?:,\s*-?\d+\s*){8}\]")
@@ -60,6 +63,7 @@ _BETWEEN_LISTS = regex(rb"\]\s*,")
 _SPACE = regex(rb"\s*")
 _SOMETHING = regex(rb"\S")
 _BRACKETS = 2
+_LISTS = 2  # of times and of sums
 _CHUNK = 1 << 20  # bytes
 _NS_PER_US = 1000
 _RECORDS = 1 << 14  # times per chunk of sums
@@ -113,17 +117,15 @@ def read(source: Source) -> Trace | None:
     """
     if not recognise(source):
         return None
-    builder = TraceBuilder()
     is_raw = _RAW.match(source.head) is not None
-    writer = _Writer(is_raw=is_raw)
     try:
-        for records in _raw(source.mapped) if is_raw else _sums(source.mapped):
-            writer.add(_usable(records, builder.health))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        writer, health = _read(source, is_raw=is_raw)
+    except _NOT_JSON:
         raise CorruptInputError(
             f"{source.origin} is a memory timeline that is cut off or damaged",
             "Copy it again, or export it again",
         ) from None
+    builder = TraceBuilder(health)
     if not builder.health.events_kept:
         raise EmptyInputError(
             f"{source.origin} is a memory timeline without a tensor",
@@ -132,6 +134,53 @@ def read(source: Source) -> Trace | None:
     writer.write(builder)
     notes = (_NOTE,) if is_raw else (writer.peak_note(), _NOTE)
     return builder.finish(Meta(FORMAT, "pytorch", signals=frozenset({"memory"}), notes=notes))
+
+
+def _read(source: Source, *, is_raw: bool) -> tuple[_Writer, Health]:
+    """The records of a file, which may be damaged, and what could not be read.
+
+    Raises:
+        DecodeError, UnicodeDecodeError, RecursionError: It is cut off, or damaged too much.
+    """
+    with suppress(*_NOT_JSON):
+        return _written(source.mapped, Health(), is_raw=is_raw)
+    health = Health()
+    found = repaired(source.mapped, health)
+    if found is None or not found.complete:
+        raise msgspec.DecodeError
+    elements = msgspec.json.decode(found.text)
+    if is_raw:
+        whole = [e for e in elements if isinstance(e, list) and list(map(type, e)) == [int] * 4]
+    else:
+        whole = _without_nulls(elements)
+        # Times and sums are matched by their places, so that none of them may be missing.
+        sizes = {len(part) if isinstance(part, list) else -1 for part in whole}
+        if found.lost or len(whole) != _LISTS or len(sizes) > 1:
+            raise msgspec.DecodeError
+    malformed = len(elements) - len(whole)
+    health.events_read += malformed
+    health.count(
+        "malformed-record",
+        "warning",
+        "Records whose fields have the wrong type were left out.",
+        count=malformed,
+        dropped=True,
+    )
+    return _written(msgspec.json.encode(whole), health, is_raw=is_raw)
+
+
+def _without_nulls(value: Any) -> Any:
+    """Lists without the nulls in them."""
+    if not isinstance(value, list):
+        return value
+    return [_without_nulls(element) for element in value if element is not None]
+
+
+def _written(data: Data, health: Health, *, is_raw: bool) -> tuple[_Writer, Health]:
+    writer = _Writer(is_raw=is_raw)
+    for records in _raw(data) if is_raw else _sums(data):
+        writer.add(_usable(records, health))
+    return writer, health
 
 
 def _raw(data: Data) -> Iterator[_Records]:

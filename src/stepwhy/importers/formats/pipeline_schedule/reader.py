@@ -9,12 +9,14 @@ Source: AMD-AGI/Primus, `tools/visualization/pp_vis/vis.py`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from stepwhy.errors import CorruptInputError, EmptyInputError, InputError
+from stepwhy.importers.shared.repaired_json import repaired
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Phase, Role, TraceBuilder
 
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.inputs.source import Source
-    from stepwhy.trace import Trace
+    from stepwhy.trace import Health, Trace
 
     Ints = NDArray[np.int64]
 
 FORMAT = "pipeline-schedule"
 
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _FIRST = regex(rb'(?:\xef\xbb\xbf)?\s*\{\s*"\d{1,18}"\s*:\s*\{\s*"')
 _RANK = regex(r"pp_rank_(\d{1,9})\b")
 _LONGEST_MS = 1e7  # a step of hours is damage
@@ -142,15 +145,14 @@ def read(source: Source) -> Trace | None:
         CorruptInputError: The file is cut off or damaged.
         EmptyInputError: It holds no usable pass.
     """
+    builder = TraceBuilder()
     try:
-        iterations = msgspec.json.decode(
-            source.data.removeprefix(b"\xef\xbb\xbf"), type=dict[str, _Iteration]
-        )
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        iterations = _iterations(source.data.removeprefix(b"\xef\xbb\xbf"), builder.health)
+    except _NOT_JSON as error:
         raise CorruptInputError(
             f"{source.origin} is a damaged pipeline schedule", "Copy the file again"
         ) from error
-    rank, ranks, builder = _rank_of(source), _ranks_of(source), TraceBuilder()
+    rank, ranks = _rank_of(source), _ranks_of(source)
     notes: tuple[str, ...] = _NOTES
     if ranks == NULL and (ranks := _inferred_ranks(rank, iterations.values())) != NULL:
         notes = (*_NOTES, _INFERRED.format(ranks))
@@ -173,6 +175,23 @@ def read(source: Source) -> Trace | None:
             notes=notes,
         )
     )
+
+
+def _iterations(data: bytes, health: Health) -> dict[str, _Iteration]:
+    """The iterations by their numbers.
+
+    Starts and ends are matched by their places, so that a schedule without one of them is damaged.
+
+    Raises:
+        DecodeError, UnicodeDecodeError, RecursionError: It is cut off or damaged.
+    """
+    decode = msgspec.json.Decoder(dict[str, _Iteration]).decode
+    with suppress(*_NOT_JSON):
+        return decode(data)
+    found = repaired(data, health)
+    if found is None or found.lost or not found.complete:
+        raise msgspec.DecodeError
+    return decode(found.text)
 
 
 def _passes(iteration: _Iteration) -> Iterator[tuple[float, float, Phase]]:

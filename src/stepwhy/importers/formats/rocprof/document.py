@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +9,7 @@ import msgspec
 
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.shared.chrome_json.text import valid_text
-from stepwhy.importers.shared.chrome_json.torn import encodable
+from stepwhy.importers.shared.repaired_json import repaired
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL
 
@@ -178,7 +177,7 @@ def read_processes(source: Source, health: Health) -> Document:
         processes = decode_processes(data)
         _check(processes)
     except NOT_JSON:
-        processes, complete = _decode_forgiving(valid_text(data, health)[:], source)
+        processes, complete = _decode_damaged(data, health, source)
     _count_torn(health, complete=complete)
     return Document(processes, complete)
 
@@ -223,20 +222,30 @@ class _Top(msgspec.Struct):
     entries: list[dict[str, msgspec.Raw]] = msgspec.field(name=_KEY)
 
 
-def _decode_forgiving(text: bytes, source: Source) -> tuple[list[Process], bool]:
-    """The processes of a text that is not JSON: statistics may be NaN, a copy may end early."""
-    for candidate, complete in ((text, True), (_closed(text), False)):
-        with suppress(*NOT_JSON):  # plain objects of all records would take fifteen times the text
-            processes = decode_processes(candidate)
-            _check(processes)
-            return processes, complete
-        try:
-            document = encodable(json.loads(candidate, strict=False))
-        except (ValueError, RecursionError):
-            continue
-        found = document.get(_KEY) if isinstance(document, dict) else None
-        entries = found if isinstance(found, list) else [found]
-        return [_process(e) for e in entries if isinstance(e, dict)], complete
+def _decoded(text: bytes) -> list[Process]:
+    top = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    if bytes(top.get(_KEY, b""))[:1] == b"{":  # the only process
+        text = msgspec.json.encode({_KEY: [top[_KEY]]})
+    processes = decode_processes(text)
+    _check(processes)
+    return processes
+
+
+def _decode_damaged(data: bytes, health: Health, source: Source) -> tuple[list[Process], bool]:
+    """The processes of a text that is not JSON, and whether its end is there.
+
+    Statistics may be NaN, a record may be damaged, a copy may end early.
+    """
+    text = valid_text(data, health)[:]
+    closed, ends_early = _closed(text)
+    # Plain objects of all records would take fifteen times the text.
+    for candidate, complete in ((text, True), (closed, False))[: 1 + ends_early]:
+        with suppress(*NOT_JSON):
+            return _decoded(candidate), complete
+    found = repaired(text, health)
+    if found is not None:
+        with suppress(*NOT_JSON):
+            return _decoded(found.text), found.complete
     raise CorruptInputError(
         f"{source.origin} is a rocprofv3 result of which nothing can be decoded",
         "Copy the file again, or record again with 'rocprofv3 --output-format json'",
@@ -250,8 +259,12 @@ _CLOSING = {b"{": b"}", b"[": b"]"}
 _DEEPEST = 100
 
 
-def _closed(text: bytes) -> bytes:
-    """A text that ends early, cut after its last whole item of a list and closed."""
+def _closed(text: bytes) -> tuple[bytes, bool]:
+    """A text that ends early, cut after its last whole item of a list and closed.
+
+    Returns:
+        The text, and whether it ends early.
+    """
     stack: list[bytes] = []
     end, closing = 0, b""
     for token in _TOKEN.finditer(text):
@@ -264,7 +277,7 @@ def _closed(text: bytes) -> bytes:
             stack.pop()
             if stack and stack[-1] == b"]":
                 end, closing = token.end(), b"".join(reversed(stack))
-    return text[:end] + closing
+    return text[:end] + closing, bool(stack)
 
 
 def _process(fields: Mapping[str, Any], lists: Mapping[str, Buffer] | None = None) -> Process:
