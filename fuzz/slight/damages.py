@@ -18,6 +18,8 @@ _IS_RANGE = re.compile(rb'"ph"\s*:\s*"[XBE]"')
 _NUMBER = re.compile(rb"(:\s*)-?\d+(?:\.\d+)?(?=\s*[,}\]])")
 # Of a file that is cut off, how much is left.
 _CUTS = (0.98, 0.9, 0.5)
+# Of a shorter file, what is left shows nothing.
+_SHORTEST = 300
 _FEWEST = 4
 
 
@@ -79,7 +81,7 @@ def damages(data: bytes) -> Iterator[Damage]:
         yield from _of_a_list(place)
     yield Damage("text after the end", Loses.NOTHING, data + b"\nTraining finished.\n")
     yield Damage("two in one file", Loses.NOTHING, data + b"\n" * is_json + data)
-    for share in _CUTS:
+    for share in _CUTS if len(data) > _SHORTEST else ():
         yield Damage(f"cut at {share:.0%}", Loses.END, data[: int(share * len(data))])
 
 

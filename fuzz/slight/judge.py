@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from stepwhy.errors import StepwhyError, UnknownFormatError
 from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 
 # Slices whose extent depends on one record: ranges around it, waits beside it.
 _MOST_CHANGED = 6
-# Formats of stepwhy's own, which are refused when anything in them was changed.
-_CHECKED = frozenset({"store", "exported"})
+# By design where a program is killed while it writes.
+_OF_A_TORN_END = frozenset({"record-torn", "unclosed-list"})
+# Refused when anything was changed: what stepwhy wrote, and tables whose index is at the end.
+_CHECKED = regex(r"stored trace|exported trace|several Parquet files|a Parquet file")
 
 
 class Reading(NamedTuple):
@@ -97,7 +101,7 @@ class Whole:
     def _of_refusal(self, damage: Damage, error: StepwhyError) -> Iterator[str]:
         if isinstance(error, UnknownFormatError):
             yield f"not recognised: {error}"
-        elif damage.loses is not Loses.END:
+        elif damage.loses is not Loses.END and not _CHECKED.search(str(error)):
             yield f"refused: {error}"
 
     def _of_trace(self, damage: Damage, trace: Trace, lost: int, new: int) -> Iterator[str]:
@@ -142,15 +146,16 @@ def verdict_of(trace: Trace, name: str) -> tuple[str, float]:
         trace: The trace.
         name: Name of its file.
     """
-    verdict = assemble(Facts(trace), name, trace.meta.format).verdict
+    counted = replace(trace, health=deepcopy(trace.health))  # what is found out is counted, too
+    verdict = assemble(Facts(counted), name, trace.meta.format).verdict
     return verdict.bound_by, round(verdict.confidence, 2)
 
 
 def new_counters(before: Trace, after: Trace) -> list[Any]:
-    """Counters of health that are new or higher, except for what is by design."""
+    """Counters of health that are new or higher, except for what is by design in whole files."""
     old = {c.counter: c.count for c in before.health.counters}
-    counters = after.health.counters
-    return [c for c in counters if c.count > old.get(c.counter, 0) and c.severity != "info"]
+    higher = [c for c in after.health.counters if c.count > old.get(c.counter, 0)]
+    return [c for c in higher if c.severity != "info" or c.counter in _OF_A_TORN_END]
 
 
 def said(before: Trace, after: Trace) -> str:
