@@ -38,7 +38,8 @@ _LOOK_BETWEEN = (
     "Check what the loop does between two framework calls: reading, writing, sleeping and "
     "waiting are not traced."
 )
-_CUT = "json-truncated"  # what is missing may stand behind the cut
+# Counters of files that end early: what is missing may stand behind the cut.
+_CUT = frozenset({"json-truncated", "gzip-truncated", "protobuf-truncated", "database-truncated"})
 _WATCH = "Watch the run with 'stepwhy run train.py': summaries do not show what a step does."
 
 
@@ -60,7 +61,7 @@ def next_steps(result: Result) -> list[str]:
             is_ahead = result.steps.traced and not is_lost
             advice.append(_WAIT if is_ahead else _untraced(result, framework))
         return list(dict.fromkeys(filter(None, advice)))
-    is_cut = any(entry.counter == _CUT for file in result.inputs for entry in file.health)
+    is_cut = any(entry.counter in _CUT for file in result.inputs for entry in file.health)
     if not result.devices and not is_cut:
         advice.append(_RECORD_DEVICES.get(framework, "Record device activity as well."))
     if any(file.format in _OF_SESSIONS for file in result.inputs):
