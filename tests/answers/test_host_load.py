@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from stepwhy.answers.host_load import host_load
+from tests.passes.timeline import SharedMachine
+
+from stepwhy.answers.host_load import described_load, host_load
+from stepwhy.answers.host_notes import core_contention
 from stepwhy.findings import HostLoad
+from stepwhy.passes.facts import Facts
 from stepwhy.trace import Meta, TraceBuilder
 
 S = 1_000_000_000
@@ -83,3 +87,19 @@ def test_what_the_kernel_did_not_tell_of_disks_is_missing():
         None,
         None,
     )
+
+
+def test_the_load_during_the_described_steps():
+    run = SharedMachine().work(120, 40, waiting=0.75, traced=(20, 21)).work(400, 10)
+    facts = Facts(run.trace())
+    whole, described = host_load(facts.sampled), described_load(facts)
+    assert whole.run_delay_share > 0.3
+    assert (described.run_delay_share, described.background_cores) == (0.0, 0.0)
+    assert core_contention(whole) is not None
+    assert core_contention(described) is None
+
+
+def test_the_load_of_a_run_whose_steps_are_alike():
+    facts = Facts(SharedMachine().work(200, 40, waiting=0.75, traced=(20, 21)).trace())
+    assert described_load(facts) == host_load(facts.sampled)
+    assert described_load(Facts(trace())) is None

@@ -1,52 +1,15 @@
 """Where the step time changed for good, and which side the result is about."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.passes.timeline import MS, Timeline
+from tests.passes.timeline import MS, Run, SharedMachine
 
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.facts import Facts
-from stepwhy.trace import Kind, SampleRole
+from stepwhy.trace import SampleRole
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)
-
-
-class Run(Timeline):
-    """A run drawn step after step."""
-
-    def __init__(self):
-        super().__init__()
-        self.at = 0
-        self.wobble = np.random.default_rng(1)
-
-    def go(self, count, length, *, traced=()):
-        """Unprofiled steps of a length in ms, with those of the given places traced."""
-        for place in range(count):
-            if place in traced:
-                self.trace_step(length)
-            self.mark_step(length)
-        return self
-
-    def mark_step(self, length):
-        length = round(length * self.wobble.uniform(0.97, 1.03), 3)
-        self.mark(self.at, self.at + length)
-        self.at += length
-
-    def trace_step(self, length):
-        """A traced step, half of it an operation."""
-        self.steps(self.at, self.at + length)
-        self.add(self.thread(), Kind.OP, self.at, self.at + length / 2)
-        self.mark(self.at, self.at + length, profiled=1)
-        self.at += length
-
-    def change(self):
-        """The observer notices a lasting change."""
-        at = round(self.at * self.unit_ns)
-        kind = self.builder.intern("change")
-        self.builder.add("events", kind=kind, start_ns=at - MS, dur_ns=MS, name=kind)
-        return self
 
 
 def parts(facts):
@@ -184,3 +147,56 @@ def test_samples_before_the_first_step_show_no_step():
         named = {"line": line, "package": line, "count": 9}
         run.builder.add("samples", start_ns=0, end_ns=MS, role=int(role), **named)
     assert Facts(run.trace()).sampled.samples.role.tolist() == [SampleRole.DRIVER]
+
+
+def described(run):
+    """First row and end of the described stretch, and which share of the time it waits."""
+    regimes = Facts(run.trace()).regimes
+    current = regimes.current
+    return current.first, current.end, current.contention
+
+
+def test_the_least_contended_stretch_is_described_and_not_the_longest():
+    run = SharedMachine().work(120, 40, waiting=0.75, traced=(20, 21)).work(70, 10).change()
+    assert described(run.work(290, 10, traced=(3,))) == (122, 483, 0.0)
+
+
+@pytest.mark.parametrize("first_half", [True, False])
+def test_contention_that_no_change_was_noticed_of_is_left_out(first_half):
+    busy = {"count": 120, "length": 40, "waiting": 0.75, "traced": (20, 21)}
+    calm = {"count": 367, "length": 10}
+    run = SharedMachine()
+    for part in (busy, calm) if first_half else (calm, busy):
+        run.work(**part)
+    facts = Facts(run.trace())
+    assert described(run) == ((122, 489, 0.0) if first_half else (0, 367, 0.0))
+    assert facts.wall_ns == pytest.approx(10 * MS, rel=0.02)
+    # The steps that were traced were slow because of other programs, not because of that.
+    assert facts.observed.profiler_cost is None
+    assert facts.share("compute") == pytest.approx(0.5, abs=0.01)
+
+
+def test_contention_in_the_middle_is_left_out():
+    run = SharedMachine().work(150, 10, traced=(20, 21))
+    run.work(100, 40, waiting=0.75).work(100, 10)
+    first, end, waits = described(run)
+    assert (first, end, waits) == (0, 152, 0.0)
+
+
+def test_contention_throughout_is_described():
+    run = SharedMachine().work(200, 40, waiting=0.75, traced=(20, 21))
+    assert described(run) == (0, 202, pytest.approx(0.75))
+
+
+def test_a_program_that_competes_with_itself_is_described_where_it_takes_most_time():
+    run = SharedMachine().work(120, 40, waiting=0.75, others=False, traced=(20, 21))
+    first, end, waits = described(run.work(70, 10).change().work(200, 10, traced=(3,)))
+    assert (first, end, waits) == (0, 122, 0.0)
+
+
+def test_a_short_stretch_of_other_work_is_not_described_for_being_calm():
+    # Steps without contention that take a tenth do something else, and nothing of it was traced.
+    run = SharedMachine().work(120, 40, waiting=0.5, traced=(20, 21)).work(200, 2).change()
+    assert described(run.work(100, 2))[:2] == (0, 122)
+    run = SharedMachine().work(120, 40, waiting=0.5, traced=(20, 21)).work(200, 2).change()
+    assert described(run.work(200, 2, traced=(3,)))[:2] == (0, 122)

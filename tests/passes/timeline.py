@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import numpy as np
+
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Meta, Role, TraceBuilder
 
 MS = 1_000_000
@@ -100,3 +102,73 @@ class Timeline:
 def in_units(times_ns, unit_ns=MS):
     """Times as multiples of the unit."""
     return [t / unit_ns for t in times_ns.tolist()]
+
+
+class Run(Timeline):
+    """A run drawn step after step."""
+
+    def __init__(self):
+        super().__init__()
+        self.at = 0
+        self.wobble = np.random.default_rng(1)
+
+    def go(self, count, length, *, traced=()):
+        """Unprofiled steps of a length in ms, with those of the given places traced."""
+        for place in range(count):
+            if place in traced:
+                self.trace_step(length)
+            self.mark_step(length)
+        return self
+
+    def mark_step(self, length):
+        length = round(length * self.wobble.uniform(0.97, 1.03), 3)
+        self.mark(self.at, self.at + length)
+        self.at += length
+
+    def trace_step(self, length):
+        """A traced step, half of it an operation."""
+        self.steps(self.at, self.at + length)
+        self.add(self.thread(), Kind.OP, self.at, self.at + length / 2)
+        self.mark(self.at, self.at + length, profiled=1)
+        self.at += length
+
+    def change(self):
+        """The observer notices a lasting change."""
+        at = round(self.at * self.unit_ns)
+        kind = self.builder.intern("change")
+        self.builder.add("events", kind=kind, start_ns=at - MS, dur_ns=MS, name=kind)
+        return self
+
+
+class SharedMachine(Run):
+    """A run on two cores, some of which other programs use at times."""
+
+    def __init__(self):
+        super().__init__()
+        self.totals = dict.fromkeys(("cpu_ns", "run_delay_ns", "machine_busy_ns", "job_cpu_ns"), 0)
+        self.sample()
+
+    def sample(self):
+        for name, value in self.totals.items():
+            self.builder.add(
+                "counters",
+                name=self.builder.intern(name),
+                time_ns=round(self.at * self.unit_ns),
+                value=round(value * self.unit_ns),
+            )
+
+    def work(self, count, length, *, waiting=0.0, others=None, traced=()):
+        """Steps that wait for a core for a share of their time, which other programs use."""
+        others = bool(waiting) if others is None else others
+        for place in range(count):
+            before = self.at
+            self.go(1, length, traced=(0,) if place in traced else ())
+            passed = self.at - before
+            ran = passed * (1 - waiting)
+            added = (ran, passed - ran, ran + (passed if others else 0), ran)
+            for name, value in zip(self.totals, added, strict=True):
+                self.totals[name] += value
+            if place % 8 == 0:
+                self.sample()
+        self.sample()
+        return self

@@ -1,6 +1,7 @@
 """How steps were found and how they changed, in words."""
 
 import pytest
+from msgspec.structs import replace
 
 from stepwhy.findings import Stretch
 from stepwhy.findings.reasons import BetweenMarkers, Cut, LongSteps, RanAhead, Repeats, Unprofiled
@@ -50,6 +51,17 @@ BOTH = (
 )
 def test_changes_in_one_sentence(parts, sentence):
     assert change_note(parts) == sentence
+
+
+def test_a_stretch_that_other_programs_slowed_down_least():
+    busy, calm = stretches(1, (120, 40), (367, 10))
+    busy, calm = replace(busy, contention=0.75), replace(calm, contention=0.02)
+    assert change_note([busy, calm]) == (
+        "After step 120 the step time fell from 40.0 ms to 10.0 ms; this report covers the steps "
+        "after it. Other programs slowed these steps down least: the process waited for a CPU core "
+        "for 2.0 % of its runnable time, and for up to 75 % in the other steps."
+    )
+    assert "Other programs" not in change_note([replace(busy, contention=0.1), calm])
 
 
 @pytest.mark.parametrize("cut", Cut)

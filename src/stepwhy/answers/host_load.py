@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from stepwhy.answers.gpu_load import gpu_loads
 from stepwhy.answers.hot_lines import hot_lines
 from stepwhy.findings import HostLoad
@@ -16,7 +18,24 @@ from stepwhy.passes.cores import background_cores, run_delay_share, runnable_thr
 from stepwhy.passes.counters import series
 
 if TYPE_CHECKING:
+    from stepwhy.passes.facts import Facts
     from stepwhy.trace import Trace
+
+
+def described_load(facts: Facts) -> HostLoad | None:
+    """The load of the machine, with the use of its cores during the described steps.
+
+    That of the whole run is no evidence of how reliable these are, where the step time changed.
+    """
+    load, observed = host_load(facts.sampled), facts.observed
+    if load is None or observed is None or len(facts.regimes.all) == 1:
+        return load
+    trace, span_ns = facts.trace, observed.steady_span_ns
+    waited, others = run_delay_share(trace, span_ns), background_cores(trace, span_ns)
+    if waited is None or others is None:
+        return load
+    threads = _rounded(runnable_threads(trace, span_ns))
+    return replace(load, run_delay_share=waited, background_cores=others, runnable_threads=threads)
 
 
 def host_load(trace: Trace) -> HostLoad | None:

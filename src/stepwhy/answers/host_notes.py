@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.findings.reasons import CoreContention, CoreWait, DiskWait, Throttled
-from stepwhy.passes.cores import CONTENDED, OVERSUBSCRIBED
+from stepwhy.passes.cores import CONTENDED, FEW_CORES, OVERSUBSCRIBED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 _DISK_BOUND = 0.05
 # The figure of the machine covers all programs, so only a large one matters to the training.
 _STALLED = 0.1
-# A desktop or the sampling itself uses a tenth of a core. Where other programs use less than this,
-# the threads of the process compete among themselves, as pools of a framework always do a little:
-# healthy TensorFlow programs waited for up to 30 % of their runnable time on two cores.
-_FEW_CORES = 0.25
+# Where other programs use few cores, the threads of the process compete among themselves, as pools
+# of a framework always do a little: healthy TensorFlow programs waited for up to 30 % of their
+# runnable time on two cores.
 _CONTENDED_ALONE = 0.35
 # Share of the step; the driving thread of a healthy program waits for a core for less than that.
 _WAITED = 0.05
@@ -51,7 +50,7 @@ def core_contention(load: HostLoad | None) -> CoreContention | None:
     if load is None or load.run_delay_share is None or load.run_delay_share < CONTENDED:
         return None
     cores, own = load.cores, _own_threads(load)
-    is_alone = load.background_cores is not None and load.background_cores < _FEW_CORES
+    is_alone = load.background_cores is not None and load.background_cores < FEW_CORES
     if is_alone and own is None and load.run_delay_share < _CONTENDED_ALONE:
         return None
     return CoreContention(load.run_delay_share, load.background_cores, cores, own)
@@ -70,7 +69,7 @@ def core_wait(breakdown: Breakdown, load: HostLoad | None) -> CoreWait | None:
     if load is None:
         return CoreWait(time_ns, wall_ns)
     others = load.background_cores
-    is_own = others is not None and others < _FEW_CORES
+    is_own = others is not None and others < FEW_CORES
     busy = None if is_own else others
     return CoreWait(time_ns, wall_ns, load.cores, busy, _own_threads(load), is_own)
 

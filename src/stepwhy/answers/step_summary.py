@@ -135,6 +135,7 @@ def stretches(facts: Facts) -> tuple[Stretch, ...]:
             total_ns=regime.total_ns,
             traced_steps=regime.traced,
             described=index == regimes.described,
+            contention=regime.contention,
         )
         for index, regime in enumerate(regimes.all)
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.answers.host_load import host_load
+from stepwhy.answers.host_load import described_load
 from stepwhy.answers.host_notes import core_contention
 from stepwhy.findings.reasons import (
     Bound,
@@ -19,7 +19,7 @@ from stepwhy.findings.reasons import (
     NoEvidence,
     StarvedQueue,
 )
-from stepwhy.passes.cores import CONTENDED, run_delay_share
+from stepwhy.passes.cores import CONTENDED
 from stepwhy.passes.pipelines import find_pipelines, starved_queue
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.selection import mask, of_role
@@ -215,7 +215,8 @@ def _no_evidence(facts: Facts) -> NoEvidence:
     if facts.observed is None:
         has_ops = "host-ops" in facts.trace.meta.signals
         return NoEvidence(unexplained, Lead.RECORD_STACKS if has_ops else Lead.RECORD_AGAIN)
-    waiting = run_delay_share(facts.sampled)
+    load = described_load(facts)
+    waiting = load.run_delay_share if load else None
     if waiting is not None and waiting >= CONTENDED:
         return NoEvidence(unexplained, Lead.BUSY_CORES, waiting)
     lines = python_lines(facts.sampled)
@@ -280,7 +281,7 @@ def _like_others(profiler_cost: float | None) -> float:
 
 def _contended(facts: Facts) -> float:
     """Share of its runnable time that the process waited for a core, if that is much; 0..1."""
-    contention = core_contention(host_load(facts.sampled))
+    contention = core_contention(described_load(facts))
     return contention.share if contention else 0.0
 
 

@@ -144,7 +144,8 @@ def diagnose(facts: Facts) -> Finding:
     if _catches_up(facts, steps):
         return RULE.not_applicable("The slow steps wait for the work of the short ones.")
     differences = {c: steps.difference(c) for c in steps.parts_ns}
-    waiting = run_delay_share(facts.sampled) or 0.0
+    span_ns = facts.observed.steady_span_ns if facts.observed else None
+    waiting = run_delay_share(facts.trace, span_ns) or 0.0
     ran = differences.get("running", 0.0) >= MAIN
     if waiting >= CONTENDED and not ran and not _interval(steps):
         contended = Evidence("share of its time that it waits for a core", waiting, "fraction")

@@ -10,7 +10,7 @@ from stepwhy import __version__
 from stepwhy.answers.breakdown import breakdown_of
 from stepwhy.answers.devices import devices_of, totals_of
 from stepwhy.answers.events import find_events
-from stepwhy.answers.host_load import host_load
+from stepwhy.answers.host_load import described_load, host_load
 from stepwhy.answers.host_notes import core_contention, core_wait, host_notes
 from stepwhy.answers.memory import memory_uses
 from stepwhy.answers.operations import operations_of
@@ -82,10 +82,11 @@ def assemble(facts: Facts, path: str, format_name: str, *, predict: bool = True)
     if predict:
         findings = _then_free(priced(facts, findings))
     load = host_load(facts.sampled)
-    if waits := core_wait(breakdown, load):
+    described = described_load(facts)
+    if waits := core_wait(breakdown, described):
         breakdown = replace(breakdown, note=core_wait_sentence(waits))
     notes = step_notes(facts)
-    verdict = verdict_of(facts.derived(decide), findings, _caveat(facts, notes, load))
+    verdict = verdict_of(facts.derived(decide), findings, _caveat(facts, notes, described))
     devices = devices_of(facts)
     return Result(
         verdict=verdict,

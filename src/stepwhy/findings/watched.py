@@ -14,6 +14,8 @@ class Stretch(msgspec.Struct, frozen=True):
         total_ns: Wall time of its steps.
         traced_steps: Number of its steps that a profiler recorded.
         described: Whether the steps, breakdown and findings of the result describe this part.
+        contention: Share of its runnable time in which other programs kept the process waiting for
+            a CPU core, 0..1; None if not recorded.
     """
 
     first_step: int
@@ -22,6 +24,7 @@ class Stretch(msgspec.Struct, frozen=True):
     total_ns: int
     traced_steps: int
     described: bool
+    contention: float | None = None
 
 
 class Traced(msgspec.Struct, frozen=True):

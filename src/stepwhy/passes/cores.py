@@ -31,14 +31,26 @@ def run_delay_share(trace: Trace, span_ns: tuple[int, int] | None = None) -> flo
     return round(waiting / (running + waiting), 3)
 
 
-def background_cores(trace: Trace) -> float | None:
-    """Cores that other programs kept busy on average; None if not sampled."""
-    machine, job = series(trace, "machine_busy_ns"), series(trace, "job_cpu_ns").growth
-    if machine.growth is None or job is None or machine.times_ns[-1] <= machine.times_ns[0]:
+FEW_CORES = 0.25
+"""Cores that other programs keep busy on a quiet machine: a desktop or sampling uses a tenth."""
+
+
+def background_cores(trace: Trace, span_ns: tuple[int, int] | None = None) -> float | None:
+    """Cores that other programs kept busy on average; None if not sampled.
+
+    Args:
+        trace: The trace, with `counters`.
+        span_ns: From when to when; None for the whole run.
+    """
+    names = ("machine_busy_ns", "job_cpu_ns", "observer_cpu_ns")
+    totals = [series(trace, name) for name in names]
+    if span_ns is not None:
+        totals = [total.between(*span_ns) for total in totals]
+    machine, (busy_ns, job_ns, observer_ns) = totals[0], (total.growth for total in totals)
+    if busy_ns is None or job_ns is None or machine.times_ns[-1] <= machine.times_ns[0]:
         return None
-    span_ns = int(machine.times_ns[-1] - machine.times_ns[0])
-    observer = series(trace, "observer_cpu_ns").growth or 0
-    return round(max(machine.growth - job - observer, 0) / span_ns, 2)
+    passed_ns = int(machine.times_ns[-1] - machine.times_ns[0])
+    return round(max(busy_ns - job_ns - (observer_ns or 0), 0) / passed_ns, 2)
 
 
 OVERSUBSCRIBED = 1.5

@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.passes.cores import run_delay_share
+from stepwhy.passes.contention import contention
+from stepwhy.passes.cores import CONTENDED, run_delay_share
 from stepwhy.passes.overhead import observer_cost, ratio_of_medians
 from stepwhy.passes.rounds import find_rounds, is_cut
 from stepwhy.passes.stalls import (
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 # With fewer profiled steps the cost of profiling is lost in noise.
 _FEWEST_PROFILED = 3
+# Steps before and after profiled ones, with which these are compared if other programs compete for
+# the cores: the waits for a core are alike within some steps, but not over a whole run.
+_BESIDE = 16
 # The parts of shorter profiled steps are stretched by this factor at most; the rest of the
 # unprofiled step is unexplained. Threads that wait for cores take longer for the same work.
 MOST_STRETCHED = 1.25
@@ -82,6 +86,7 @@ class Observed(msgspec.Struct, frozen=True):
             none of the others.
         at_least: Whether the step takes longer than that by an unknown time, because the device was
             behind when the last step ended.
+        is_contended: Whether other programs kept the process waiting for cores in these steps.
     """
 
     durations_ns: NDArray[np.int64]
@@ -104,6 +109,7 @@ class Observed(msgspec.Struct, frozen=True):
     with_profiled: bool = False
     at_least: bool = False
     core_wait_ns: int | None = None
+    is_contended: bool = False
 
     @property
     def runnable_ns(self) -> int | None:
@@ -152,18 +158,20 @@ def find_observed(
     rounds = find_rounds(trace, chosen)
     if rounds is not None:
         return _of_rounds(trace, recorded, rounds, free, has_accelerator=has_accelerator)
-    return _of_steps(trace, recorded, free, has_accelerator=has_accelerator)
+    return _of_steps(trace, recorded, chosen, has_accelerator=has_accelerator)
 
 
 def _of_steps(
     trace: Trace,
     recorded: StepTable,
-    free: NDArray[np.int64],
+    chosen: NDArray[np.int64],
     *,
     has_accelerator: bool,
 ) -> Observed | None:
     """The unprofiled steps, each of which has a time of its own; None if no such step waits."""
-    marks, durations = trace.marks, trace.marks.dur_ns[free]
+    marks = trace.marks
+    free = chosen[marks.profiled[chosen] == 0]
+    durations = marks.dur_ns[free]
     warm_up = count_warm_up(durations)
     every = steady = free[warm_up:]
     in_call = bool((marks.graph_ns[steady] != NULL).all())
@@ -177,12 +185,14 @@ def _of_steps(
     if not in_call:
         usual, uneven, wait_traced = _waiting(trace, recorded, every, stalls, has_accelerator)
     span_ns = int(marks.start_ns[every[0]]), int((marks.start_ns + marks.dur_ns)[every[-1]])
+    is_contended = (contention(trace, span_ns) or 0.0) >= CONTENDED
+    beside = _comparable(trace, chosen, steady, nearest=is_contended)
     cost, interval = None, None
     # Unprofiled steps that wait, or that the training profiles, are not comparable with profiled
     # ones.
     if not (uneven or _profile_themselves(trace, steady)):
         profiled = (recorded.durations_ns + handed_over(trace, recorded))[recorded.steady]
-        unprofiled = calls if in_call else marks.dur_ns[steady]
+        unprofiled = calls[beside] if in_call else marks.dur_ns[steady][beside]
         cost, interval = _profiler_cost(recorded, profiled, unprofiled)
     return Observed(
         durations,
@@ -202,6 +212,7 @@ def _of_steps(
         collecting_ns if "python" in stalls.mean_ns else 0,
         _stretched(trace, span_ns),
         core_wait_ns=_core_wait(trace, steady, uneven=uneven),
+        is_contended=is_contended,
     )
 
 
@@ -245,6 +256,7 @@ def _of_rounds(
         with_profiled=rounds.with_profiled,
         at_least=not rounds.whole,
         core_wait_ns=_core_wait(trace, rows, uneven=True),
+        is_contended=(contention(trace, span_ns) or 0.0) >= CONTENDED,
     )
 
 
@@ -308,6 +320,30 @@ def handed_over(trace: Trace, recorded: StepTable) -> NDArray[np.int64]:
     return sums
 
 
+def _comparable(
+    trace: Trace, chosen: NDArray[np.int64], steady: NDArray[np.int64], *, nearest: bool
+) -> NDArray[np.bool_]:
+    """Mask of the unprofiled steps to compare the profiled ones with; (steady,).
+
+    Args:
+        trace: The trace, with `marks`.
+        chosen: Rows of all steps of the described stretch.
+        steady: Rows of its steady unprofiled steps.
+        nearest: Whether to compare only steps next to profiled ones.
+    """
+    profiled = np.flatnonzero(trace.marks.profiled == 1)
+    inside = chosen[trace.marks.profiled[chosen] == 1]
+    if len(profiled) and not len(inside):
+        return np.zeros(len(steady), dtype=bool)  # those of another stretch were profiled
+    if not nearest or not len(inside):
+        return np.ones(len(steady), dtype=bool)
+    after = np.searchsorted(inside, steady)
+    to_next = inside[np.minimum(after, len(inside) - 1)] - steady
+    to_last = steady - inside[np.maximum(after - 1, 0)]
+    found: NDArray[np.bool_] = np.minimum(np.abs(to_next), np.abs(to_last)) <= _BESIDE
+    return found
+
+
 def _profiler_cost(
     recorded: StepTable, profiled_ns: NDArray[np.int64], free_ns: NDArray[np.int64]
 ) -> tuple[float, tuple[float, float]] | tuple[None, None]:
@@ -320,7 +356,7 @@ def _profiler_cost(
             the Python between two calls.
     """
     enough = recorded.source == "marker" and len(recorded.starts) >= _FEWEST_PROFILED
-    if not enough or free_ns.min() <= 0:
+    if not enough or not len(free_ns) or free_ns.min() <= 0:
         return None, None
     return ratio_of_medians(profiled_ns, free_ns)
 

@@ -1,8 +1,11 @@
 """The stretches of a run between lasting changes of its step time.
 
 A mean over both sides of a lasting change is not the time of any step. The log records when a
-change was noticed; the step times show where it is. The result describes one stretch: the one that
-took most time, of those in which steps were traced.
+change was noticed; the step times show where it is. A change in how long the process waits for
+cores that other programs use counts as well, if the step time changes with it.
+
+The result describes one stretch: the one that took most time, of those in which steps were traced.
+If other programs slowed that one down, it is the stretch that they slowed down least.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.columns.intervals import Intervals
+from stepwhy.passes.contention import contention, differs, least_contended
 from stepwhy.passes.sampled_lines import FEWEST_SAMPLES
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL, Columns, SampleRole
@@ -41,6 +45,9 @@ _MOSTLY_IF_FEW = 0.6
 _MOSTLY_PROFILED = 0.5
 # Stretches whose medians differ by less than this factor do mostly the same.
 _SIMILAR = 1.5
+# Without their wait for cores, stretches of the same work differ by less than this factor: the
+# share of its time that a process waits is not exactly that by which a step is longer.
+_RELATED = 3.0
 # If medians differ by less, the usual step is the same: only rare steps have changed.
 _SMALLEST_CHANGE = 0.1
 
@@ -54,6 +61,8 @@ class Regime(msgspec.Struct, frozen=True):
         median_ns: Median of its unprofiled steps; None if all were profiled.
         total_ns: Wall time of its steps.
         traced: Number of recorded steps in it.
+        contention: Share of its runnable time in which other programs kept the process waiting for
+            a core, 0..1; None if unknown.
     """
 
     first: int
@@ -61,6 +70,7 @@ class Regime(msgspec.Struct, frozen=True):
     median_ns: int | None
     total_ns: int
     traced: int
+    contention: float | None = None
 
     @property
     def rows(self) -> slice:
@@ -92,17 +102,44 @@ def find_regimes(trace: Trace, recorded: StepTable) -> Regimes:
         trace: The trace, with `marks` and `events`.
         recorded: The steps that were traced.
     """
-    bounds = [0, *_splits(trace), len(trace.marks)]
+    noticed = [0, *_splits(trace), len(trace.marks)]
+    contended = [row for part in pairwise(noticed) for row in _contended_splits(trace, *part)]
+    bounds = sorted([*noticed, *contended])
     regimes = tuple(_regime(trace, recorded, first, end) for first, end in pairwise(bounds))
-    described = max(range(len(regimes)), key=lambda i: (regimes[i].traced > 0, regimes[i].total_ns))
-    return Regimes(regimes, described)
+    return Regimes(regimes, _described(regimes))
+
+
+def _described(regimes: Sequence[Regime]) -> int:
+    """Index of the stretch that the result is about."""
+    longest = max(range(len(regimes)), key=lambda i: (regimes[i].traced > 0, regimes[i].total_ns))
+    calmer = least_contended([regime.contention for regime in regimes], longest)
+    return next((i for i in calmer if _shows_work(regimes[i], regimes[longest])), longest)
+
+
+def _shows_work(calm: Regime, busy: Regime) -> bool:
+    """Whether a less contended stretch shows the work of a contended one.
+
+    The wait for cores has to explain most of the difference in length; where no step of the calm
+    one was traced, nearly all of it.
+    """
+    if calm.end - calm.first < 2 * _SHORTEST or calm.median_ns is None or busy.median_ns is None:
+        return False
+    own_ns = [r.median_ns * (1 - (r.contention or 0.0)) for r in (calm, busy) if r.median_ns]
+    return max(own_ns) <= (_RELATED if calm.traced else _SIMILAR) * min(own_ns)
 
 
 def within(trace: Trace, recorded: StepTable, regimes: Regimes) -> StepTable:
-    """The recorded steps of the described stretch; all if it is the only one or has none."""
+    """The recorded steps of the described stretch; all if it is the only one.
+
+    If none of its steps was recorded, those of the least contended stretch that has any.
+    """
     if len(regimes.all) == 1:
         return recorded
-    inside = _inside(trace, recorded, regimes.current.first, regimes.current.end)
+    source = regimes.current
+    if not source.traced:
+        traced = [regime for regime in regimes.all if regime.traced]
+        source = min(traced, key=lambda r: r.contention or 0.0, default=source)
+    inside = _inside(trace, recorded, source.first, source.end)
     if not inside.any():
         return recorded
     starts, ends = recorded.starts[inside], recorded.ends[inside]
@@ -202,16 +239,43 @@ def _splits(trace: Trace) -> list[int]:
     return splits
 
 
-def _split(trace: Trace, first: int, end: int) -> int | None:
+def _contended_splits(trace: Trace, first: int, end: int) -> list[int]:
+    """Rows in [first, end) at which other programs begin or end to take the cores, ascending."""
+    if not _contention(trace, first, end):
+        return []
+    split = _split(trace, first, end, end - first)
+    if split is None or not differs(
+        *(_contention(trace, *p) for p in pairwise([first, split, end]))
+    ):
+        return []
+    before, after = (_contended_splits(trace, *part) for part in pairwise([first, split, end]))
+    return [*before, split, *after]
+
+
+def _contention(trace: Trace, first: int, end: int) -> float | None:
+    """Contention by other programs in rows [first, end) of `marks`."""
+    if first == end:
+        return None
+    starts, ends = _times(trace, slice(first, end))
+    return contention(trace, (int(starts.min()), int(ends.max())))
+
+
+def _split(trace: Trace, first: int, end: int, most: int | None = None) -> int | None:
     """The row in [first, end) at which the step time changes; None if it does not change.
 
     The row minimises the squared deviations of the logarithms from the means of both sides. The
     longest and shortest steps are clipped first, so that a single step does not decide.
+
+    Args:
+        trace: The trace, with `marks`.
+        first: The first row.
+        end: The row after the last one.
+        most: How many of the last steps to search; None for as many as the observer compares.
     """
     rows = np.arange(first, end)
     rows = rows[trace.marks.profiled[first:end] == 0]
     durations = np.maximum(trace.marks.dur_ns[rows], 1)
-    rows, durations = (values[-_searched(durations) :] for values in (rows, durations))
+    rows, durations = (values[-(most or _searched(durations)) :] for values in (rows, durations))
     count = len(rows)
     if count < 2 * _SHORTEST:
         return None
@@ -240,6 +304,7 @@ def _regime(trace: Trace, recorded: StepTable, first: int, end: int) -> Regime:
         round(float(np.median(free[count_warm_up(free) :]))) if len(free) else None,
         int(durations.sum()),
         int(_inside(trace, recorded, first, end).sum()),
+        _contention(trace, first, end),
     )
 
 

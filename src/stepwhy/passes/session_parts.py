@@ -312,9 +312,9 @@ def _around_runs(facts: Facts) -> tuple[int, int]:
 
 
 def _slower(facts: Facts) -> float | None:
-    """Relative slowdown of traced runs; None if unknown."""
+    """Relative slowdown of traced runs; None if unknown, as where other programs use the cores."""
     observed = facts.observed
-    if observed is None:
+    if observed is None or observed.is_contended:
         return None
     free = observed.durations_ns[observed.warm_up :] - (observed.outside_ns or 0)
     if (free <= 0).any():

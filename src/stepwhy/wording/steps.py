@@ -96,12 +96,34 @@ def _ran_ahead(note: RanAhead) -> str:
     )
 
 
+# Share of the runnable time; the wait for cores of a quiet machine varies by a third of it.
+_CALMER = 0.15
+
+
 def change_note(stretches: Sequence[Stretch]) -> str:
-    """A sentence on the lasting changes of the step time; '' if there was none.
+    """Sentences on the lasting changes of the step time; '' if there was none.
 
     Args:
         stretches: The stretches of a run between such changes, in order.
     """
+    return f"{_change(stretches)}{_less_contended(stretches)}"
+
+
+def _less_contended(stretches: Sequence[Stretch]) -> str:
+    """That other programs slowed the described stretch down less, if they did; else ''."""
+    calm = next((s.contention for s in stretches if s.described), None)
+    busy = max((s.contention or 0.0 for s in stretches), default=0.0)
+    if calm is None or busy - calm < _CALMER:
+        return ""
+    return (
+        " Other programs slowed these steps down least: the process waited for a CPU core for "
+        f"{format_fraction(calm)} of its runnable time, and for up to {format_fraction(busy)} in "
+        "the other steps."
+    )
+
+
+def _change(stretches: Sequence[Stretch]) -> str:
+    """When the step time changed, and which steps are described."""
     timed = [s for s in stretches if s.median_ns is not None]
     if len(timed) < 2:
         return ""
