@@ -4,7 +4,15 @@ import pytest
 from msgspec.structs import replace
 
 from stepwhy.findings import Stretch
-from stepwhy.findings.reasons import BetweenMarkers, Cut, LongSteps, RanAhead, Repeats, Unprofiled
+from stepwhy.findings.reasons import (
+    BetweenMarkers,
+    Cut,
+    LongSteps,
+    Perturbed,
+    RanAhead,
+    Repeats,
+    Unprofiled,
+)
 from stepwhy.wording.steps import change_note, steps_note
 
 MS = 1_000_000
@@ -110,3 +118,7 @@ def test_long_steps_show_the_mean():
         "Some steps take much longer: the mean is 50.0 ms, so 54 % of the time of all steps is not "
         "in this report."
     )
+
+
+def test_traced_steps_that_are_much_longer():
+    assert steps_note([Perturbed(4.0)]).startswith("Traced steps took 4.0 times as long as the ")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.findings import Steps, Stretch, Traced
-from stepwhy.findings.reasons import Cut, LongSteps, RanAhead, Unprofiled
+from stepwhy.findings.reasons import Cut, LongSteps, Perturbed, RanAhead, Unprofiled
+from stepwhy.passes.overhead import is_untypical
 from stepwhy.passes.single_run import is_single
 
 if TYPE_CHECKING:
@@ -89,7 +90,21 @@ def _observed_steps(facts: Facts, observed: Observed) -> Steps:
 
 
 def step_notes(facts: Facts) -> tuple[StepNote, ...]:
-    """What the reader should know about how the steps were found, cut and timed."""
+    """What the reader should know about how the steps were found, cut, timed and traced."""
+    return (*_timing(facts), *_perturbed(facts.observed))
+
+
+def _perturbed(observed: Observed | None) -> tuple[Perturbed, ...]:
+    """That tracing made the traced steps much longer, if it did."""
+    if observed is None or not is_untypical(
+        observed.profiler_cost, observed.profiler_cost_interval
+    ):
+        return ()
+    return (Perturbed(1 + (observed.profiler_cost or 0.0)),)
+
+
+def _timing(facts: Facts) -> tuple[StepNote, ...]:
+    """How the steps were found, cut and timed."""
     observed = facts.observed
     if observed is None:
         return facts.steps.notes

@@ -13,21 +13,23 @@ If the training's own PyTorch profiler ran in some of the observed steps, or if 
 some calls of a TensorFlow 1 `Session.run`, the time of these steps beyond the median of the others
 counts. It includes the time to write the record. The cost is its share of the time of all steps,
 applied to the described step. Of the steps that stepwhy traced itself, the median is compared with
-that of all others: if they take three times as long, their breakdown no longer holds for the
-others.
+that of all others. What tracing adds to them is no problem of the program: if they take three times
+as long, a note says that their breakdown no longer holds for the others.
+
+Steps that wait for a CPU core are slow without a profiler, too. Where other programs used the
+cores, the CPU times of the steps are compared instead of their wall times.
 
 ## Fix
-Own profilers: record a few steps, once, and only what is needed. Steps that stepwhy traced: the
-step time and the waits for input were measured without profiling, and are right; compare changes
-by these.
+Record a few steps, once, and only what is needed.
 
 ## Fix risk
 None.
 
 ## When it abstains
 If the steps were not observed by `stepwhy run`: a trace has no steps without its profiler.
-`incomplete` if fewer than eight steps ran with, or without, the training's own profiler, and if the
-step times vary too much to say whether tracing adds to them.
+`incomplete` if fewer than eight steps ran with, or without, the training's own profiler, if the
+step times vary too much to say whether tracing adds to them, and if other programs used the CPU
+cores while stepwhy traced steps.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ from msgspec.structs import replace
 from stepwhy.diagnoses.shared.program import uses_sessions
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.passes.overhead import ratio_of_medians
+from stepwhy.passes.cores import CONTENDED
+from stepwhy.passes.overhead import is_untypical, ratio_of_medians
 from stepwhy.passes.stalls import rows_of_kinds, time_of
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL
@@ -65,10 +68,6 @@ RULE = Rule(
 SHARE = 0.05  # of the step; less is not worth a change
 FEWEST_STEPS = 8  # with the training's own profiler, and without; fewer have no reliable median
 LITTLE = 0.2  # of a step; what two runs of the same program may differ by
-UNTYPICAL = (
-    2.0  # times the usual step is added; from there on, the confidence of the verdict is halved
-)
-LEAST_SURE = 1.0  # times the usual step; the lower end of the 95 % interval of what is added
 MOST_LOGGED = 200  # runs of a session that are logged as traced; later steps are not judged
 LEAST_SAVED = 0.5  # of the cost; a few steps are still recorded
 
@@ -89,10 +88,12 @@ def diagnose(facts: Facts) -> Finding:
             "profiled-steps", "Too few steps were traced to compare them with the others."
         )
     added = Evidence("relative cost of profiling a step", cost, "fraction")
-    if cost < UNTYPICAL or interval[0] < LEAST_SURE:
+    if observed.is_contended and interval[1] > LITTLE:
+        return RULE.incomplete("quiet-machine", _CONTENDED, (added,))
+    if not is_untypical(cost, interval):
         return _typical(interval, added)
     evidence = (added, Evidence("step without profiling", observed.without_stalls_ns, "ns"))
-    return RULE.finding(None, evidence, _TRACED)
+    return replace(RULE.nothing(evidence), title=_SLOWER)
 
 
 def _typical(interval: tuple[float, float], added: Evidence) -> Finding:
@@ -106,13 +107,11 @@ def _typical(interval: tuple[float, float], added: Evidence) -> Finding:
 
 def _from_own(facts: Facts, own: Rows) -> Finding:
     """Compare the steps with and without the training's own profiler."""
-    durations, recorded = _steps(facts, own)
+    is_contended = any((r.contention or 0.0) >= CONTENDED for r in facts.regimes.all)
+    durations, recorded = _steps(facts, own, on_cores=is_contended)
     inside, outside = durations[recorded], durations[~recorded]
     if min(len(inside), len(outside)) < FEWEST_STEPS:
-        return RULE.incomplete(
-            "profiled-steps",
-            f"Fewer than {FEWEST_STEPS} steps ran with, or without, the training's own profiler.",
-        )
+        return RULE.incomplete("quiet-machine" if is_contended else "profiled-steps", _FEW)
     ratio, (low, _) = ratio_of_medians(inside, outside)
     # The mean includes the steps in which a record is written.
     longer = max(float(inside.mean() - np.median(outside)), 0.0)
@@ -122,6 +121,7 @@ def _from_own(facts: Facts, own: Rows) -> Finding:
         Evidence("relative cost of profiling a step", ratio, "fraction"),
         Evidence("share of the time of all steps", share, "fraction"),
         *_about(facts, own, len(inside), len(durations)),
+        *_clock(is_contended),
         Evidence("median step with the profiler", round(float(np.median(inside))), "ns"),
         Evidence("mean step with the profiler", round(float(inside.mean())), "ns"),
         Evidence("median step without it", round(float(np.median(outside))), "ns"),
@@ -133,8 +133,21 @@ def _from_own(facts: Facts, own: Rows) -> Finding:
     return RULE.finding(cost, evidence, fix, gain, Edit("profiler", "gone"))
 
 
-def _steps(facts: Facts, own: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Times of the steps that stepwhy did not trace, and which the own profiler recorded."""
+def _clock(is_contended: bool) -> tuple[Evidence, ...]:
+    """Which time of the steps is compared, if it is not the wall time."""
+    return (Evidence("compared times", "CPU time", ""),) if is_contended else ()
+
+
+def _steps(
+    facts: Facts, own: Rows, *, on_cores: bool
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Times of the steps that stepwhy did not trace, and which the own profiler recorded.
+
+    Args:
+        facts: Facts of the run.
+        own: Rows of the events of the own profiler.
+        on_cores: Whether to return CPU times, and only the steps of which they are known.
+    """
     marks = facts.trace.marks
     rows = np.flatnonzero(marks.profiled == 0)
     if len(own) >= MOST_LOGGED:
@@ -142,7 +155,10 @@ def _steps(facts: Facts, own: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_
     rows = rows[count_warm_up(marks.dur_ns[rows]) :]
     starts, durations = marks.start_ns[rows], marks.dur_ns[rows]
     recorded = time_of(facts.trace, own).within(starts, starts + durations) > 0
-    return durations, recorded
+    if not on_cores:
+        return durations, recorded
+    used = marks.process_cpu_ns[rows]
+    return used[used != NULL], recorded[used != NULL]
 
 
 def _about(facts: Facts, own: Rows, inside: int, steps: int) -> tuple[Evidence, ...]:
@@ -159,6 +175,8 @@ def _about(facts: Facts, own: Rows, inside: int, steps: int) -> tuple[Evidence, 
 _SLOWER = "Profiling slows down the traced steps; the step time is that of the others"
 _RARE = "The training's own profiler takes little of the training time"
 _UNSURE = "The step times vary too much to say what profiling adds."
+_FEW = f"Fewer than {FEWEST_STEPS} steps ran with, or without, the training's own profiler."
+_CONTENDED = "Other programs used the CPU cores, which makes steps longer, too."
 _OWN = Fix(
     "Record a few steps, once, and leave out what is not needed: with_stack, record_shapes and "
     "profile_memory each add to the cost of every operation.",
@@ -177,13 +195,5 @@ _SESSION = Fix(
     "plain = tf.RunOptions(trace_level=tf.RunOptions.NO_TRACE)\n"
     "options = traced if step % 500 == 10 else plain\n"
     "session.run(train_op, options=options, run_metadata=metadata)",
-    "none",
-)
-_TRACED = Fix(
-    "The step time and the waits for input were measured without profiling: compare changes by "
-    "these. The division into other categories, and the times of operations, are those of traced "
-    "steps, in which short operations are overstated. With more work per operation, such as larger "
-    "batches, tracing adds less.",
-    "",
     "none",
 )

@@ -257,6 +257,12 @@ class LongSteps(msgspec.Struct, frozen=True):
     share: float
 
 
+class Perturbed(msgspec.Struct, frozen=True):
+    """Tracing made the traced steps several times as long: `times` as long as the others."""
+
+    times: float
+
+
 class RanAhead(msgspec.Struct, frozen=True):
     """The host runs ahead of the device, so that the mean stands for the step.
 
@@ -274,7 +280,7 @@ class RanAhead(msgspec.Struct, frozen=True):
     at_least: bool = False
 
 
-StepNote: TypeAlias = Cut | Repeats | BetweenMarkers | Unprofiled | LongSteps | RanAhead
+StepNote: TypeAlias = Cut | Repeats | BetweenMarkers | Unprofiled | LongSteps | Perturbed | RanAhead
 
 # --- the machine ---------------------------------------------------------------------------------
 

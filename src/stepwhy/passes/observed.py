@@ -185,7 +185,7 @@ def _of_steps(
     if not in_call:
         usual, uneven, wait_traced = _waiting(trace, recorded, every, stalls, has_accelerator)
     span_ns = int(marks.start_ns[every[0]]), int((marks.start_ns + marks.dur_ns)[every[-1]])
-    is_contended = (contention(trace, span_ns) or 0.0) >= CONTENDED
+    is_contended = _is_contended(trace, chosen)
     beside = _comparable(trace, chosen, steady, nearest=is_contended)
     cost, interval = None, None
     # Unprofiled steps that wait, or that the training profiles, are not comparable with profiled
@@ -256,7 +256,7 @@ def _of_rounds(
         with_profiled=rounds.with_profiled,
         at_least=not rounds.whole,
         core_wait_ns=_core_wait(trace, rows, uneven=True),
-        is_contended=(contention(trace, span_ns) or 0.0) >= CONTENDED,
+        is_contended=_is_contended(trace, rows),
     )
 
 
@@ -318,6 +318,13 @@ def handed_over(trace: Trace, recorded: StepTable) -> NDArray[np.int64]:
     sums = np.zeros(len(recorded.starts), dtype=np.int64)
     np.add.at(sums, step[step >= 0], trace.slices.dur_ns[rows[step >= 0]])
     return sums
+
+
+def _is_contended(trace: Trace, rows: NDArray[np.int64]) -> bool:
+    """Whether other programs kept the process waiting for cores from the first to the last row."""
+    marks, first, last = trace.marks, rows[0], rows[-1]
+    span_ns = int(marks.start_ns[first]), int(marks.start_ns[last] + marks.dur_ns[last])
+    return (contention(trace, span_ns) or 0.0) >= CONTENDED
 
 
 def _comparable(

@@ -31,6 +31,10 @@ _WIDEST_NS = 5_000
 # Light steps on each side of a block that are compared; between them the run may drift.
 _COMPARED = 8
 _LIGHT, _FULL = 1, 0
+# Times the usual step that profiling adds, and the lower end of its 95 % interval: from there on,
+# the profiled steps do not show how the others divide.
+_UNTYPICAL = 2.0
+_LEAST_SURE = 1.0
 _RESAMPLES = 400
 _MOST_RESAMPLED = 1000  # steps; more do not narrow the interval visibly
 
@@ -48,6 +52,21 @@ class ObserverCost(msgspec.Struct, frozen=True):
     cost_ns: int | None
     interval_ns: tuple[int, int] | None
     missing_steps: int | None
+
+
+def is_untypical(cost: float | None, interval: tuple[float, float] | None) -> bool:
+    """Whether profiling surely made the profiled steps several times as long as the others.
+
+    Args:
+        cost: Relative cost of profiling a step; None if unknown.
+        interval: Its 95 % interval; None if unknown.
+    """
+    return (
+        cost is not None
+        and interval is not None
+        and cost >= _UNTYPICAL
+        and (interval[0] >= _LEAST_SURE)
+    )
 
 
 def observer_cost(

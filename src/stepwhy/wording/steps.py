@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.findings.reasons import BetweenMarkers, Cut, LongSteps, RanAhead, Repeats, Unprofiled
+from stepwhy.findings.reasons import (
+    BetweenMarkers,
+    Cut,
+    LongSteps,
+    Perturbed,
+    RanAhead,
+    Repeats,
+    Unprofiled,
+)
 from stepwhy.units import format_count, format_fraction, format_ns
 from stepwhy.wording.names import shown_name
 
@@ -58,6 +66,12 @@ def _sentence(note: StepNote) -> str:
             return (
                 f"Some steps take much longer: the mean is {format_ns(mean_ns)}, so "
                 f"{format_fraction(share)} of the time of all steps is not in this report."
+            )
+        case Perturbed(times):
+            return (
+                f"Traced steps took {times:.1f} times as long as the others. The step time and the "
+                "waits for input were measured without tracing: compare changes by these. Short "
+                "operations are overstated in the other categories."
             )
         case Unprofiled(profiled, None, None):
             return (
