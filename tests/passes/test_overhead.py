@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.passes.overhead import median_interval, observer_cost
+from stepwhy.passes.overhead import added_share, median_interval, observer_cost
 
 FEW = settings(max_examples=60, deadline=None, derandomize=True)
 US = 1_000
@@ -116,6 +116,25 @@ def test_any_log_has_an_answer(steps):
     durations, light, gaps = (np.asarray(column) for column in zip(*steps, strict=True))
     cost = observer_cost(durations, light.astype(np.int8), np.cumsum(gaps))
     assert cost is None or cost.missing_steps is None or cost.missing_steps > 0
+
+
+def test_the_share_of_a_run_includes_traced_steps_where_the_step_time_changes():
+    durations = np.repeat([1_000_000, 4_000_000], [500, 500])
+    profiled = np.zeros(1000, np.int8)
+    profiled[[100, 101, 800]] = 1
+    light = np.ones(1000, np.int8)
+    light[200:300] = 0
+    light[profiled == 1] = 0
+    rest_ns = int(durations.sum())
+    durations[profiled == 1] += 10_000_000
+    durations[200:300] += 5 * US
+    share = added_share(durations, profiled, light, 5 * US)
+    assert share == pytest.approx((3 * 10_000_000 + 100 * 5 * US) / rest_ns, abs=1e-4)
+
+
+def test_without_steps_that_ran_unprofiled_the_share_is_unknown():
+    one = np.ones(4, np.int8)
+    assert added_share(np.ones(4, np.int64), one, one * 0, 5) is None
 
 
 def test_the_interval_of_a_median_is_made_of_two_of_the_values():

@@ -29,9 +29,9 @@ def watching(**cost):
 def test_cost_of_watching_is_one_sentence():
     assert watching() == ""
     sentence = watching(ns=3_420, interval_ns=(-2_010, 9_130))
-    assert sentence == "Watching added 3.4 µs per step (95 %: -2.0 to 9.1 µs)"
+    assert sentence == "Watching added 3.4 µs per observed step (95 %: -2.0 to 9.1 µs)"
     sentence = watching(ns=-700, interval_ns=(-5_000, 12_000))
-    assert sentence == "Watching added nothing measurable per step (95 %: -5 to 12 µs)"
+    assert sentence == "Watching added nothing measurable per observed step (95 %: -5 to 12 µs)"
     assert watching(missing_steps=128) == ("Cost of watching unknown: about 130 more steps needed")
     assert watching(interval_ns=(-80_000, 120_000), missing_steps=3_104) == (
         "Cost of watching unknown: steps vary too much (95 %: -80 to 120 µs); about 3,100 "
@@ -39,6 +39,21 @@ def test_cost_of_watching_is_one_sentence():
     )
     assert watching(interval_ns=(-80_000, 120_000), missing_steps=95_000) == (
         "Cost of watching unknown: steps vary too much (95 %: -80 to 120 µs)"
+    )
+
+
+def test_the_cost_of_watching_includes_traced_steps_and_sampling():
+    steps = some_steps(
+        10,
+        observer_cost_ns=14_000,
+        observer_cost_interval_ns=(12_000, 16_000),
+        observer_share=0.0123,
+        sampling_cores=0.0061,
+    )
+    assert watched.watching_sentence(steps) == (
+        "Watching added 1.2 % to the time of all steps: 14 µs per observed step (95 %: 12 to 16 "
+        "µs), and traced ones. Sampling beside it took 0.6 % of a core. Not included: start-up, "
+        "and 2 to 5 µs per step to time it"
     )
 
 
@@ -164,7 +179,7 @@ def test_the_terminal_shows_queues_events_and_cost(sample, width):
         "Compiled or traced during training",
         "traced train_step",
         "graph grown by 400 operations",
-        "Watching added 3.4 µs per step",
+        "Watching added 3.4 µs per observed step",
     ):
         assert part in flat
     assert re.search(r"^ +12 +1\.24 s +1 to 190 +traced train_step$", text, re.MULTILINE)
@@ -215,7 +230,7 @@ def test_the_page_shows_levels_with_capacity_and_reserve(sample):
     assert text.count('class="reserve"') == 1
     assert "Dashed: the capacity, 1,000. Dotted: the reserve for shuffling, 200." in text
     assert "input 0 has shape (31, 224), before (32, 224) (and 2 others)" in text
-    assert "Watching added 3.4 µs per step (95 %: -2.0 to 9.1 µs)" in text
+    assert "Watching added 3.4 µs per observed step (95 %: -2.0 to 9.1 µs)" in text
 
 
 @FEW

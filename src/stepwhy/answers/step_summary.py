@@ -8,7 +8,8 @@ import numpy as np
 
 from stepwhy.findings import Steps, Stretch, Traced
 from stepwhy.findings.reasons import Cut, LongSteps, Perturbed, RanAhead, Unprofiled
-from stepwhy.passes.overhead import is_untypical
+from stepwhy.passes.cores import sampling_cores
+from stepwhy.passes.overhead import added_share, is_untypical
 from stepwhy.passes.single_run import is_single
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ def _observed_steps(facts: Facts, observed: Observed) -> Steps:
     """Summary of all logged steps; percentiles are those of the described stretch."""
     marks, cost = facts.trace.marks, observed.observer_cost
     durations = marks.dur_ns[marks.profiled == 0]
+    known_ns = None if cost is None else cost.cost_ns
+    share = (
+        None
+        if known_ns is None
+        else added_share(marks.dur_ns, marks.profiled, marks.light, known_ns)
+    )
     p10, median, p90 = _deciles(observed.durations_ns[observed.warm_up :])
     return Steps(
         count=len(durations),
@@ -84,6 +91,8 @@ def _observed_steps(facts: Facts, observed: Observed) -> Steps:
         observer_cost_ns=None if cost is None else cost.cost_ns,
         observer_cost_interval_ns=None if cost is None else cost.interval_ns,
         observer_cost_missing_steps=None if cost is None else cost.missing_steps,
+        observer_share=share,
+        sampling_cores=sampling_cores(facts.trace),
         stretches=stretches(facts),
         traced=_traced(facts.trace),
     )

@@ -159,11 +159,15 @@ class Steps(msgspec.Struct, frozen=True):
         profiler_cost: Relative cost of profiling a step (0.1 = 10 % longer), if unprofiled steps
             were observed as well.
         profiler_cost_interval: Its 95 % interval.
-        observer_cost_ns: Time that observation adds to a step, measured against the steps of this
-            run with little observation; None if unknown.
+        observer_cost_ns: Time that observation adds to an observed step, measured against those of
+            this run that were only timed; None if unknown.
         observer_cost_interval_ns: Its 95 % interval; None if too few steps had little observation.
         observer_cost_missing_steps: About how many more steps it takes to measure that cost; None
             if it was measured, or if nothing was observed.
+        observer_share: What observed and profiled steps added to the time of all steps (0.01 is
+            1 %); None if unknown. Start-up, and the microseconds that it takes to time a step, are
+            not included.
+        sampling_cores: Cores that sampling from outside kept busy, on average; None if unknown.
         stretches: Parts of an observed run between permanent changes of the step time, in order.
         traced: Positions of the profiled steps among `durations_ns`, in order.
     """
@@ -184,6 +188,8 @@ class Steps(msgspec.Struct, frozen=True):
     observer_cost_ns: int | None = None
     observer_cost_interval_ns: tuple[int, int] | None = None
     observer_cost_missing_steps: int | None = None
+    observer_share: float | None = None
+    sampling_cores: float | None = None
     stretches: tuple[Stretch, ...] = ()
     traced: tuple[Traced, ...] = ()
 

@@ -53,6 +53,14 @@ def background_cores(trace: Trace, span_ns: tuple[int, int] | None = None) -> fl
     return round(max(busy_ns - job_ns - (observer_ns or 0), 0) / passed_ns, 2)
 
 
+def sampling_cores(trace: Trace) -> float | None:
+    """Cores that stepwhy's own sampling kept busy on average; None if not sampled."""
+    sampling = series(trace, "observer_cpu_ns")
+    if sampling.growth is None or sampling.times_ns[-1] <= sampling.times_ns[0]:
+        return None
+    return round(sampling.growth / int(sampling.times_ns[-1] - sampling.times_ns[0]), 4)
+
+
 OVERSUBSCRIBED = 1.5
 """Runnable threads of a process per core; up to one and its helpers, they take turns for free."""
 

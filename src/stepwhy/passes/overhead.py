@@ -35,6 +35,8 @@ _LIGHT, _FULL = 1, 0
 # the profiled steps do not show how the others divide.
 _UNTYPICAL = 2.0
 _LEAST_SURE = 1.0
+# Unprofiled steps on each side that a profiled one is compared with.
+_BESIDE = 16
 _RESAMPLES = 400
 _MOST_RESAMPLED = 1000  # steps; more do not narrow the interval visibly
 
@@ -96,6 +98,38 @@ def observer_cost(
         # The interval narrows with the square root of the number of blocks.
         return ObserverCost(None, interval, math.ceil(len(differences) * (excess**2 - 1)) * period)
     return ObserverCost(round(float(np.median(differences))), interval, None)
+
+
+def added_share(
+    durations_ns: NDArray[np.int64],
+    profiled: NDArray[np.int8],
+    light: NDArray[np.int8],
+    cost_ns: int,
+) -> float | None:
+    """What observed and profiled steps add to the time of a run, relative to the rest of it.
+
+    Start-up, the time that it takes to time a step, and the profiler's effect on later steps are
+    not included.
+
+    Args:
+        durations_ns: Wall time of every step, ns; (steps,).
+        profiled: `marks.profiled` of these steps; (steps,).
+        light: `marks.light` of these steps; (steps,).
+        cost_ns: Time that observation adds to a full step.
+
+    Returns:
+        None if every step was profiled.
+    """
+    free, traced = np.flatnonzero(profiled == 0), np.flatnonzero(profiled != 0)
+    if not len(free):
+        return None
+    places = np.searchsorted(free, traced)
+    beside = (free[max(p - _BESIDE, 0) : p + _BESIDE] for p in places.tolist())
+    usual_ns = sum(float(np.median(durations_ns[rows])) for rows in beside)
+    added_ns = max(float(durations_ns[traced].sum()) - usual_ns, 0.0)
+    added_ns += max(cost_ns, 0) * int((light[free] != _LIGHT).sum())
+    rest_ns = float(durations_ns.sum()) - added_ns
+    return round(added_ns / rest_ns, 4) if rest_ns > 0 else None
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:

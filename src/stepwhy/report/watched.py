@@ -38,6 +38,8 @@ _KINDS = {
 }
 
 
+# By `benchmarks/capture.py`, in loops with other code in the caches.
+_TIMING = "2 to 5 µs"
 # Asking for more steps than this to measure the cost of watching is not useful.
 _MOST_MORE = 10_000
 
@@ -58,11 +60,24 @@ def watching_sentence(steps: Steps) -> str:
     if steps.observer_cost_ns is None or interval is None:
         return ""
     if steps.observer_cost_ns <= 0:
-        return f"Watching added nothing measurable per step{span}"
-    size, unit, decimals = _scale(max(map(abs, interval)))
+        added = "nothing measurable"
+    else:
+        size, unit, decimals = _scale(max(map(abs, interval)))
+        added = f"{_number(steps.observer_cost_ns / size, decimals)} {unit}"
+    if steps.observer_share is None:
+        return f"Watching added {added} per observed step{span}"
+    share = f"{100 * steps.observer_share:.1f} %"
     return (
-        f"Watching added {_number(steps.observer_cost_ns / size, decimals)} {unit} per step{span}"
+        f"Watching added {share} to the time of all steps: {added} per observed step{span}, and "
+        f"traced ones.{_sampling(steps)} Not included: start-up, and {_TIMING} per step to time it"
     )
+
+
+def _sampling(steps: Steps) -> str:
+    """CPU time of the sampling, which runs beside the training; '' if unknown."""
+    if steps.sampling_cores is None:
+        return ""
+    return f" Sampling beside it took {100 * steps.sampling_cores:.1f} % of a core."
 
 
 def format_range(low_ns: float, high_ns: float) -> str:
