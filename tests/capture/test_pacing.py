@@ -22,20 +22,23 @@ def test_a_quarter_of_the_later_long_steps_is_light():
 
 
 @pytest.mark.parametrize(("step_us", "light"), [(5000, 40), (1000, 296), (200, 1576)])
-def test_shorter_steps_are_observed_more_thinly(step_us, light):
-    first, light_first, *later = blocks(step_us * 1000, 10_000)
-    assert (first, light_first) == (32, light - 7)  # from the end of the first step
-    assert later[:4] == [24, light, 24, light]
+def test_shorter_steps_are_observed_more_thinly_in_longer_runs(step_us, light):
+    found = blocks(step_us * 1000, 5_000_000 // step_us)
+    assert found[:2] == [32, 8]
+    dense = found[: found.index(light)]
+    assert set(dense[2:]) == {24, 8}
+    assert 2_000_000 <= sum(dense) * step_us < 2_000_000 + 64 * step_us
+    assert found[len(dense) : len(dense) + 4] == [light, 24, light, 24]
 
 
 def test_steps_that_become_long_are_observed_again_soon():
     pace = StepPace()
-    times = iter(range(0, 10**12, MS))
-    while not pace.next_step(next(times)):
-        pass
-    now_ns = next(times)
-    later = [pace.next_step(now_ns + n * 100 * MS) for n in range(16)]
-    assert later == [True] * 7 + [False] * 9
+    now_ns = light = 0
+    while light < 10:
+        now_ns += MS
+        light = light + 1 if pace.next_step(now_ns) else 0
+    later = [pace.next_step(now_ns + n * 100 * MS) for n in range(1, 8)]
+    assert later == [True] * 2 + [False] * 5
 
 
 def test_the_steps_after_a_pause_are_observed():
