@@ -57,13 +57,11 @@ class ProfilerConflict:
             "at once, and it did not leave enough steps to trace once it had stopped",
         )
 
-    def postpone(self, profiler: str, step: int) -> None:
-        """Wait longer: a window was dropped, or could not start, due to the other profiler.
+    def postpone(self, step: int) -> None:
+        """Wait longer: a window was dropped, or could not start.
 
         Args:
-            profiler: Name of that profiler.
             step: Number of the current step, from 0.
         """
-        self.report(profiler, step)
         self._not_before = step + self._wait_steps
         self._wait_steps *= 2

@@ -6,9 +6,11 @@ Source of the file's layout: tsl/profiler/protobuf/xplane.proto, `XSpace`.
 from __future__ import annotations
 
 import functools
+import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.forks import Forks
 from stepwhy.capture.meters import resident_bytes
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.profiler_conflicts import ProfilerConflict
@@ -96,6 +98,7 @@ class XPlaneWindow:
         self._profiler = profiler
         self._ahead = ahead
         self._conflict = ProfilerConflict(recorder)
+        self._forks = Forks(recorder, self._close_before_fork)
         self.forget()
         lifetime.on_end(self.finish)
 
@@ -105,8 +108,9 @@ class XPlaneWindow:
         self._open = False
         self._done = False
         self._windows_left = _MOST_WINDOWS
-        self._step = 0
+        self._step = self._begun = self._thread = 0
         self._conflict.forget()
+        self._forks.forget()
         self._reset_window()
 
     def _reset_window(self) -> None:
@@ -131,6 +135,8 @@ class XPlaneWindow:
         """
         self.touched = self._open
         self._step = step
+        self._begun += 1
+        self._forks.next_step(self._begun)
         try:
             if self._open:
                 self._advance()
@@ -140,15 +146,19 @@ class XPlaneWindow:
             self._fail(error)
 
     def _try_to_start(self) -> None:
-        """Start, unless the training profiles itself."""
+        """Start, unless the training profiles itself or is about to fork."""
         if self._profiler.busy():
             self._conflict.report(self._profiler.name, self._step)
+            return
+        if not self._forks.leave_room:
+            self._forks.report(self._step)
             return
         self.touched = True
         try:
             self._start()
         except ProfilerInUseError:
-            self._conflict.postpone(self._profiler.name, self._step)
+            self._conflict.report(self._profiler.name, self._step)
+            self._conflict.postpone(self._step)
 
     def _start(self) -> None:
         """Start the profiler; the step that begins is its warm-up.
@@ -157,8 +167,10 @@ class XPlaneWindow:
             ProfilerInUseError: Another one runs.
         """
         self._reset_window()
-        self._profiler.start(self.yield_profiler)
-        self._open = True
+        self._thread = threading.get_ident()
+        with self._forks.switching:
+            self._profiler.start(self.yield_profiler)
+            self._open = True
         self._windows_left -= 1
         self._opened_ns = now_ns()
         self._opened_bytes = resident_bytes()
@@ -242,12 +254,15 @@ class XPlaneWindow:
 
     def _close(self) -> None:
         """Stop the profiler, and write its trace if that holds a complete step."""
-        self._open, self._done = False, True
         if not self._end_ns:
-            self._profiler.discard()
+            self.abandon()
             self.reopen()
             return
-        data = without_host_names(self._profiler.stop())
+        with self._forks.switching:
+            if not self._open:
+                return  # abandoned by a fork of another thread
+            self._open, self._done = False, True
+            data = without_host_names(self._profiler.stop())
         # A mark that ends after the profiler is missing from the trace: its step is incomplete.
         self._end_mark = None
         if len(data) > _MOST_FILE_BYTES:
@@ -271,15 +286,16 @@ class XPlaneWindow:
 
     def abandon(self) -> None:
         """Stop the profiler and keep nothing; never raises."""
-        was_open, self._open, self._done = self._open, False, True
-        if not was_open:
-            return
-        try:
-            self._profiler.discard()
-        except Exception:
-            return
-        finally:
-            self._end_mark = None
+        with self._forks.switching:
+            was_open, self._open, self._done = self._open, False, True
+            if not was_open:
+                return
+            try:
+                self._profiler.discard()
+            except Exception:
+                return
+            finally:
+                self._end_mark = None
 
     def _fail(self, error: BaseException) -> None:
         """Drop the window, and try no other; steps are still logged."""
@@ -290,10 +306,27 @@ class XPlaneWindow:
     def yield_profiler(self) -> None:
         """End an open window here: another profiler is about to start."""
         if self._open:
-            self.abandon()
-            self._windows_left += 1
-            self._done = False
-            self._conflict.postpone(self._profiler.name, self._step)
+            self._conflict.report(self._profiler.name, self._step)
+            self._try_later()
+
+    def _close_before_fork(self) -> bool:
+        """Keep the window if it holds a complete step, else try again later.
+
+        What another thread forks keeps nothing: the loop may be writing its log.
+        """
+        if self._open and self._end_ns and threading.get_ident() == self._thread:
+            self.finish()
+        elif self._open:
+            self._forks.report(self._step)
+            self._try_later()
+        return True
+
+    def _try_later(self) -> None:
+        """Drop the open window; another one opens after some steps."""
+        self.abandon()
+        self._windows_left += 1
+        self._done = False
+        self._conflict.postpone(self._step)
 
     def _report_too_large(self, size: int) -> None:
         """Report why there is no window."""

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import stepwhy
-from stepwhy.capture import RUN_DIR_VARIABLE, SAMPLER_VARIABLE, profiler_conflicts, registry
+from stepwhy.capture import (
+    RUN_DIR_VARIABLE,
+    SAMPLER_VARIABLE,
+    forks,
+    profiler_conflicts,
+    registry,
+)
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.launcher.checkout import checkout
 from stepwhy.capture.launcher.no_steps import why_no_step
@@ -33,6 +39,8 @@ if TYPE_CHECKING:
 RUN_SCHEMA = "stepwhy.run/1"
 _RUN_FILE = "run.json"
 _MOST_MESSAGES = 1 << 20  # bytes; an observer writes a few sentences
+# Why no window could be opened at some time.
+_WAITED = {profiler_conflicts.SLUG, forks.SLUG}
 _INITIAL_ENVIRONMENT = Path("/proc/self/environ")
 _CTYPE = "LC_CTYPE"
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
@@ -195,7 +203,7 @@ def plain_environment(initial: Path = _INITIAL_ENVIRONMENT) -> dict[str, str]:
 def messages_of(run_dir: Path) -> list[str]:
     """The messages of a run's observers, once each.
 
-    A message about a profiler conflict is left out if the process has a window after all.
+    Why no window could be opened at some time is left out if the process has one after all.
     """
     logs = sorted(run_dir.glob("process-*/messages.jsonl"))
     return list(dict.fromkeys(text for log in logs for text in _texts(log)))
@@ -211,7 +219,7 @@ def _texts(path: Path) -> Iterator[str]:
     for line in lines:
         try:
             message = json.loads(line)
-            if not (traced and message.get("slug") == profiler_conflicts.SLUG):
+            if not (traced and message.get("slug") in _WAITED):
                 yield str(message["text"])
         except (ValueError, KeyError, TypeError, AttributeError):
             continue

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _begins: list[Callback] = []
 _ends: list[Callback] = []
 _flushes: list[Callback] = []
+_forks: list[tuple[Callback, Callback]] = []
 _block: Path | None = None
 _inactive = False
 
@@ -38,6 +39,28 @@ def on_begin(work: Callback) -> None:
     """
     os.register_at_fork(after_in_child=work)
     _begins.append(work)
+
+
+def on_fork(before: Callback, after: Callback) -> None:
+    """Register callbacks for forks of this process, which run on the thread that forks.
+
+    Args:
+        before: Called before each fork, of whatever thread.
+        after: Called after it, in the parent only.
+    """
+    if not _forks:
+        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
+    _forks.append((before, after))
+
+
+def _before_fork() -> None:
+    for before, _ in _forks:
+        _try(before)
+
+
+def _after_fork() -> None:
+    for _, after in reversed(_forks):
+        _try(after)
 
 
 def on_end(work: Callback) -> None:

@@ -10,8 +10,10 @@ import threading
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.forks import Forks
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.profiler_conflicts import ProfilerConflict
+from stepwhy.capture.torch import request_thread
 from stepwhy.capture.torch.own_profilers import OwnProfilers
 from stepwhy.capture.torch.trace_file import write_trace
 from stepwhy.capture.torch.window_limits import (
@@ -63,8 +65,11 @@ class ProfilerWindow:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._conflict = ProfilerConflict(recorder)
+        self._forks = Forks(recorder, self._close_before_fork)
         self._own_profilers = own_profilers()
         self._own_profilers.watch(self.yield_profiler, recorder)
+        self._threads: set[str] = set()
+        self._is_recording = False
         self.forget()
         lifetime.on_end(self.finish)
         # Kineto writes a warning to stderr if the first profile starts in another thread.
@@ -72,12 +77,16 @@ class ProfilerWindow:
 
     def forget(self) -> None:
         """Start over, as in a process without a window (after a fork)."""
+        if self._is_recording:
+            self._is_recording = False
+            _stop_recording()
         self.touched = False
         self.is_due = True
         self._opened = 0
         self._cut_short = self._grew = 0
         self._step = 0
         self._conflict.forget()
+        self._forks.forget()
         self._profiler: Any = None
         self._budget: Budget | None = None
         self._warm_up_left = 0
@@ -113,6 +122,7 @@ class ProfilerWindow:
         """
         self.touched = self._profiler is not None
         self._step = step
+        self._forks.next_step(step)
         try:
             if self._in_backward(start=start):
                 return
@@ -147,12 +157,16 @@ class ProfilerWindow:
         return True
 
     def _try_to_open(self, step: int, step_ns: int) -> None:
-        """Open, unless the training profiles itself or the loop runs in another thread."""
+        """Open, unless the training profiles itself, forks, or loops in another thread."""
         if threading.get_ident() != self._home:
             self.is_due = False
             self._recorder.message("warning", "loop-in-thread", _LOOP_IN_THREAD)
         elif self._own_profilers.are_active():
             self._conflict.report(_OWN_PROFILER, step)
+        elif not self._forks.leave_room:
+            self._forks.report(step)
+            if self._forks.leave_none:
+                self._conflict.postpone(step)
         else:
             self.touched = True
             self._open(step, step_ns)
@@ -175,9 +189,12 @@ class ProfilerWindow:
             activities.append(ProfilerActivity.CUDA)
             more = _recording_waits()
         profiler = profile(activities=activities, schedule=schedule, **more)
-        with _quiet(), self._own_profilers.starting_stepwhys():
+        before = request_thread.threads()
+        with _quiet(), self._own_profilers.starting_stepwhys(), self._forks.switching:
+            self._is_recording = True
             profiler.start()
-        self._profiler = profiler
+            self._profiler = profiler
+        self._threads = request_thread.threads() - before
         self._budget = None
         if not warm_up:
             self._begin(step)
@@ -190,8 +207,10 @@ class ProfilerWindow:
 
     def _advance(self, step: int) -> None:
         """Pass a step boundary to the profiler; after the last step, close."""
+        self._stop_request_thread()
         if self._budget is None:
-            self._profiler.step()
+            with self._forks.switching:
+                self._profiler.step()
             self._warm_up_left -= 1
             if not self._warm_up_left:
                 self._begin(step)
@@ -205,8 +224,11 @@ class ProfilerWindow:
 
     def _close(self) -> None:
         """Stop the profiler and write its trace."""
-        profiler, self._profiler = self._profiler, None
-        profiler.stop()
+        with self._forks.switching:
+            profiler, self._profiler = self._profiler, None
+            profiler.stop()
+            self._is_recording = False
+        self._stop_request_thread()
         about = {
             "kind": "torch-profiler",
             "first_step": self._first_step,
@@ -224,22 +246,49 @@ class ProfilerWindow:
 
     def abandon(self) -> None:
         """Stop the profiler and keep nothing; never raises."""
-        profiler, self._profiler = self._profiler, None
-        if profiler is None:
-            return
-        try:
-            profiler.stop()
-        except Exception:
-            return
+        with self._forks.switching:
+            profiler, self._profiler = self._profiler, None
+            if profiler is not None:
+                with contextlib.suppress(Exception):
+                    profiler.stop()
+            self._is_recording = False
+        self._stop_request_thread()
+
+    def _stop_request_thread(self) -> None:
+        """Stop what the profiler has started and would leave running."""
+        threads, self._threads = self._threads, set()
+        if threads:
+            with contextlib.suppress(Exception):
+                request_thread.stop(threads)
 
     def yield_profiler(self) -> None:
         """End an open window here: another profiler is about to start; never raises."""
-        if self._profiler is None:
-            return
+        if self._profiler is not None:
+            self._conflict.report(_OWN_PROFILER, self._step)
+            self._try_later()
+
+    def _try_later(self) -> None:
+        """Drop the open window; another one opens after some steps."""
         self.abandon()
         self._opened -= 1
         self.is_due = True
-        self._conflict.postpone(_OWN_PROFILER, self._step)
+        self._conflict.postpone(self._step)
+
+    def _close_before_fork(self) -> bool:
+        """Keep the window if it holds a complete step, else try again later.
+
+        It can be closed by its own thread only, and not in a backward pass. In any other fork it
+        stays open, and the child closes its copy.
+        """
+        self._stop_request_thread()
+        if threading.get_ident() != self._home or _graph_task() >= 0:
+            return False
+        if self._budget is not None and self._start_ns < self._end_ns:
+            self.finish()
+        elif self._profiler is not None:
+            self._forks.report(self._step)
+            self._try_later()
+        return True
 
     def pause(self) -> None:
         """No step comes for a while; never raises.
@@ -304,6 +353,15 @@ def _graph_task() -> int:
     core: Any = sys.modules.get("torch._C")
     number = getattr(core, "_current_graph_task_id", None)
     return -1 if number is None else int(number())
+
+
+def _stop_recording() -> None:
+    """Stop the copy of a profiler that the parent could not stop: it crashes a child at its end."""
+    from torch._C import _autograd
+
+    with contextlib.suppress(Exception):
+        if _autograd._profiler_enabled():
+            _autograd._disable_profiler()
 
 
 @functools.cache

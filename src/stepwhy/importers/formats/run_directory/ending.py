@@ -39,6 +39,7 @@ _NO_ROOM = ("No space left", "quota exceeded", "File too large", "free on the di
 # where it says that itself.
 _ADVICE = {
     "profiler-in-use": "Stop that profiler after some steps, or run without it",
+    "forks": "Start processes by 'spawn' of multiprocessing, or fork in fewer steps",
     "loop-in-thread": "",
     "step-in-backward": "",
     "window-too-large": "Mark shorter steps with stepwhy.step()",

@@ -115,7 +115,7 @@ def read_record(folder: RunFolder, name: str, kind: type[T]) -> T | None:
 
 
 # Why a window could not be opened at some time; where there is one, it was opened later.
-_WAITED = "profiler-in-use"
+_WAITED = {"profiler-in-use", "forks"}
 
 
 def read_messages(folder: RunFolder) -> list[Message]:
@@ -128,7 +128,7 @@ def read_messages(folder: RunFolder) -> list[Message]:
         folder: The folder of the process.
     """
     traced = bool(folder.inside("windows").names("[0-9]*"))
-    return [m for m in _messages(folder) if not (traced and m.slug == _WAITED)]
+    return [m for m in _messages(folder) if not (traced and m.slug in _WAITED)]
 
 
 def _messages(folder: RunFolder) -> list[Message]:
