@@ -128,6 +128,7 @@ _ENUMS: tuple[type[IntEnum], ...] = (
     kinds.Role,
     kinds.DeviceKind,
     kinds.Copy,
+    kinds.Dependence,
     kinds.Phase,
     kinds.FlowKind,
     kinds.WaitKind,

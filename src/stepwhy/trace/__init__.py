@@ -3,7 +3,17 @@
 from stepwhy.columns.null import NULL
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.health import Health, HealthCounter
-from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole, WaitKind
+from stepwhy.trace.kinds import (
+    Copy,
+    Dependence,
+    DeviceKind,
+    FlowKind,
+    Kind,
+    Phase,
+    Role,
+    SampleRole,
+    WaitKind,
+)
 from stepwhy.trace.model import Columns, Meta, SliceIndex, Trace, among
 from stepwhy.trace.schema import SCHEMA_VERSION
 
@@ -12,6 +22,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Columns",
     "Copy",
+    "Dependence",
     "DeviceKind",
     "FlowKind",
     "Health",

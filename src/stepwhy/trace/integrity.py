@@ -8,7 +8,17 @@ import numpy as np
 
 from stepwhy.columns.chunks import chunks
 from stepwhy.columns.narrow import is_constant
-from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole, WaitKind
+from stepwhy.trace.kinds import (
+    Copy,
+    Dependence,
+    DeviceKind,
+    FlowKind,
+    Kind,
+    Phase,
+    Role,
+    SampleRole,
+    WaitKind,
+)
 from stepwhy.trace.schema import TABLES, columns_of
 
 if TYPE_CHECKING:
@@ -16,13 +26,16 @@ if TYPE_CHECKING:
 
     from stepwhy.trace.model import Columns, Trace
 
-_Enum = type[Kind | Role | DeviceKind | Copy | Phase | FlowKind | SampleRole | WaitKind]
+_Enum = type[
+    Kind | Role | DeviceKind | Copy | Dependence | Phase | FlowKind | SampleRole | WaitKind
+]
 
 ENUMS: dict[str, _Enum] = {
     "Kind": Kind,
     "Role": Role,
     "DeviceKind": DeviceKind,
     "Copy": Copy,
+    "Dependence": Dependence,
     "Phase": Phase,
     "FlowKind": FlowKind,
     "SampleRole": SampleRole,

@@ -67,6 +67,16 @@ class Copy(IntEnum):
     H2H = 5
 
 
+class Dependence(IntEnum):
+    """What the value of a graph's node is computed from. UNKNOWN is the null."""
+
+    UNKNOWN = 0  # the graph was not recorded, or it has no variables
+    VARIABLES = 1
+    DATA = 2  # nodes without inputs: an iterator, a placeholder, random numbers, a constant
+    BOTH = 3  # variables and data: the work of a model
+    SHAPES = 4  # nothing but the shapes of other values
+
+
 class Phase(IntEnum):
     """Part of the training step. UNKNOWN is the null: the importer does not know it."""
 

@@ -45,7 +45,17 @@ import msgspec
 from stepwhy.columns.null import NULL
 from stepwhy.patterns import regex
 from stepwhy.trace.builder import TraceBuilder
-from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole, WaitKind
+from stepwhy.trace.kinds import (
+    Copy,
+    Dependence,
+    DeviceKind,
+    FlowKind,
+    Kind,
+    Phase,
+    Role,
+    SampleRole,
+    WaitKind,
+)
 from stepwhy.trace.model import Meta, Trace
 from stepwhy.trace.schema import Table, columns_of
 
@@ -285,6 +295,8 @@ class _Drawing(msgspec.Struct):
             return self.builder.intern(text)
         if unit == "SampleRole":
             return int(SampleRole[text.upper()])
+        if unit == "Dependence":
+            return int(Dependence[text.upper()])
         if unit == "FlowKind":
             return int(FlowKind[text.upper()])
         if unit == "WaitKind":

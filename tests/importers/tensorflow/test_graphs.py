@@ -2,9 +2,9 @@
 
 from tests.importers.tf_samples import PS, WORKER, graph, rendezvous
 
-from stepwhy.importers.shared.tensorflow.graphs import Edge, Node, edges_of, nodes_of
+from stepwhy.importers.shared.tensorflow.graphs import Edge, Node, dependences, edges_of, nodes_of
 from stepwhy.importers.shared.tensorflow.messages import message_class
-from stepwhy.trace import NULL
+from stepwhy.trace import NULL, Dependence
 
 EDGE = rendezvous("edge_3_split", PS, WORKER, T=1)
 
@@ -41,3 +41,32 @@ def test_what_stays_on_a_device_or_goes_to_the_client_is_no_copy():
         ("b", "_Send", PS, ["x"], rendezvous("x:0", PS, WORKER, client_terminated=True)),
     )
     assert edges_of([sends]) == []
+
+
+def dependence_of(*nodes):
+    definition = graph(*((name, op, PS, inputs, {}) for name, op, inputs in nodes))
+    return dependences({node.name: node for node in nodes_of([definition])})
+
+
+def test_variables_and_data_are_followed_through_the_graph():
+    found = dependence_of(
+        ("w", "VariableV2", []),
+        ("w/read", "Identity", ["w"]),
+        ("decay", "L2Loss", ["w/read"]),
+        ("next", "IteratorGetNext", []),
+        ("images", "Cast", ["next:1"]),
+        ("product", "MatMul", ["images", "w/read"]),
+        ("again", "Enter", ["product", "loop"]),
+        ("loop", "NextIteration", ["again"]),
+        ("ordered", "Tanh", ["images", "^product"]),
+        ("shape", "Shape", ["product"]),
+        ("cut", "StridedSlice", ["shape"]),
+    )
+    assert found["w/read"] is found["decay"] is Dependence.VARIABLES
+    assert found["images"] is found["ordered"] is Dependence.DATA
+    assert found["product"] is found["again"] is found["loop"] is Dependence.BOTH
+    assert found["cut"] is Dependence.SHAPES
+
+
+def test_without_variables_nothing_is_known():
+    assert dependence_of(("x", "Placeholder", []), ("y", "Tanh", ["x"])) == {}

@@ -23,6 +23,14 @@ GRAPH: tuple[Column, ...] = (
     ),
     string("nodes", "source", "Source line that created the node.", null=NO_STRING),
     string("nodes", "colocated_with", "Node that it is colocated with.", null=NO_STRING),
+    Column(
+        "nodes",
+        "depends_on",
+        "int8",
+        "Dependence",
+        "0",
+        "Whether variables, other data, or both reach it through the program's graph.",
+    ),
     Column("copies", "source", "int32", "row of nodes", "", "Node whose output is copied."),
     Column(
         "copies",

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepwhy.importers.shared.tensorflow.device_spec import canonical_name
 from stepwhy.importers.shared.tensorflow.labels import edge_node
-from stepwhy.trace import NULL
+from stepwhy.trace import NULL, Dependence
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 _SENDS = frozenset({"_Send", "_HostSend"})
 _RECEIVES = frozenset({"_Recv", "_HostRecv"})
 _COLOCATION = "loc:@"
+_VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
+_SHAPES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 
 # Bytes of one element by DataType number (`types.proto`); strings, resources and variants have
 # no size of their own.
@@ -68,6 +70,54 @@ class Edge(NamedTuple):
     from_device: str
     to_device: str
     bytes: int
+
+
+def dependences(graph: Mapping[str, Node]) -> dict[str, Dependence]:
+    """What the value of each node is computed from; empty for a graph without variables.
+
+    Shapes are not followed: the shape of an activation does not depend on the weights.
+
+    Args:
+        graph: The nodes of the program's graph by name.
+    """
+    roots = {name: _root(node) for name, node in graph.items()}
+    if Dependence.VARIABLES not in roots.values():
+        return {}
+    readers: dict[str, list[str]] = {}
+    for name, node in graph.items():
+        for producer in node.inputs:
+            readers.setdefault(producer, []).append(name)
+    of_variables, of_data = (
+        _reached(graph, readers, [name for name, root in roots.items() if root is kind])
+        for kind in (Dependence.VARIABLES, Dependence.DATA)
+    )
+    return {name: _dependence(name in of_variables, name in of_data) for name in graph}
+
+
+def _root(node: Node) -> Dependence | None:
+    if node.op in _VARIABLES:
+        return Dependence.VARIABLES
+    return None if node.inputs else Dependence.DATA
+
+
+def _reached(
+    graph: Mapping[str, Node], readers: Mapping[str, list[str]], roots: Iterable[str]
+) -> set[str]:
+    """Nodes whose values depend on the roots, and the roots themselves."""
+    reached, waiting = set(roots), list(roots)
+    while waiting:
+        name = waiting.pop()
+        new = [] if graph[name].op in _SHAPES else readers.get(name, ())
+        new = [reader for reader in new if reader not in reached]
+        reached.update(new)
+        waiting.extend(new)
+    return reached
+
+
+def _dependence(of_variables: bool, of_data: bool) -> Dependence:
+    if of_variables:
+        return Dependence.BOTH if of_data else Dependence.VARIABLES
+    return Dependence.DATA if of_data else Dependence.SHAPES
 
 
 def text(data: bytes) -> str:

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from stepwhy.importers.shared.tensorflow.device_spec import canonical_name
-from stepwhy.importers.shared.tensorflow.graphs import Edge, edges_of, nodes_of
+from stepwhy.importers.shared.tensorflow.graphs import Edge, dependences, edges_of, nodes_of
 from stepwhy.importers.shared.tensorflow.labels import edge_node
 from stepwhy.importers.shared.tensorflow.ops import normalise_op
-from stepwhy.importers.shared.tensorflow.sidecars import OpSource, decide
-from stepwhy.trace import NULL
+from stepwhy.importers.shared.tensorflow.sidecars import OpSource, decide, is_function
+from stepwhy.trace import NULL, Dependence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from stepwhy.importers.shared.tensorflow.graphs import Node
     from stepwhy.importers.shared.tensorflow.labels import Transfer
+    from stepwhy.importers.shared.tensorflow.sidecars import Scope
     from stepwhy.trace import TraceBuilder
 
 
@@ -148,6 +149,25 @@ def add_placement(
     return bool(placed.nodes or observed.ran)
 
 
+def _answers(
+    sources: Mapping[str, OpSource], dependences: Mapping[str, Dependence]
+) -> dict[str, dict[Scope, str]]:
+    """What each device function chooses for the model's work, by outermost name scope.
+
+    It is known from the ops directly inside its scope, where it chooses the same for all of them.
+    """
+    chosen: dict[str, dict[Scope, set[str]]] = {}
+    for name, source in sources.items():
+        inner = source.scopes[-1] if source.scopes else None
+        if inner and is_function(inner) and dependences.get(name) is Dependence.BOTH:
+            of_scope = chosen.setdefault(name.partition("/")[0], {})
+            of_scope.setdefault(inner, set()).add(source.requested or "")
+    return {
+        outermost: {scope: devices.pop() for scope, devices in found.items() if len(devices) == 1}
+        for outermost, found in chosen.items()
+    }
+
+
 class _Nodes:
     """Rows of the table `nodes`, added at first mention of a name."""
 
@@ -163,6 +183,8 @@ class _Nodes:
         self._requested = requested
         self._observed = observed
         self._rows: dict[str, int] = {}
+        self._dependences = dependences(requested.graph)
+        self._answers = _answers(requested.sources, self._dependences)
 
     def row(self, name: str) -> int:
         """The row of a node."""
@@ -178,7 +200,8 @@ class _Nodes:
         asked = self._requested.graph.get(name)
         placed = self._placed.get(name)
         source = self._requested.sources.get(name, OpSource())
-        decision = decide(source.scopes)
+        answers = self._answers.get(name.partition("/")[0])
+        decision = decide(source.scopes, source.requested or "", answers)
         ran_on, ran_op = self._observed.ran.get(name, ("", ""))
         op = asked.op if asked else normalise_op(placed.op if placed else ran_op)
         return self.builder.add(
@@ -191,6 +214,7 @@ class _Nodes:
             scope_line=self._string(decision.line),
             source=self._string(source.source or ""),
             colocated_with=self._string(asked.colocated if asked else ""),
+            depends_on=self._dependences.get(name, Dependence.UNKNOWN),
         )
 
     def _requested_device(self, asked: Node | None, source: OpSource) -> int:

@@ -25,7 +25,7 @@ from stepwhy.importers.shared.tensorflow.graphs import nodes_of
 from stepwhy.importers.shared.tensorflow.messages import parse_message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from stepwhy.importers.shared.tensorflow.graphs import Node
     from stepwhy.inputs.source import Source
@@ -124,20 +124,25 @@ def run_window(source: Source, health: Health) -> Window | None:
     return None
 
 
-def decide(scopes: Sequence[Scope]) -> Decision:
+def decide(
+    scopes: Sequence[Scope], requested: str = "", answers: Mapping[Scope, str] | None = None
+) -> Decision:
     """Which of nested device scopes decided, and what it overruled.
 
     The scope that last contradicted what was asked for outside of it decides; without a
-    contradiction the innermost one does.
+    contradiction the innermost one does. If no scope shows what contradicts the device that the op
+    finally asked for, the outermost function did, because TensorFlow calls it last.
 
     Args:
         scopes: Outermost first.
+        requested: Device that the op finally asked for; '' if none or unknown.
+        answers: Devices that functions among the scopes choose, where they are known.
     """
+    known = answers or {}
     asked, decision, overruled = DeviceSpec(), Decision(), False
     for scope in scopes:
         line = scope.line or ""
-        # A scope may hold a function, whose answer for this op is not known.
-        spec = parse_device(scope.device or "") or DeviceSpec()
+        spec = parse_device(known.get(scope, scope.device or "")) or DeviceSpec()
         if not scope.device:
             asked, decision, overruled = DeviceSpec(), Decision(line=line), False
         elif conflicts(asked, spec):
@@ -145,7 +150,15 @@ def decide(scopes: Sequence[Scope]) -> Decision:
         elif not overruled:
             decision = Decision(line=line)
         asked = merge(asked, spec)
+    function = next((scope for scope in scopes if is_function(scope)), None)
+    if function is not None and conflicts(asked, parse_device(requested) or DeviceSpec()):
+        return Decision(canonical(asked), function.line or "")
     return decision
+
+
+def is_function(scope: Scope) -> bool:
+    """Whether a device scope holds a function; its answer for an op is not recorded."""
+    return bool(scope.device) and parse_device(scope.device or "") is None
 
 
 def _beside(source: Source, name: str, health: Health) -> bytes | None:
