@@ -15,7 +15,14 @@ from stepwhy.findings.placement import (
     PlacementChange,
     PlacementDifference,
 )
-from stepwhy.passes.placement import conflicts, copies_by_node, fields_of, misplaced, placed_nodes
+from stepwhy.passes.placement import (
+    conflicts,
+    copies_by_node,
+    fields_of,
+    misplaced,
+    node_times,
+    placed_nodes,
+)
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -96,9 +103,9 @@ def _is_on(op: PlacedOp, device: str) -> bool:
 
 def _ops(facts: Facts) -> Iterator[PlacedOp]:
     nodes = placed_nodes(facts)
-    overruled = {n.name for n in misplaced(nodes)}
+    overruled = {n.name for n in misplaced(facts)}
     requested = facts.trace.nodes.requested
-    copies = copies_by_node(facts)
+    copies, spent = copies_by_node(facts), node_times(facts)
     for node in _once(nodes):
         is_known = int(requested[node.row]) != NULL
         crossing = copies.get(node.name)
@@ -113,6 +120,7 @@ def _ops(facts: Facts) -> Iterator[PlacedOp]:
             source=node.source,
             copies=round(crossing.count, 2) if crossing else 0.0,
             copied_bytes=crossing.bytes if crossing else None,
+            time_ns=spent.get(node.name) if node.actual else None,
         )
 
 
@@ -187,5 +195,7 @@ def differences(a: tuple[str, Placement], b: tuple[str, Placement]) -> Placement
 
 
 def _compared(op: PlacedOp | None) -> PlacedOp | None:
-    """An operation without what is not compared: source lines and requested devices."""
-    return op and replace(op, outer="", line="", source="", placed="as-asked", requested=None)
+    """An operation without what is not compared: source lines, requests and times."""
+    return op and replace(
+        op, outer="", line="", source="", placed="as-asked", requested=None, time_ns=None
+    )

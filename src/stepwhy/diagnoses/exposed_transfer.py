@@ -83,7 +83,7 @@ def diagnose(facts: Facts) -> Finding:
     rows = rows[facts.trace.slices.copy[rows] != Copy.D2D]  # counts as computation
     if not len(rows):
         if not facts.has_accelerator:
-            return RULE.not_applicable("There are no copies between devices.")
+            return RULE.not_applicable("No copies between devices were timed.")
         return RULE.nothing()
     cost = facts.breakdown["transfer"]
     evidence = _evidence(facts, rows)

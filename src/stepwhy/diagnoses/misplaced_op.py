@@ -10,11 +10,19 @@ result of the operations is copied.
 
 ## How it is measured
 A node is misplaced when its actual device contradicts the request of an enclosing device scope, and
-the node computes: variables, their reads, initialisers, assignments and the optimizer's update
-belong where the variables are. The diagnosis counts the nodes, the copies to and from them with
-their bytes, and the time in which they run while the requested devices compute nothing. Without a
-record of the placement, it counts heavy operations on the CPU of a run that has an accelerator,
-which is weaker evidence.
+it works with the weights and with data: variables, their reads, initialisers, assignments,
+regularisers and updates belong where the variables are, and what prepares the input may run on the
+CPU. A scope that combines the results of several devices is right to use one. The device must be a
+worse choice: a CPU in place of an accelerator, the parameter host in place of a worker, or one
+device in place of several.
+
+The diagnosis adds up the time in which these nodes run, whatever their types, and the exposed time
+of the copies to and from them. It is a finding from 5 % of the step on. The cost is the time in
+which the requested devices compute nothing meanwhile, and the exposed copies. Where no time was
+recorded, it is a finding if they are at least 5 % of the operations that do the model's work.
+
+Without a record of the placement, it counts heavy operations on the CPU of a run that has an
+accelerator, which is weaker evidence.
 
 ## Fix
 Close the inner scope before the operations, or place only variables with a device function.
@@ -24,7 +32,9 @@ None for the result.
 
 ## When it abstains
 Without a record of the placement and without an accelerator. `incomplete` when device scopes were
-not recorded, because then the requested devices are unknown.
+not recorded, because then the requested devices are unknown, or when a few operations are misplaced
+and their time was not recorded. What soft placement moved is the subject of
+`soft-placement-fallback`.
 """
 
 from __future__ import annotations
@@ -32,22 +42,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of, times
-from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS, by_op, listed
+from stepwhy.diagnoses.shared.placement import (
+    COPIED_FOR_OPS,
+    SAME_CORES,
+    SHARE,
+    Elsewhere,
+    by_time,
+    elsewhere,
+    listed,
+    share_their_cores,
+)
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.diagnoses.shared.slices import scopes_among, strings_of
+from stepwhy.diagnoses.shared.slices import strings_of
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.passes.placement import conflicts, copies_around, is_heavy, misplaced, placed_nodes
+from stepwhy.passes.placement import (
+    conflicts,
+    fallen,
+    forward_of,
+    misplaced,
+    misplaced_names,
+    node_times,
+    placed_nodes,
+    types_run,
+    unrequested,
+    written,
+)
 from stepwhy.passes.selection import of_role, rows_of
+from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses.shared.measure import Group
     from stepwhy.diagnoses.shared.slices import Rows
-    from stepwhy.findings import Finding, Saving
+    from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
-    from stepwhy.passes.placement import CopyTotals, Node
+    from stepwhy.passes.placement import Node
 
 RULE = Rule(
     id="misplaced-op",
@@ -57,8 +88,25 @@ RULE = Rule(
     clear="Operations run on the requested devices",
 )
 
-SHARE = 0.05  # of the step; heavy work on the CPU beside an accelerator, without placement record
+# Without a graph, what the model does is known by type alone.
+_HEAVY = regex(
+    r"_?(Fused|Batch|Sparse|Quantized|Depthwise)*(MatMul|Conv\w*|Depthwise\w+|Einsum)\w*"
+    r"|\w*Backprop\w*|FusedBatchNorm\w*|CudnnRNN\w*|\w*LSTM\w*|\w*GRU\w*|LRN\w*|(Max|Avg)Pool\w*"
+    r"|BiasAdd\w*|Relu\w*|Elu|Selu|Sigmoid\w*|Tanh\w*|Softmax\w*|LogSoftmax"
+    r"|\w*SoftmaxCrossEntropy\w*"
+)
 LEAST_SAVED = 0.3  # of the cost; the work has to be done on the other devices, which may be slower
+KNOWN = 0.5  # of the operations' time; with less, what matters may have unknown requests
+
+
+_GRADIENTS = (
+    "The gradients follow only with colocate_gradients_with_ops=True, or when they are computed "
+    "inside the scope of each tower."
+)
+_SHARED = (
+    "CPU devices of one process share its cores: the step gets faster only where they stand for "
+    "devices of their own."
+)
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -66,60 +114,97 @@ def diagnose(facts: Facts) -> Finding:
     if "placement" not in facts.trace.meta.signals:
         return _by_timeline(facts)
     nodes = placed_nodes(facts)
-    wrong = misplaced(nodes)
-    if any(node.is_heavy for node in wrong):
-        return _found(facts, wrong)
+    wrong = misplaced(facts)
+    if wrong:
+        return _judge(facts, nodes, wrong)
     if len({node.actual for node in nodes if node.actual}) == 1:
         return RULE.not_applicable("All operations run on the only device.")
     if not any(node.line or node.source or node.requested for node in nodes):
         return RULE.incomplete("requested-devices", "The requested devices are not recorded.")
+    return _nothing(facts, nodes)
+
+
+def _judge(facts: Facts, nodes: list[Node], wrong: list[Node]) -> Finding:
+    """Whether misplaced nodes matter: by their time and copies, or by their number."""
+    cost = elsewhere(facts, wrong, {n.outer for n in wrong if n.outer})
+    if node_times(facts):
+        return _found(facts, wrong, cost) if cost.matters(facts) else _small(facts, nodes, wrong)
+    work = sum(n.is_model_work for n in nodes)
+    if len(wrong) >= SHARE * work:
+        return _found(facts, wrong, cost)
+    counted = Evidence("operations on a different device than requested", len(wrong), "count")
+    reason = "A few operations run on another device than requested; their time is not recorded."
+    return RULE.incomplete("device-time", reason, (counted,))
+
+
+def _nothing(facts: Facts, nodes: list[Node]) -> Finding:
+    """Clear, if the requests of most of the work are known and were met."""
+    spent = node_times(facts)
+    unknown = sum(spent.get(name, 0) for name in unrequested(facts))
+    if unknown > (1 - KNOWN) * sum(spent.values()):
+        reason = "The requested devices of most of the work are not recorded."
+        return RULE.incomplete("requested-devices", reason)
+    if fallen(facts):
+        return RULE.not_applicable("No device scope moves operations; soft placement does.")
     ran = sum(bool(node.actual) for node in nodes)
     return RULE.nothing((Evidence("placed operations", ran, "count"),))
 
 
-def _found(facts: Facts, wrong: list[Node]) -> Finding:
-    copied = copies_around(facts, wrong)
-    rows = scopes_among(facts, frozenset(n.name for n in wrong), Kind.KERNEL)
-    cost = _cost_ns(facts, _alone_ns(facts, rows, wrong), copied)
-    gain = _saving(facts, cost, rows, copied) if cost else None
+def _small(facts: Facts, nodes: list[Node], wrong: list[Node]) -> Finding:
+    spent = node_times(facts)
+    ran = [n for n in wrong if n.actual]
+    found = _nothing(facts, nodes)
+    evidence = (
+        Evidence("operations on a different device than requested", len(ran), "count"),
+        Evidence("their time per step", sum(spent.get(n.name, 0) for n in ran), "ns"),
+    )
+    clear = "Operations on another device than requested take little time"
+    return replace(found, title=clear, evidence=(*found.evidence, *evidence))
+
+
+def _found(facts: Facts, wrong: list[Node], cost: Elsewhere) -> Finding:
+    ns = cost.cost_ns(facts)
+    asked, ran = ({d for n in wrong if (d := get(n))} for get in (_outer, _place))
+    shared = share_their_cores(asked | ran)
+    gain = None
+    if ns:
+        least, most = (0 if shared else LEAST_SAVED * ns), max(ns, cost.most_ns(facts))
+        gain = saving("move misplaced operations to the device asked for", least, most)
     device = next((node.outer for node in wrong if node.outer), "")
-    edit = Edit("ops", "moved", device=device) if device else None
-    return RULE.finding(cost, _evidence(facts, wrong, copied, rows), _fix(wrong), gain, edit)
+    edit = Edit("ops", "moved", device=device) if device and not shared else None
+    fix = _fix(wrong, _GRADIENTS if _has_gradients_beside(facts) else "", _SHARED if shared else "")
+    return RULE.finding(ns, _evidence(facts, wrong, cost, shared=shared), fix, gain, edit)
 
 
-def _alone_ns(facts: Facts, rows: Rows, wrong: list[Node]) -> int | None:
-    """Time in which the nodes run while the requested devices compute nothing, ns per step."""
-    if not len(rows):
-        return None
-    time = time_of(facts, rows)
-    for activity in facts.activities:
-        if any(n.outer and not conflicts(n.outer, activity.name) for n in wrong):
-            time = time - activity.compute
-    return on_scale(facts, mean_within(facts, time), "compute")
+def _has_gradients_beside(facts: Facts) -> bool:
+    """Whether gradients of misplaced operations run beside them, without a request of their own.
+
+    After the fix they would still run there, away from their operations.
+    """
+    nodes, names = placed_nodes(facts), misplaced_names(facts)
+    named = {n.name: n for n in nodes}
+    unasked = (n for n in nodes if n.actual and not n.requested and not n.colocated)
+    pairs = ((forward_of(n.name, named), n) for n in unasked if n.is_compute)
+    return any(f and f.name in names and not conflicts(f.place, n.actual) for f, n in pairs)
 
 
-def _cost_ns(facts: Facts, alone: int | None, copied: CopyTotals) -> int | None:
-    """Time on the wrong device plus exposed time of the copies; None if neither is known."""
-    if alone is None and copied.dur_ns is None:
-        return None
-    exposed = facts.breakdown["transfer"] + facts.breakdown["communication"]
-    return min((alone or 0) + min(copied.dur_ns or 0, exposed), facts.wall_ns)
+def _outer(node: Node) -> str:
+    return node.outer
 
 
-def _saving(facts: Facts, cost: int, rows: Rows, copied: CopyTotals) -> Saving:
-    """Up to the full time of the nodes: towers that no longer share one device overlap better."""
-    together = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
-    most = max(cost, _cost_ns(facts, together, copied) or 0)
-    edit = "move misplaced operations to the device asked for"
-    return saving(edit, LEAST_SAVED * cost, most)
+def _place(node: Node) -> str:
+    return node.place
 
 
 def _evidence(
-    facts: Facts, wrong: list[Node], copied: CopyTotals, rows: Rows
+    facts: Facts, wrong: list[Node], cost: Elsewhere, *, shared: bool
 ) -> tuple[Evidence, ...]:
-    types = _heaviest_first(wrong)
+    types = by_time(facts, wrong)
     order = {group.name: place for place, group in enumerate(types)}
-    named = listed(n.name for n in sorted(wrong, key=lambda n: order[n.op]))
+    ran_as = types_run(facts, wrong)
+    named = listed(
+        n.name for n in sorted(wrong, key=lambda n: (not n.outer, order[ran_as[n.name]]))
+    )
     lines = listed(n.line for n in wrong)
     asked, ran = listed(n.outer for n in wrong), listed(n.actual for n in wrong)
     found = [
@@ -129,36 +214,34 @@ def _evidence(
     ]
     if lines:
         found.append(Evidence("responsible device scope", lines, ""))
-    if copied.bytes is not None:
-        found.append(Evidence(COPIED_FOR_OPS, copied.bytes, "bytes"))
-    found.append(Evidence("copies to and from them per step", copied.count, "count"))
-    if len(rows):
-        running = facts.mean_ns(time_of(facts, rows).total_ns)
-        found.append(Evidence("time in which they run", running, "ns"))
+    if len(cost.rows):
+        found.append(Evidence("time in which they run", cost.running_ns, "ns"))
+    if cost.copies.bytes is not None:
+        found.append(Evidence(COPIED_FOR_OPS, cost.copies.bytes, "bytes"))
+    found.append(Evidence("copies to and from them per step", cost.copies.count, "count"))
+    if shared:
+        found.append(Evidence("these devices", SAME_CORES, ""))
     found.extend(
-        Evidence(f"{group.name} operations", group.count, "count", _example(wrong, group.name))
-        for group in types[:4]
+        Evidence(f"{g.name} operations", g.count, "count", _example(wrong, g.name, ran_as))
+        for g in types[:4]
     )
     return tuple(found)
 
 
-def _heaviest_first(wrong: list[Node]) -> list[Group]:
-    return sorted(by_op(wrong), key=lambda g: (not is_heavy(g.name), -g.count, g.name))
-
-
-def _example(wrong: list[Node], op: str) -> str:
-    node = next(n for n in wrong if n.op == op)
+def _example(wrong: list[Node], op: str, ran_as: dict[str, str]) -> str:
+    node = next(n for n in wrong if ran_as[n.name] == op)
     return f"{node.name} ({node.source})" if node.source else node.name
 
 
-def _fix(wrong: list[Node]) -> Fix:
-    asked = next((n.outer for n in wrong if n.outer), "/gpu:0")
-    keeps = next((n.requested or n.actual for n in wrong), "/cpu:0")
+def _fix(wrong: list[Node], *advice: str) -> Fix:
+    asked = written(next((n.outer for n in wrong if n.outer), "GPU:0"))
+    keeps = written(next((n.requested or n.actual for n in wrong), "CPU:0"))
     line = next((n.line for n in wrong if n.line), "")
     where = f" at {line}" if line else ""
     return Fix(
         f"Close the inner device scope{where} right after the variables, so that the operations "
-        "stay on the device of the tower; or place only the variables by a device function.",
+        "stay on the device of the tower; or place only the variables by a device function."
+        + "".join(f" {sentence}" for sentence in advice if sentence),
         f'with tf.device("{keeps}"):\n'
         "    weights = tf.get_variable(...)      # only variables in here\n"
         "output = tf.matmul(inputs, weights)     # runs on the tower's device\n"
@@ -198,7 +281,7 @@ def _heavy_on_cpu(facts: Facts) -> Rows:
     trace, names = facts.trace, facts.trace.slices.name
     heavy = np.zeros(len(trace.strings) + 1, dtype=bool)
     names_used = strings_of(facts, names, Kind.KERNEL)
-    heavy[[name for name in names_used if is_heavy(trace.string(name))]] = True
+    heavy[[name for name in names_used if _HEAVY.fullmatch(trace.string(name))]] = True
     rows = facts.in_steady(rows_of(trace, (Kind.KERNEL,), of_role(trace, Role.EXECUTOR)))
     found: Rows = rows[heavy[names[rows]]]
     return found

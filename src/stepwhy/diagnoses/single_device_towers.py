@@ -11,8 +11,9 @@ without `worker_device` places everything but variables on the first worker.
 
 ## How it is measured
 Name scopes such as `tower_0`, `replica_1`, `clone_2` or `gpu_3` with nodes that compute. It is a
-finding if all their convolutions and matrix products run on one device while another of its kind
-and job was present or requested. The cost is the towers' time on the device, minus the time that
+finding if each of them spends most of its time, whatever the types of its operations, on the same
+device while another of its kind and job was present or requested. Where no time was recorded, the
+device of most operations counts. The cost is the towers' time on the device, minus the time that
 its own tower would still need.
 
 ## Fix
@@ -29,7 +30,7 @@ share their threads.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
@@ -38,10 +39,12 @@ from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import scopes_among
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.gpus import framework_devices
-from stepwhy.passes.placement import fields_of, placed_nodes, type_of
+from stepwhy.passes.placement import fields_of, node_times, placed_nodes, type_of
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.placement import Node
@@ -71,7 +74,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.no_data("towers", "None of the towers ran in this trace.")
     if len(ran) < FEWEST_TOWERS:
         return RULE.not_applicable("Only one of the towers runs.")
-    devices = {n.actual for own in ran.values() for n in _heaviest(own) if n.actual}
+    spent = node_times(facts)
+    devices = {_main_device(own, spent) for own in ran.values()}
     if len(devices) > 1:
         return RULE.nothing((Evidence("devices that run the towers", len(devices), "count"),))
     device = devices.pop()
@@ -91,10 +95,14 @@ def _towers(nodes: list[Node]) -> Towers:
     return dict(sorted(computing.items()))
 
 
-def _heaviest(nodes: list[Node]) -> list[Node]:
-    """Heavy nodes, which decide where a tower runs; all nodes if none is heavy."""
-    ran = [n for n in nodes if n.actual] or nodes
-    return [n for n in ran if n.is_heavy] or ran
+def _main_device(nodes: list[Node], spent: Mapping[str, int]) -> str:
+    """Device on which a tower spends most time; without times, that of most of its operations."""
+    devices: Counter[str] = Counter()
+    is_timed = any(n.name in spent for n in nodes)
+    for node in nodes:
+        if node.actual:
+            devices[node.actual] += spent.get(node.name, 0) if is_timed else 1
+    return devices.most_common(1)[0][0]
 
 
 def _others(facts: Facts, towers: Towers, device: str) -> list[str]:

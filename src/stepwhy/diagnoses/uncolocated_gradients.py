@@ -11,8 +11,9 @@ while the devices of the forward pass are idle, and every activation that it nee
 
 ## How it is measured
 A gradient operation names its forward operation ('gradients/tower_0/Conv2D_grad/...'). The
-diagnosis counts the pairs that ran on different devices, the copies to and from those gradient
-operations, and the time in which they run while the devices of their forward operations are idle.
+diagnosis counts the pairs of any types that ran on different devices, the copies to and from those
+gradient operations, and the time in which they run while the devices of their forward operations
+are idle. An operation that was fused into another counts with the device that it requested.
 Forward operations on the wrong device are reported by `misplaced-op`.
 
 ## Fix
@@ -22,24 +23,33 @@ Colocate gradients with their operations, or compute them inside the scope of ea
 None for the result. The activations stay on the towers' devices and need memory there.
 
 ## When it abstains
-Without a record of the placement. Does not apply to graphs without gradients, nor if all operations
-run on one device.
+Without a record of the placement. Does not apply to graphs without gradients, if all operations
+run on one device, or if the forward operations are on the wrong device. `incomplete` if a backward
+pass runs, and no name tells what it differentiates.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS, IN_GRADIENTS, by_op, listed
+from stepwhy.diagnoses.shared.placement import (
+    COPIED_FOR_OPS,
+    SAME_CORES,
+    SHARE,
+    Elsewhere,
+    by_time,
+    elsewhere,
+    listed,
+    share_their_cores,
+)
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.diagnoses.shared.slices import scopes_among
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.passes.placement import copies_around, is_heavy, misplaced, placed_nodes
-from stepwhy.patterns import regex
-from stepwhy.trace import Kind
+from stepwhy.passes.placement import conflicts, forward_of, misplaced_names, placed_nodes
+from stepwhy.trace import Kind, Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.placement import CopyTotals, Node
@@ -53,16 +63,16 @@ RULE = Rule(
     needs=(("placement",),),
 )
 
-SHARE = 0.05  # of the step; a single small gradient elsewhere changes nothing
 LEAST_SAVED = 0.3  # of the cost; the other devices need time for the backward pass, too
-
-# `tf.gradients` names the scope of an operation's gradient after it; its own scope is 'gradients'.
-_GRADIENT = regex(IN_GRADIENTS.pattern + r"(?P<forward>.+)_grad/")
 
 
 class _Pair(NamedTuple):
     forward: Node
     backward: Node
+
+    @property
+    def is_apart(self) -> bool:
+        return conflicts(self.forward.place, self.backward.actual)
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -70,64 +80,70 @@ def diagnose(facts: Facts) -> Finding:
     nodes = placed_nodes(facts)
     if len({n.actual for n in nodes if n.actual}) == 1:
         return RULE.not_applicable("All operations run on the only device.")
-    pairs = _pairs(nodes)
+    every = _pairs(nodes)
+    if not every:
+        return _unpaired(facts)
+    wrong = misplaced_names(facts)
+    pairs = [p for p in every if not (p.is_apart and p.forward.name in wrong)]
     if not pairs:
-        return RULE.not_applicable("The graph has no gradients.")
-    apart = [p for p in pairs if p.forward.actual != p.backward.actual]
+        reason = "The forward operations run on another device than requested (misplaced-op)."
+        return RULE.not_applicable(reason)
+    apart = [p for p in pairs if p.is_apart]
     counted = Evidence("gradient operations with their operation", len(pairs), "count")
-    if not any(p.backward.is_heavy for p in apart):
+    cost = elsewhere(facts, [p.backward for p in apart], {p.forward.place for p in apart})
+    if not apart or not _matters(facts, cost, len(apart) / len(pairs)):
         return RULE.nothing((counted,))
-    copied = copies_around(facts, [p.backward for p in apart])
-    cost = _cost_ns(facts, apart, copied)
-    if cost is not None and cost < SHARE * facts.wall_ns:
-        return RULE.nothing((counted,))
-    gain = None
-    if cost:
-        gain = saving("colocate gradients with their operations", LEAST_SAVED * cost, cost)
-    return RULE.finding(
-        cost,
-        _evidence(apart, copied),
-        _FIX,
-        gain,
-        Edit("ops", "moved", device=apart[0].forward.actual),
-    )
+    return _found(facts, apart, cost)
+
+
+def _matters(facts: Facts, cost: Elsewhere, share: float) -> bool:
+    """Whether gradients elsewhere matter: by the time they cost, or by their share of all."""
+    ns = cost.cost_ns(facts)
+    return share >= SHARE if ns is None else ns >= SHARE * facts.wall_ns
+
+
+def _unpaired(facts: Facts) -> Finding:
+    if (facts.phases[facts.slices(Kind.KERNEL, steady=True)] == Phase.BACKWARD).any():
+        reason = "The names of the gradient operations do not tell what they differentiate."
+        return RULE.incomplete("graph-ops", reason)
+    return RULE.not_applicable("The graph has no gradients.")
+
+
+def _found(facts: Facts, apart: list[_Pair], cost: Elsewhere) -> Finding:
+    ns, gain = cost.cost_ns(facts), None
+    devices = {d for p in apart for d in (p.forward.place, p.backward.actual)}
+    shared = share_their_cores(devices)
+    if ns:
+        least = 0 if shared else LEAST_SAVED * ns
+        gain = saving("colocate gradients with their operations", least, ns)
+    edit = None if shared else Edit("ops", "moved", device=apart[0].forward.place)
+    return RULE.finding(ns, _evidence(facts, apart, cost.copies, shared=shared), _FIX, gain, edit)
 
 
 def _pairs(nodes: list[Node]) -> list[_Pair]:
     """Gradient operations that compute, with the operation that they differentiate."""
-    ran = {n.name: n for n in nodes if n.actual}
-    wrong = {n.name for n in misplaced(nodes)}
+    named = {n.name: n for n in nodes}
+    devices = {n.actual for n in nodes if n.actual}
     pairs = []
-    for node in ran.values():
-        match = _GRADIENT.search(node.name) if node.is_compute else None
-        forward = ran.get(match["forward"]) if match else None
-        if forward is not None and forward.name not in wrong:
+    for node in nodes:
+        forward = forward_of(node.name, named) if node.actual and node.is_compute else None
+        if forward is not None and forward.is_compute and _is_known(forward.place, devices):
             pairs.append(_Pair(forward, node))
     return pairs
 
 
-def _cost_ns(facts: Facts, apart: list[_Pair], copied: CopyTotals) -> int | None:
-    """Time in which only the gradients compute, plus the exposed time of their copies, ns."""
-    names = frozenset(p.backward.name for p in apart)
-    rows = scopes_among(facts, names, Kind.KERNEL)
-    if not len(rows):
-        return None
-    time = time_of(facts, rows)
-    theirs = {p.forward.actual for p in apart}
-    for activity in facts.activities:
-        if activity.name in theirs:
-            time = time - activity.compute
-    alone = on_scale(facts, mean_within(facts, time), "compute")
-    exposed = facts.breakdown["transfer"] + facts.breakdown["communication"]
-    return min(alone + min(copied.dur_ns or 0, exposed), facts.wall_ns)
+def _is_known(place: str, devices: Collection[str]) -> bool:
+    """Whether a place is among the run's devices; a fused operation may request one that is not."""
+    return bool(place) and any(not conflicts(place, device) for device in devices)
 
 
-def _evidence(apart: list[_Pair], copied: CopyTotals) -> tuple[Evidence, ...]:
+def _evidence(
+    facts: Facts, apart: list[_Pair], copied: CopyTotals, *, shared: bool
+) -> tuple[Evidence, ...]:
     backward = [p.backward for p in apart]
-    types = sorted(by_op(backward), key=lambda g: (not is_heavy(g.name), -g.count, g.name))
     found = [
         Evidence("gradient operations on another device", len(apart), "count"),
-        Evidence("device of their operations", listed(p.forward.actual for p in apart), ""),
+        Evidence("device of their operations", listed(p.forward.place for p in apart), ""),
         Evidence("device of the gradients", listed(n.actual for n in backward), ""),
         Evidence("copies to and from them per step", copied.count, "count"),
     ]
@@ -136,6 +152,9 @@ def _evidence(apart: list[_Pair], copied: CopyTotals) -> tuple[Evidence, ...]:
     lines = listed(n.line for n in backward)
     if lines:
         found.append(Evidence("responsible device scope", lines, ""))
+    if shared:
+        found.append(Evidence("these devices", SAME_CORES, ""))
+    types = by_time(facts, backward)
     found.extend(Evidence(f"{g.name} operations", g.count, "count") for g in types[:4])
     return tuple(found)
 

@@ -9,8 +9,8 @@ The measured program is not the one that was built: fewer towers do all the work
 batch is never computed. Times and examples per second cannot be compared.
 
 ## How it is measured
-A tower counts if it contains heavy operations, none of its operations ran, and those of another
-tower did. No cost is given: fetching the tower makes the step longer, not
+A tower counts if it contains operations that do the work of the model, none of its operations ran,
+and those of another tower did. No cost is given: fetching the tower makes the step longer, not
 shorter, but then it does the work that it was built for. Where the runs of a session were recorded,
 the evidence divides the time of one run, so that the wall clock and the timeline can be compared.
 
@@ -69,14 +69,16 @@ def diagnose(facts: Facts) -> Finding:
 def _idle_towers(nodes: list[Node]) -> dict[str, int]:
     """Number of operations of each tower that never ran while another tower did."""
     built: dict[str, set[str]] = defaultdict(set)
-    heavy: set[str] = set()
+    working: set[str] = set()
     ran: set[str] = set()
     for node in nodes:
         if node.tower:
             built[node.tower].add(node.name)
-            heavy.update({node.tower} if node.is_heavy else ())
+            working.update({node.tower} if node.is_model_work else ())
             ran.update({node.tower} if node.actual else ())
-    return {t: len(names) for t, names in sorted(built.items()) if t in heavy - ran and ran & heavy}
+    return {
+        t: len(names) for t, names in sorted(built.items()) if t in working - ran and ran & working
+    }
 
 
 def _unused(idle: dict[str, int]) -> list[Evidence]:

@@ -28,6 +28,7 @@ class PlacedOp(msgspec.Struct, frozen=True):
         source: Source line that created the operation, or ''.
         copies: Number of copies of its outputs to other devices, per run of the graph.
         copied_bytes: Size of these copies; None if not recorded.
+        time_ns: Time in which it runs per step; None if not recorded.
     """
 
     name: str
@@ -40,6 +41,7 @@ class PlacedOp(msgspec.Struct, frozen=True):
     source: str = ""
     copies: float = 0.0
     copied_bytes: int | None = None
+    time_ns: int | None = None
 
 
 class PlacedScope(msgspec.Struct, frozen=True):

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepwhy.columns.groups import numbered
+from stepwhy.columns.sums import sums_of
 from stepwhy.patterns import regex
-from stepwhy.trace import NULL
+from stepwhy.trace import NULL, Dependence, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,13 +37,11 @@ _STATE = regex(
     r"|\w*Queue\w*|\w*Iterator\w*|\w*Dataset\w*|\w*Reader\w*|Save\w*|Restore\w*|\w*Summary\w*"
     r"|Merge|Switch|Enter|Exit|NextIteration|LoopCond|ControlTrigger|(Eager)?PyFunc\w*"
 )
+_GRADIENT = "_grad/"  # `tf.gradients` names the scope of an operation's gradient after it
+_VARIABLE = regex(r"(Ref)?Variable(V2)?|VarHandleOp")
+_PARAMETER_JOB = regex(r"ps\d*|chief_ps|param\w*")
+_SEVERAL = 2  # devices; results of one need no place to meet
 _STATE_SCOPE = regex(r"(^|/)(Initializer|Assign|read|save(_\d+)?|init|report_uninit\w*)(/|$)")
-# The main work of a model; even one of these on the wrong device matters.
-_HEAVY = regex(
-    r"_?(Fused|Batch|Sparse|Quantized|Depthwise)*(MatMul|Conv\w*|Depthwise\w+|Einsum)\w*"
-    r"|\w*Backprop\w*|FusedBatchNorm\w*|CudnnRNN\w*|\w*LSTM\w*|\w*GRU\w*|LRN\w*|(Max|Avg)Pool\w*"
-    r"|BiasAdd\w*|Relu\w*|Elu|Selu|Softmax\w*|LogSoftmax|\w*SoftmaxCrossEntropy\w*"
-)
 # A scope that is entered again gets another number ('tower_0_1'); a loop that names all of its
 # scopes 'tower' creates 'tower', 'tower_1', ...
 _TOWER = regex(
@@ -55,6 +55,7 @@ class Node(msgspec.Struct, frozen=True):
 
     Args:
         row: Row of `nodes`.
+        depends_on: What it is computed from, a `Dependence`.
         name, op: Name with its scope; op type.
         requested: Requested device; '' if none or unknown.
         actual: Device it ran on; '' if it never ran.
@@ -65,6 +66,7 @@ class Node(msgspec.Struct, frozen=True):
     """
 
     row: int
+    depends_on: int
     name: str
     op: str
     requested: str
@@ -75,14 +77,28 @@ class Node(msgspec.Struct, frozen=True):
     colocated: str
 
     @property
+    def place(self) -> str:
+        """Device that it ran on, or else the requested one; '' if neither is known."""
+        return self.actual or self.requested
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether it holds a variable."""
+        return is_variable(self.op)
+
+    @property
+    def is_model_work(self) -> bool:
+        """Whether it computes with the weights and with data.
+
+        What depends on data alone prepares the input, which belongs on the CPU; what depends on
+        variables alone, such as a regulariser, belongs with them.
+        """
+        return self.is_compute and self.depends_on in {Dependence.UNKNOWN, Dependence.BOTH}
+
+    @property
     def is_compute(self) -> bool:
         """Whether it computes, rather than holding, moving or managing state."""
         return not _is_state(self.op) and not _STATE_SCOPE.search(self.name)
-
-    @property
-    def is_heavy(self) -> bool:
-        """Whether it is work that accelerators are used for."""
-        return is_heavy(self.op)
 
     @property
     def tower(self) -> str:
@@ -102,7 +118,8 @@ def _nodes_of(facts: Facts) -> list[Node]:
         nodes.outer, nodes.scope_line, nodes.source, nodes.colocated_with,
     )  # fmt: skip
     rows = zip(*(c.tolist() for c in columns), strict=True)
-    return [Node(row, *map(trace.string, cells)) for row, cells in enumerate(rows)]
+    depends_on = nodes.depends_on.tolist()
+    return [Node(row, depends_on[row], *map(trace.string, cells)) for row, cells in enumerate(rows)]
 
 
 @lru_cache(maxsize=4096)
@@ -110,10 +127,9 @@ def _is_state(op: str) -> bool:
     return _STATE.fullmatch(op) is not None
 
 
-@lru_cache(maxsize=4096)
-def is_heavy(op: str) -> bool:
-    """Whether an op type is work that accelerators are used for."""
-    return _HEAVY.fullmatch(op) is not None
+def is_variable(op: str) -> bool:
+    """Whether an op type holds a variable."""
+    return _VARIABLE.fullmatch(op) is not None
 
 
 def tower_of(name: str) -> str:
@@ -147,44 +163,142 @@ def conflicts(one: str, other: str) -> bool:
     return any(b.get(key, value) != value for key, value in a.items())
 
 
+def written(device: str) -> str:
+    """A device as a program writes it: '/job:ps/task:0 CPU:0' -> '/job:ps/task:0/cpu:0'."""
+    place, _, kind = device.rpartition(" ")
+    return f"{place}/{kind.lower()}" if kind and not kind.startswith("/") else device
+
+
 def type_of(device: str) -> str:
     """Device type in capitals ('GPU'); '' if the name has none."""
     return fields_of(device).get("type", "")
 
 
-def misplaced(nodes: list[Node]) -> list[Node]:
-    """Nodes that compute on another device than an enclosing scope requested."""
-    overruled = [n for n in nodes if n.actual and n.outer and conflicts(n.outer, n.actual)]
-    requested: dict[tuple[str, str], set[str]] = defaultdict(set)
+def misplaced(facts: Facts) -> list[Node]:
+    """Nodes that did the model's work on a worse device than an enclosing scope requested."""
+    return [node for node in facts.derived(_misplaced) if node.actual]
+
+
+def misplaced_names(facts: Facts) -> set[str]:
+    """Names of the nodes that are `misplaced`, and of those that did not run under their names.
+
+    The graph optimizer fuses a product, its bias and its activation into one node.
+    """
+    return {node.name for node in facts.derived(_misplaced)}
+
+
+def forward_of(name: str, nodes: Mapping[str, Node]) -> Node | None:
+    """The operation that a gradient's name tells: 'a/gradients/b/Tanh_grad/TanhGrad' -> 'b/Tanh'.
+
+    Args:
+        name: Name of a node.
+        nodes: All nodes by name.
+    """
+    forward = name.rpartition(_GRADIENT)[0]
+    while forward and forward not in nodes:
+        forward = forward.partition("/")[2]
+    return nodes.get(forward)
+
+
+def fallen(facts: Facts) -> list[Node]:
+    """Nodes that soft placement ran on another device than they requested."""
+    nodes = placed_nodes(facts)
+    return [n for n in nodes if n.is_compute and n.actual and conflicts(n.requested, n.actual)]
+
+
+def unrequested(facts: Facts) -> set[str]:
+    """Names of the nodes that ran and whose requested device is not recorded."""
+    requested = facts.trace.nodes.requested
+    return {n.name for n in placed_nodes(facts) if n.actual and int(requested[n.row]) == NULL}
+
+
+def types_run(facts: Facts, nodes: Iterable[Node]) -> dict[str, str]:
+    """Op type that the runtime ran for each node, or else that of the program; by name.
+
+    The graph optimizer replaces types: a `Sigmoid` that runs as `_FusedMatMul` is a whole layer.
+    """
+    kernels = facts.derived(_types_run)
+    return {n.name: kernels.get(n.name, n.op) for n in nodes}
+
+
+def _types_run(facts: Facts) -> dict[str, str]:
+    slices, rows = facts.trace.slices, facts.slices(Kind.KERNEL, steady=True)
+    rows = rows[slices.scope[rows] != NULL]
+    pairs = dict(zip(slices.scope[rows].tolist(), slices.name[rows].tolist(), strict=True))
+    return {facts.trace.string(scope): facts.trace.string(op) for scope, op in pairs.items()}
+
+
+def _misplaced(facts: Facts) -> list[Node]:
+    nodes = placed_nodes(facts)
+    overruled = [n for n in nodes if n.is_model_work and n.outer and conflicts(n.outer, n.place)]
+    gathered: dict[str, set[str]] = defaultdict(set)
     for node in overruled:
-        requested[node.actual, node.line].add(node.outer)
-    wrong = [
-        n for n in overruled if n.is_compute and _is_worse(n, len(requested[n.actual, n.line]))
-    ]
+        gathered[node.place].add(node.outer)
+    hosts = {n.actual for n in nodes if n.actual and n.is_variable}
+    worse = [n for n in overruled if len(gathered[n.place]) > 1 or _is_worse(n, hosts)]
+    wrong = _without_combining(facts, worse)
+    named = {n.name: n for n in nodes}
     names = {n.name for n in wrong}
-    colocated = [n for n in nodes if n.actual and n.colocated in names and n.is_compute]
-    return wrong + [n for n in colocated if n.name not in names]
+    bound = (n for n in nodes if n.colocated in names and n.is_model_work and n.name not in names)
+    return wrong + [n for n in bound if _belongs_to(n, named)]
 
 
-def _is_worse(node: Node, gathered: int) -> bool:
+def _belongs_to(node: Node, named: Mapping[str, Node]) -> bool:
+    """Whether a node is part of the tower that it is colocated with, or a gradient in it.
+
+    What combines the gradients of all towers, and the update, are colocated with one of them.
+    """
+    partner = named[node.colocated]
+    forward = forward_of(node.name, named)
+    return forward is not None or (node.tower != "" and node.tower == partner.tower)
+
+
+def _is_worse(node: Node, hosts: set[str]) -> bool:
     """Whether the device of the inner scope is a worse choice, not an equal one.
 
-    It is worse if the inner scope replaces an accelerator by the CPU, leaves the job of the outer
-    scope, or puts on one device what several outer scopes had spread.
+    It is worse if the inner scope replaces an accelerator by the CPU, or a worker by the host of
+    the parameters.
 
     Args:
         node: A node whose outer scope was overruled.
-        gathered: Number of outer devices that the same line replaced by the same device.
+        hosts: Devices with variables.
     """
-    if type_of(node.outer) not in {"", "CPU"} and type_of(node.actual) == "CPU":
+    outer, place = fields_of(node.outer), fields_of(node.place)
+    if outer.get("type", "CPU") != "CPU" and place.get("type") == "CPU":
         return True
-    if _job(node.outer) and _job(node.actual) and _job(node.outer) != _job(node.actual):
-        return True
-    return gathered > 1
+    if "job" not in outer or outer["job"] == place.get("job", outer["job"]):
+        return False
+    if is_parameter_job(outer["job"]):
+        return False
+    holds = any(_covers(node.place, host) for host in hosts)
+    return is_parameter_job(place["job"]) or (
+        holds and not any(_covers(node.outer, host) for host in hosts)
+    )
 
 
-def _job(device: str) -> str:
-    return device.partition("/job:")[2].split("/")[0].split(" ")[0]
+def is_parameter_job(job: str) -> bool:
+    """Whether a job of a cluster is called like one of parameter servers."""
+    return _PARAMETER_JOB.fullmatch(job) is not None
+
+
+def _covers(request: str, device: str) -> bool:
+    actual = fields_of(device)
+    return all(actual.get(key) == value for key, value in fields_of(request).items())
+
+
+def _without_combining(facts: Facts, nodes: list[Node]) -> list[Node]:
+    """Nodes without those of a scope that combines results of several devices.
+
+    A mean of the gradients of all towers has to run on one device, where their copies meet.
+    """
+    groups: dict[int, tuple[str, str, str]] = {n.row: (n.line, n.outer, n.place) for n in nodes}
+    senders: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    results = {n.row for n in placed_nodes(facts) if n.is_model_work}
+    for copy in device_copies(facts):
+        group = groups.get(copy.target)
+        if group is not None and copy.source in results:
+            senders[group].add(copy.sender)
+    return [n for n in nodes if len(senders[groups[n.row]]) < _SEVERAL]
 
 
 class CopyTotals(msgspec.Struct, frozen=True):
@@ -256,6 +370,28 @@ def copies_by_node(facts: Facts) -> dict[str, CopyTotals]:
     for copy in device_copies(facts):
         own[facts.trace.string(names[copy.source])].append(copy)
     return {name: copy_totals(facts, copies) for name, copies in own.items()}
+
+
+def node_times(facts: Facts) -> dict[str, int]:
+    """Time per step in which each node runs, summed over its executions, ns; by name.
+
+    Nodes of which no time was recorded are absent. Times are those of unprofiled steps, if such
+    were observed.
+    """
+    return facts.derived(_node_times)
+
+
+def _node_times(facts: Facts) -> dict[str, int]:
+    slices, rows = facts.trace.slices, facts.slices(Kind.KERNEL, steady=True)
+    rows = rows[slices.scope[rows] != NULL]
+    scopes, place = numbered(slices.scope[rows])
+    sums = sums_of(slices.dur_ns[rows], place, len(scopes))
+    recorded, unprofiled = facts.recorded["compute"], facts.breakdown["compute"]
+    scale = min(unprofiled / recorded, 1.0) if recorded else 1.0
+    return {
+        facts.trace.string(scope): facts.mean_ns(scale * total)
+        for scope, total in zip(scopes.tolist(), sums.tolist(), strict=True)
+    }
 
 
 def _runs(facts: Facts) -> int:

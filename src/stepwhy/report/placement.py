@@ -5,9 +5,11 @@ from __future__ import annotations
 from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
-from stepwhy.units import format_bytes, format_count
+from stepwhy.units import format_bytes, format_count, format_ns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from stepwhy.findings import PlacedOp, PlacedScope
 
 NOTES = {
@@ -40,6 +42,12 @@ def copies(op: PlacedOp) -> str:
     size = "" if not op.copied_bytes else f", {format_bytes(op.copied_bytes)}"
     number = f"{op.copies:.3g}"
     return f"{number} {'copy' if number == '1' else 'copies'}{size}"
+
+
+def time(ops: Iterable[PlacedOp]) -> str:
+    """Time per step of some operations, behind their number; '' if none was recorded."""
+    times = [op.time_ns for op in ops if op.time_ns]
+    return f", {format_ns(sum(times))} per step" if times else ""
 
 
 def sentence(whole: PlacedScope) -> str:

@@ -107,7 +107,7 @@ def _groups(ops: Iterable[PlacedOp], most: int) -> Iterator[RenderableType]:
         place = one_line(actual)
         where = f"ran on {place}" if group[0].actual else place
         remark = f" ({note})" if note and note != actual else ""
-        count = format_count(len(group))
+        count = format_count(len(group)) + words.time(group)
         yield Text(f"\n  requested {one_line(requested)}, {where}: {count}{remark}", "cyan")
         lines = list(dict.fromkeys(op.line for op in group if op.line))
         if lines and note:
@@ -118,9 +118,9 @@ def _groups(ops: Iterable[PlacedOp], most: int) -> Iterator[RenderableType]:
             yield Text(f"    {format_count(len(group) - most)} more with --moved", "dim")
 
 
-def _weight(op: PlacedOp) -> tuple[bool, int]:
-    """Sort key for the operations worth listing: work before constants, then by bytes."""
-    return op.op in {"Const", "NoOp", "Identity"}, -(op.copied_bytes or 0)
+def _weight(op: PlacedOp) -> tuple[bool, int, int]:
+    """Sort key for the operations worth listing: work before constants, by time, by bytes."""
+    return op.op in {"Const", "NoOp", "Identity"}, -(op.time_ns or 0), -(op.copied_bytes or 0)
 
 
 def _indented(op: PlacedOp, *further: str) -> RenderableType:
