@@ -6,11 +6,15 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from stepwhy.capture import launch
+from stepwhy.engine.explain import explain, read_placement
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Finding, Placement, Result
 
 pytestmark = [
     pytest.mark.framework,
@@ -36,10 +40,10 @@ def scopes(window: Path, op: str) -> tuple[str, list[tuple[str, str]]]:
     return found["requested"], [(s["device"], s["line"]) for s in found["scopes"]]
 
 
-def line_of(program: str, text: str) -> str:
+def line_of(program: str, text: str, name: str = "") -> str:
     lines = (_TOWERS / program).read_text().splitlines()
     (number,) = (i for i, line in enumerate(lines, 1) if text in line)
-    return f"{program}({number})"
+    return f"{name or program}({number})"
 
 
 def test_faulty_towers_run_on_the_parameter_host(
@@ -63,3 +67,58 @@ def test_fixed_towers_run_on_the_requested_devices(tmp_path: Path) -> None:
         requested, around = scopes(window, f"tower_{i}/model/Conv2D")
         assert requested == f"/job:worker/task:{i}"
         assert [device for device, _ in around] == [f"/job:worker/task:{i}"]
+
+
+def explained(program: str, run_dir: Path, *arguments: str) -> tuple[Result, Placement]:
+    """The result and the placement of a program of the lab."""
+    path = _TOWERS.parent / program
+    launch([sys.executable, "-Wignore", str(path), "--steps", "40", *arguments], run_dir)
+    return explain([str(run_dir)]), read_placement(str(run_dir))
+
+
+def first_of_the_steps(result: Result) -> Finding:
+    """The first finding with a cost: start-up and noise depend on the machine."""
+    return next(f for f in result.findings if f.verdict == "found" and f.cost_ns_per_step)
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "devices"),
+    [
+        ("towers_sigmoid/faulty.py", "with tf.device(PARAMETER_DEVICE):  #", "CPU:1, CPU:2"),
+        (
+            "towers/pinned.py",
+            "with tf.device(PARAMETER_HOST):  # whatever",
+            "/job:worker/task:0, /job:worker/task:1",
+        ),
+    ],
+)
+def test_layers_of_any_type_that_an_inner_scope_moves_are_the_first_finding(
+    program: str, line: str, devices: str, tmp_path: Path
+) -> None:
+    result, placement = explained(program, tmp_path / "run")
+    finding = first_of_the_steps(result)
+    assert finding.id == "misplaced-op"
+    evidence = {e.what: e.value for e in finding.evidence}
+    name = program.rpartition("/")[2]
+    assert evidence["responsible device scope"] == line_of(f"../{program}", line, name)
+    assert evidence["device requested by the enclosing scope"] == devices
+    assert finding.fix is not None
+    assert str(evidence["responsible device scope"]) in finding.fix.text
+    moved = [op for op in placement.ops if op.placed == "overruled"]
+    assert evidence["operations on a different device than requested"] == len(moved)
+    assert {op.line for op in moved if op.line} == {evidence["responsible device scope"]}
+    assert {op.op for op in moved} >= {"Sigmoid"}
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [("towers_sigmoid/fixed.py", ()), ("towers/pinned.py", ("--released",))],
+)
+def test_the_twins_of_moved_layers_are_clear(
+    program: str, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    result, placement = explained(program, tmp_path / "run", *arguments)
+    verdicts = {f.id: f.verdict for f in result.findings}
+    assert verdicts["misplaced-op"] == verdicts["uncolocated-gradients"] == "clear"
+    assert verdicts["variable-traffic"] == "clear"
+    assert [op.name for op in placement.ops if op.placed in {"overruled", "moved"}] == []
