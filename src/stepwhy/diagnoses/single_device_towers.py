@@ -39,7 +39,7 @@ from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import scopes_among
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.gpus import framework_devices
-from stepwhy.passes.placement import fields_of, node_times, placed_nodes, type_of
+from stepwhy.passes.placement import fields_of, misplaced, node_times, placed_nodes, type_of
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("Only one of the towers runs.")
     spent = node_times(facts)
     devices = {_main_device(own, spent) for own in ran.values()}
+    if len(devices) > 1 and any(n.tower for n in misplaced(facts)):
+        return RULE.not_applicable("A device scope moves part of the towers (misplaced-op).")
     if len(devices) > 1:
         return RULE.nothing((Evidence("devices that run the towers", len(devices), "count"),))
     device = devices.pop()

@@ -234,6 +234,11 @@ def _misplaced(facts: Facts) -> list[Node]:
     gathered: dict[str, set[str]] = defaultdict(set)
     for node in overruled:
         gathered[node.place].add(node.outer)
+    # A tower on the device that it asked for, by the scope that moves another tower there.
+    lines = {(n.line, n.place) for n in overruled if n.line}
+    for node in nodes:
+        if (node.line, node.place) in lines and not node.outer and node.tower:
+            gathered[node.place].add(node.place)
     hosts = {n.actual for n in nodes if n.actual and n.is_variable}
     worse = [n for n in overruled if len(gathered[n.place]) > 1 or _is_worse(n, hosts)]
     wrong = _without_combining(facts, worse)
