@@ -133,6 +133,8 @@ def test_a_name_that_repeats_without_gaps_is_a_step(name):
         "iter={i}",
         "train_step[{i}]",
         "step {i}/90",
+        "Step {i} to 90",
+        "Iteration {i} - 90",
     ],
 )
 def test_a_number_alone_proves_a_step(name):

@@ -1,11 +1,13 @@
 """Loops that are told by what repeats in them."""
 
+import pytest
 from tests.passes.timeline import Timeline
 
 from stepwhy.engine.assemble import assemble
+from stepwhy.findings.reasons import Cut
 from stepwhy.passes.facts import Facts
 from stepwhy.report.json import render
-from stepwhy.trace import Kind
+from stepwhy.trace import Kind, Phase
 
 
 def test_a_loop_told_by_what_repeats_can_be_written_as_json():
@@ -17,3 +19,49 @@ def test_a_loop_told_by_what_repeats_can_be_written_as_json():
     assert facts.steps.source == "periodicity"
     assert type(facts.steps.confidence) is float
     assert '"source":"periodicity"' in render(assemble(facts, "x", "test"))
+
+
+FORWARD = ["aten::linear", "aten::relu", "aten::linear", "aten::relu", "aten::linear", "aten::sum"]
+
+
+def passes(count, forward=lambda _: FORWARD, *, engine="main", line=None):
+    """Forward and backward passes without a pause, set-up before them, and no optimizer."""
+    line, at = line or Timeline(), 40
+    for _ in range(10):
+        line.add(line.thread(), Kind.OP, 0, 1, name="aten::randn")
+    for i in range(count):
+        names = forward(i)
+        for name in names:
+            line.add(line.thread(), Kind.OP, at, at + 1, name=name)
+            at += 1
+        for name in reversed(names):
+            backward = {"name": f"evaluate_function: {name}", "phase": int(Phase.BACKWARD)}
+            line.add(line.thread(engine), Kind.OP, at, at + 2, **backward)
+            at += 2
+    return line
+
+
+@pytest.mark.parametrize("engine", ["main", "autograd"])
+@pytest.mark.parametrize("count", [3, 100])
+def test_forward_and_backward_passes_are_steps(count, engine):
+    steps = Facts(passes(count, engine=engine).trace()).steps
+    assert (len(steps.starts), steps.source) == (count, "periodicity")
+    assert set(steps.durations_ns.tolist()) == {18_000_000}
+    assert Cut.BY_PASSES in steps.notes
+
+
+def test_two_passes_are_no_loop():
+    assert Facts(passes(2).trace()).steps.source == "whole-trace"
+
+
+def test_passes_of_two_models_that_take_turns_make_one_step():
+    steps = Facts(passes(40, lambda i: FORWARD[: 3 + 3 * (i % 2)]).trace()).steps
+    assert set(steps.durations_ns.tolist()) == {27_000_000}
+    assert len(steps.starts) == 20
+
+
+def test_a_trace_with_an_optimizer_has_the_steps_of_the_optimizer_or_none():
+    line = passes(8)
+    optimizer = {"name": "Optimizer.step#SGD.step", "phase": int(Phase.OPTIMIZER)}
+    line.add(line.thread(), Kind.FRAMEWORK, 900, 901, **optimizer)
+    assert Facts(line.trace()).steps.source == "whole-trace"

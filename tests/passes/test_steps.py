@@ -490,6 +490,17 @@ def test_launches_whose_work_is_often_not_recorded_do_not_end_a_record():
     assert (len(steps.starts), steps.notes) == (5, ())
 
 
+def test_what_earlier_work_leaves_of_a_marked_step_is_not_its_time():
+    line = Timeline().steps(0, 100, 220)
+    line.add(line.stream(), Kind.KERNEL, -5, 99.8)
+    line.launch((99, 99.2), (99.8, 100), 1)
+    line.launch((150, 151), (152, 235), 2)
+    steps = steps_of(line)
+    assert bounds(steps) == [(0, 100), (100, 220)]
+    assert not steps.device_side
+    assert (steps.confidence, steps.notes) == (0.5, (Cut.DEVICE_BEHIND,))
+
+
 # --- the whole trace -----------------------------------------------------------------------------
 
 

@@ -45,6 +45,15 @@ def test_what_bounds_the_step_with_its_numbers():
     )
 
 
+def test_a_host_that_works_throughout():
+    text = bound("host", host_ns=97 * MS, lost_to="transfer", lost_ns=75 * MS)
+    assert text == (
+        "The host holds the step up: it works for 97.0 ms of every 100 ms (97 %), whatever the "
+        "device does meanwhile."
+    )
+    assert bound("host", host_ns=97 * MS).startswith("The host holds the step up: for 40.0 ms")
+
+
 def test_what_rules_the_step_comes_before_the_loss():
     text = bound("input", compute_ns=60 * MS)
     assert text.startswith(

@@ -20,6 +20,7 @@ from stepwhy.findings.reasons import (
     StarvedQueue,
 )
 from stepwhy.passes.cores import CONTENDED
+from stepwhy.passes.host_path import host_path_ns
 from stepwhy.passes.pipelines import find_pipelines, starved_queue
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.selection import mask, of_role
@@ -83,6 +84,8 @@ _CATEGORIES_OF: dict[BoundBy, tuple[str, ...]] = {
     "host": _HOST,
     "compute": ("compute",),
 }
+# Work of the device that runs beside a host that does not wait for it.
+_BESIDE_HOST = frozenset({"transfer", "communication"})
 _LOSSES: tuple[BoundBy, ...] = tuple(b for b in _CATEGORIES_OF if b != "compute")
 
 
@@ -109,8 +112,16 @@ def decide(facts: Facts) -> Decision:
         return Decision("startup", _confidence(facts, share), MostlyStartUp(share))
     losses = _losses(facts)
     bound_by = _largest(losses)
+    if bound_by in _BESIDE_HOST and _host_works_throughout(facts):
+        share = host_path_ns(facts) / facts.wall_ns
+        return Decision("host", _confidence(facts, share), _bound(facts, "host"))
     category = max(_CATEGORIES_OF[bound_by], key=losses.__getitem__)
     return Decision(bound_by, _confidence(facts, losses[category]), _bound(facts, bound_by))
+
+
+def _host_works_throughout(facts: Facts) -> bool:
+    """Whether the host's own work leaves so little of the step that nothing else can bound it."""
+    return host_path_ns(facts) > (1 - SMALLEST_CAUSE) * facts.wall_ns
 
 
 def _starved_queue(facts: Facts) -> StarvedQueue | None:
@@ -304,6 +315,7 @@ def _bound(facts: Facts, by: BoundBy) -> Bound:
         devices=len(facts.leading),
         kind=facts.leading[0].kind.name.lower() if facts.has_accelerator else "cpu",
         host=max(_HOST, key=facts.share),
+        host_ns=host_path_ns(facts) if by == "host" and _host_works_throughout(facts) else 0,
         locked=by == "input" and facts.lock_wait_ns > times["input"] / 2,
         of=recorded_of(facts),
     )
@@ -317,6 +329,8 @@ def recorded_of(facts: Facts) -> Recorded:
     return "run" if is_run else "trace" if facts.steps.source == "whole-trace" else "step"
 
 
+# A fix that saves less than this share of the cost of its problem is not the first one to make.
+LITTLE_SAVED = 0.1
 # Findings that only repeat the verdict in more detail.
 _SAME = {
     "input": {"input-bound"},
@@ -337,4 +351,7 @@ def first_to_fix(bound_by: BoundBy, findings: Sequence[Finding]) -> Finding | No
     first = findings[0]
     is_cause = first.verdict == "found" and bool(first.cost_ns_per_step)
     repeats = bound_by == "unknown" or first.id in _SAME.get(bound_by, ())
-    return first if is_cause and not repeats else None
+    saves_little = first.saving is not None and first.saving.high_ns < LITTLE_SAVED * (
+        first.cost_ns_per_step or 0
+    )
+    return first if is_cause and not repeats and not saves_little else None

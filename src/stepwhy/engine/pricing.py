@@ -9,13 +9,14 @@ from msgspec.structs import replace
 from stepwhy.diagnoses import rank
 from stepwhy.diagnoses.shared.rule import within_cost
 from stepwhy.findings import Prediction, Saving
+from stepwhy.passes.host_path import least_step_ns
 from stepwhy.units import format_fraction, quantise, quantise_within
 from stepwhy.whatif import price
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stepwhy.findings import Finding
+    from stepwhy.findings import Edit, Finding
     from stepwhy.passes.facts import Facts
 
 
@@ -55,9 +56,9 @@ def _priced(facts: Facts, finding: Finding) -> Finding:
         return finding
     try:
         found = price(facts, (finding.edit,))
+        if not isinstance(found, Prediction):
+            return _within_host_path(facts, finding, finding.edit)
     except Exception:  # noqa: BLE001 - a finding without a prediction is better than no report
-        return finding
-    if not isinstance(found, Prediction):
         return finding
     saving = saving_of(found)
     if found.method == "cpu" and 0 < finding.edit.sure <= _UNSURE:
@@ -66,6 +67,22 @@ def _priced(facts: Facts, finding: Finding) -> Finding:
     if finding.cost_ns_per_step:
         saving = _from_cost(saving, finding.cost_ns_per_step)
     return replace(finding, saving=replace(saving, note=_with_reason(finding, saving)))
+
+
+def _within_host_path(facts: Facts, finding: Finding, edit: Edit) -> Finding:
+    """A finding whose bound leaves the step the work that the host does meanwhile."""
+    most_ns = facts.wall_ns - least_step_ns(facts, (edit,))
+    saving = finding.saving
+    if saving is None or saving.high_ns <= most_ns:
+        return finding
+    low, high = (
+        quantise_within(min(ns, most_ns), most_ns) for ns in (saving.low_ns, saving.high_ns)
+    )
+    share = format_fraction(1 - most_ns / facts.wall_ns)
+    note = (
+        f"{saving.note} The host works for {share} of the step: no more than the rest can be saved."
+    )
+    return replace(finding, saving=replace(saving, low_ns=low, high_ns=high, note=note.strip()))
 
 
 def _from_cost(saving: Saving, cost_ns: int) -> Saving:

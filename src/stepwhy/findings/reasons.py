@@ -165,6 +165,7 @@ class Bound(msgspec.Struct, frozen=True):
         devices: Number of devices whose idle time counts.
         kind: Kind of the first of them, 'cpu', 'gpu' or another accelerator's.
         host: What the host does most while the device is idle.
+        host_ns: Time of the step in which the host works itself, if that is nearly all of it.
         locked: Whether batches are late mostly because other threads hold the interpreter's lock.
         of: What the times are of: the mean of several steps, a single step or run of a graph, a few
             runs without a loop, or a trace in which no steps were found.
@@ -180,6 +181,7 @@ class Bound(msgspec.Struct, frozen=True):
     devices: int = 1
     kind: str = "gpu"
     host: HostCategory = "dispatch"
+    host_ns: int = 0
     locked: bool = False
     of: Recorded = "steps"
 
@@ -195,6 +197,7 @@ class Cut(Enum):
 
     BY_OPTIMIZER = auto()
     BY_BATCHES = auto()
+    BY_PASSES = auto()
     TRACED_RUNS = auto()
     """Each step is one traced run of a graph; other runs were not traced."""
     ONE_RUN = auto()
@@ -210,6 +213,8 @@ class Cut(Enum):
     """The profiler lost the device work of the first steps."""
     LAST_STEPS_LOST = auto()
     """The record of the device ends before the work of the last steps does."""
+    DEVICE_BEHIND = auto()
+    """The device runs earlier work during nearly all of the marked steps."""
     DEVICE_ENDS_LOST = auto()
     """The record of the device ends before the work of every step does."""
     NOT_TRACED = auto()

@@ -11,6 +11,8 @@ from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.nesting import callers, climb, innermost_time
 from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.graph_captures import capture_time
+from stepwhy.passes.host_path import range_time
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.selection import mask, of_role, of_threads, rows_of
 from stepwhy.passes.stalls import time_of_kinds
@@ -60,9 +62,11 @@ def find_evidence(
     storage = _of(trace, threads, Kind.STORAGE) | _executors(trace, Kind.STORAGE)
     storage = storage | time_of_kinds(trace, "save", "fsync")
     python = _innermost(trace, threads.all, nesting, Kind.PYTHON) | _executors(trace, Kind.PYTHON)
+    python = python | range_time(trace, threads, nesting)
     dispatch = _innermost(trace, threads.all, nesting, *_CALLS)
     dispatch = dispatch | _autograd_gaps(trace, threads, nesting) | _graph_runs(trace)
     compiling = _of(trace, threads, Kind.COMPILE) | _first_use(trace, threads, launches, steps)
+    compiling = compiling | capture_time(trace)
     if not host_is_device:
         dispatch = dispatch | _executors(trace, Kind.KERNEL, Kind.OP)
         compiling = compiling | _slow_launching(trace, threads, nesting, steps)

@@ -1,9 +1,9 @@
 """Find a training loop without step markers, by what repeats on a thread or a device.
 
-The search starts with what only a training loop does once per iteration (the optimizer's step, the
-fetch of a batch). Next is the most common number of calls per name: in a loop of n iterations, most
-names occur n times. If the host was not recorded, or only its device API calls, kernels are counted
-instead.
+The search starts with what only a training loop does once per iteration: the optimizer's step, the
+fetch of a batch, a backward pass. Next is the most common number of calls per name: in a loop of n
+iterations, most names occur n times. If the host was not recorded, or only its device API calls,
+kernels are counted instead.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.columns.groups import first_rows, numbered
+from stepwhy.columns.intervals import windows_at
 from stepwhy.columns.nesting import inside, outermost
 from stepwhy.findings.reasons import Cut, Repeats
+from stepwhy.passes.graph_captures import capture_time
 from stepwhy.passes.outer_loop import is_outer_loop, works_between
-from stepwhy.passes.selection import mask, of_role, rows_of
-from stepwhy.trace import Kind, Phase, Role, among
+from stepwhy.passes.selection import mask, of_role, of_threads, rows_of
+from stepwhy.trace import NULL, Kind, Phase, Role, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +47,11 @@ _FEWEST_KERNELS = 3
 # If the layers of one step repeat, many other names (of the loss and the optimizer) occur less
 # often than the layers. In a loop of steps hardly any name occurs in fewer than all steps.
 _MOST_RARER = 0.1
+# Passes are steps, or several models take turns in a step, if at least this share of the passes
+# repeats so. The others have operations that depend on the data.
+_SAME_PASSES = 0.6
+# A step may accumulate the gradients of several passes.
+_OF_PASSES = 0.7
 # The host also does what comes before and after a loop.
 _MOST_RARER_CALLS = 0.3
 
@@ -73,11 +80,16 @@ def find_period(trace: Trace, threads: Threads, nesting: Nesting) -> Period | No
     if threads.driving < 0:
         return None
     rows = np.flatnonzero(trace.slices.track == threads.driving)
-    for find in (_by_optimizer, _by_input, _by_agreement):
+    captured = capture_time(trace)  # runs nothing, so it is no iteration
+    start_ns = trace.slices.start_ns[rows]
+    rows = rows[windows_at(start_ns, captured.starts, captured.ends) == NULL]
+    for find in (_by_optimizer, _by_input):
         period = find(trace, rows, nesting)
         if period is not None:
             return period
-    return None
+    engine = np.flatnonzero(mask(trace, (Kind.OP,), of_threads(trace, threads.autograd)))
+    period = _by_passes(trace, rows, engine, nesting)
+    return period or _by_agreement(trace, rows, nesting)
 
 
 def _of_kinds(trace: Trace, rows: Rows, *kinds: Kind) -> Rows:
@@ -126,6 +138,57 @@ def _by_input(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
     in_fetches = inside(nesting, mask(trace, (Kind.INPUT,)))
     others = rows[~in_fetches[rows]]
     return period if works_between(trace, others, period.starts, period.ends) else None
+
+
+def _by_passes(trace: Trace, rows: Rows, engine: Rows, nesting: Nesting) -> Period | None:
+    """Iterations end with a backward pass, of which each contains as many as repeat together.
+
+    Args:
+        trace: The trace.
+        rows: Slices of the driving thread.
+        engine: Operations of the threads of the autograd engine.
+        nesting: The call trees.
+    """
+    calls = _of_kinds(trace, rows, Kind.OP, Kind.FRAMEWORK)
+    top = outermost(nesting, np.sort(np.concatenate([calls, engine])))
+    backward = trace.slices.phase[top] == Phase.BACKWARD
+    begins = np.flatnonzero(backward[:-1] & ~backward[1:]) + 1
+    begins = begins[begins < np.flatnonzero(backward)[-1]] if backward.any() else begins
+    if len(begins) + 1 < _FEWEST_REPEATS or len(_optimizer_steps(trace, rows, nesting)):
+        return None
+    last = np.flatnonzero(backward)[-1]
+    count = _repeat_together(trace.slices.name[top[: last + 1]], begins)
+    if count is None:
+        return None
+    # Set-up comes before the first pass, which begins with as many operations as its next like.
+    forward = int(np.argmax(backward[begins[count - 1] :]))
+    begins = np.append(max(int(np.argmax(backward)) - forward, 0), begins)[::count]
+    starts = trace.slices.start_ns[top[begins]]
+    ends = np.append(starts[1:], trace.ends(top[last : last + 1]))
+    if len(starts) < _FEWEST_REPEATS or not _is_regular(starts):
+        return None
+    return Period(starts, ends, _OF_PASSES, Cut.BY_PASSES)
+
+
+def _repeat_together(names: Rows, begins: Rows) -> int | None:
+    """Number of consecutive passes after which the same operations follow again, None if none do.
+
+    Args:
+        names: Names of the operations; (operations,).
+        begins: Positions of the first operation of each pass; (passes,).
+    """
+    operations = np.add.reduceat(names.astype(np.int64), begins)
+    for count in range(1, max(len(begins) // _FEWEST_REPEATS, 1) + 1):
+        if (operations[count:] == operations[:-count]).mean() >= _SAME_PASSES:
+            return count
+    return None
+
+
+def _is_regular(starts: Rows) -> bool:
+    """Whether iterations take about equally long."""
+    period_ns = np.diff(starts)
+    usual = np.median(period_ns)
+    return bool(np.median(np.abs(period_ns - usual)) < _LARGEST_SPREAD * usual)
 
 
 def _by_agreement(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
@@ -218,9 +281,7 @@ def _agreed(trace: Trace, rows: Rows, top: Rows) -> Period | None:
     anchor = top[slices.name[top] == anchor_name]
     note = Repeats(agreed, trace.string(int(anchor_name)))
     period = _from_starts(trace, rows, anchor, round(0.4 + 0.3 * share, 2), note)
-    spread = np.abs(np.diff(period.starts) - np.median(np.diff(period.starts)))
-    is_loop = np.median(spread) < _LARGEST_SPREAD * np.median(np.diff(period.starts))
-    return period if is_loop else None
+    return period if _is_regular(period.starts) else None
 
 
 def _from_starts(

@@ -48,6 +48,9 @@ _LARGEST_WARM_UP = 0.5
 # If host and device steps differ by more than this share, the host runs ahead of the device: its
 # step marks then show how fast it launches, not how fast it trains.
 MISLEADING_LAG = 0.05
+# A step on the device that is shorter than this share of its marker is what is left of it behind
+# earlier work, not the time that a step takes.
+_REMAINDER = 0.1
 # Confidence that traced runs of a graph are steps: a step may run several graphs.
 _OF_RUNS = 0.8
 # Markers that leave out more than this share of the loop's time do not cover the loop.
@@ -250,6 +253,9 @@ def _cut(
     device_side = bounds is not None and (
         _lags(starts, ends, *bounds) or _waits_first(trace, starts, ends, int(bounds[0][0]))
     )
+    if device_side and bounds is not None and _is_remainder(starts, ends, *bounds):
+        device_side, confidence = False, confidence / 2
+        notes = (*notes, Cut.DEVICE_BEHIND)
     new_starts, new_ends = bounds if bounds is not None and device_side else (starts, ends)
     if device_side:
         notes = (*notes, Cut.AT_DEVICE_ENDS)
@@ -301,6 +307,18 @@ def _lags(
     host = float((ends - starts)[1:].mean())
     device = float((device_ends - device_starts)[1:].mean())
     return abs(device - host) > MISLEADING_LAG * host
+
+
+def _is_remainder(
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    device_starts: NDArray[np.int64],
+    device_ends: NDArray[np.int64],
+) -> bool:
+    """Whether a step on the device is far shorter than its marker: the usual one, or one of few."""
+    ratio = (device_ends - device_starts) / np.maximum(ends - starts, 1)
+    usual = ratio.min() if len(ratio) < _FEWEST_STEPS else np.median(ratio)
+    return bool(usual < _REMAINDER)
 
 
 def _waits_first(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepwhy.findings.predictions import Prediction, Refusal
+from stepwhy.passes.host_path import least_step_ns
 from stepwhy.whatif.changes import NothingToChangeError, changed
 from stepwhy.whatif.graph import build_graph
 from stepwhy.whatif.quality import judge
@@ -88,7 +89,8 @@ def _removed_ns(graph: Graph, change: Change) -> int:
 def _prediction(
     facts: Facts, edits: tuple[Edit, ...], outcomes: list[_Outcome], scale: float
 ) -> Prediction:
-    remaining = [scale * one.mean_ns for one in outcomes]
+    least_ns = least_step_ns(facts, edits)
+    remaining = [max(scale * one.mean_ns, least_ns) for one in outcomes]
     low, high = min(remaining), max(remaining)
     low, high = (min(value, facts.wall_ns) for value in (low, high))
     high = facts.wall_ns - _sure(edits) * (facts.wall_ns - high)
@@ -103,7 +105,7 @@ def _prediction(
         edits=edits,
         step_ns=facts.wall_ns,
         remaining_ns=round(centre),
-        low_ns=round(max(low - error, 0)) if edits else facts.wall_ns,
+        low_ns=round(max(low - error, least_ns)) if edits else facts.wall_ns,
         high_ns=round(min(high + error, facts.wall_ns)),
         family="device",
         method="replay",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _CUTS = {
     Cut.BY_OPTIMIZER: "Steps are inferred from the calls of the optimizer.",
     Cut.BY_BATCHES: "Steps are inferred from the fetches of batches.",
+    Cut.BY_PASSES: "Steps are inferred from the backward passes.",
     Cut.TRACED_RUNS: "Each step is one traced run of the graph; runs between them were not traced.",
     Cut.ONE_RUN: "The trace holds one run of the graph.",
     Cut.WHOLE_TRACE: "No step marker, and nothing repeats as steps do: the whole trace is treated "
@@ -40,6 +41,8 @@ _CUTS = {
     "out.",
     Cut.LAST_STEPS_LOST: "The profile ends before the device work of the last steps, so they are "
     "left out.",
+    Cut.DEVICE_BEHIND: "The device runs earlier work during nearly all of a step, so steps are cut "
+    "where the host marks them; what the device does for them is not known well.",
     Cut.DEVICE_ENDS_LOST: "The profile ends before the device work of the steps, so they are cut "
     "where the host launches them.",
     Cut.NOT_TRACED: "Steps were timed, but none was traced, so there is no breakdown.",

@@ -107,6 +107,10 @@ _WHOLES: dict[Recorded, tuple[str, str]] = {
     "runs": ("a run", ""),
     "trace": ("the recorded work", ""),
 }
+_HOST_THROUGHOUT = (
+    "The host holds {subject} up: it works for {host} of {whole} ({host_share}), whatever the "
+    "device does meanwhile."
+)
 _LOST_TO: dict[BoundBy, str] = {
     "input": "the wait for input",
     "communication": "communication that nothing overlaps",
@@ -173,6 +177,8 @@ def _bound(bound: Bound) -> str:
         lost=format_fraction(bound.lost_ns / bound.wall_ns),
         lost_to=_LOST_TO[bound.lost_to] if bound.lost_to else "",
         doing=_DOING[bound.host],
+        host=format_ns(bound.host_ns),
+        host_share=format_fraction(bound.host_ns / bound.wall_ns),
     )
     sentence = sentence[:1].upper() + sentence[1:]
     if bound.set_up_ns:
@@ -184,6 +190,8 @@ def _bound(bound: Bound) -> str:
 def _template(bound: Bound) -> str:
     if bound.by == "compute":
         return _MOSTLY_COMPUTE if bound.lost_to else _COMPUTE
+    if bound.host_ns and bound.lost_to in {"transfer", "communication"}:
+        return _HOST_THROUGHOUT
     waits, loss = _BOUNDS[bound.by]
     if bound.locked:
         loss = _INPUT_LOCKED

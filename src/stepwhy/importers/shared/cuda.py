@@ -90,7 +90,7 @@ def call_kind(name: str) -> Kind:
         return Kind.SYNC
     if _LAUNCH.search(name):
         return Kind.LAUNCH
-    if "ModuleLoad" in name or "LibraryLoad" in name:
+    if "ModuleLoad" in name or "LibraryLoad" in name or "GraphInstantiate" in name:
         return Kind.COMPILE
     return Kind.RUNTIME
 

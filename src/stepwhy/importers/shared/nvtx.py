@@ -138,7 +138,7 @@ _STEP = regex(
     r"^\W*(?:(?:profiler|run|do|one|global|train(?:ing)?|run training|train one|forward backward)"
     r"[ -]*)?"
     r"(?:(?P<sure>step|iter|iteration)|(?:mini[ -]?)?batch)\b[\s#_:=()\[\]-]*"
-    r"(?P<number>\d+)?(?:\s*(?:/|of)\s*\d+)?\W*$",
+    r"(?P<number>\d+)?(?:\s*(?:/|of|to|-|\.\.+)\s*\d+)?\W*$",
     re.IGNORECASE,
 )
 

@@ -26,7 +26,9 @@ ANY_NUMBER: Final = "000"
 """Replacement for every `LONG_NUMBER`."""
 
 _STEP = regex(
-    r"^(profiler ?step|train(ing)?[ _]?step|step|iter(ation)?)[\s#_:=-]*\d+$", re.IGNORECASE
+    r"^(profiler ?step|train(ing)?[ _]?step|step|iter(ation)?)[\s#_:=-]*\d+"
+    r"(?: ?(?:/|of|to|-) ?\d+)?$",
+    re.IGNORECASE,
 )
 _INPUT = regex(
     r"DataLoader|IterDataPipe|DataPipe#|IteratorGetNext|data[ _-]?load|(load|fetch)[ _-]data"
