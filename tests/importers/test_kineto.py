@@ -20,6 +20,8 @@ from tests.kineto_samples import (
 )
 
 from stepwhy.answers.verdict import decide
+from stepwhy.diagnoses import idle_accelerator
+from stepwhy.diagnoses.shared.rule import examine
 from stepwhy.errors import StepwhyError
 from stepwhy.findings.reasons import Gap, Lack
 from stepwhy.importers.formats.kineto import reader as kineto
@@ -783,6 +785,44 @@ def test_calls_that_prove_device_work(call, is_expected):
         {"ph": "f", "id": 1, "pid": 1, "tid": 1, "ts": 60, "cat": "ac2g", "name": "ac2g"},
     )
     assert read_records(*records).meta.device_expected is is_expected
+
+
+_GPU = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}]}
+
+
+def _large(name, seconds, *, size=3_000_000_000):
+    """An operation on a tensor of 12 GB."""
+    args = {"Input type": ["float", "Scalar"], "Input Dims": [[size], []]}
+    return x("cpu_op", name, 0, seconds * 1e6, pid=1, tid=1, args=args)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [_large("aten::mul", 1.3), x("cpu_op", "aten::mkldnn_convolution", 0, 5000, pid=1, tid=1)],
+)
+def test_operations_that_compute_on_the_host_leave_a_named_accelerator_idle(operation):
+    trace = read(dump([operation], _GPU))
+    assert (trace.meta.device_expected, trace.meta.idle_accelerator) == (
+        False,
+        _GPU["deviceProperties"][0]["name"],
+    )
+    assert examine(idle_accelerator, Facts(trace)).verdict == "found"
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        _large("aten::mul", 20e-6),  # no memory is that fast
+        _large("aten::copy_", 1.3),  # may wait for the device
+        _large("aten::mul", 1.3, size=3_000),
+        x("cpu_op", "aten::mul", 0, 5000, pid=1, tid=1),
+    ],
+)
+def test_a_named_accelerator_may_have_been_used(operation):
+    trace = read(dump([operation], _GPU))
+    assert trace.meta.device_expected
+    assert decide(Facts(trace)).reason == Gap(Lack.DEVICE_USE)
+    assert examine(idle_accelerator, Facts(trace)).verdict == "no_data"
 
 
 def test_processes_with_names_instead_of_numbers_are_told_apart():

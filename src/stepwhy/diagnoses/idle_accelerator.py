@@ -9,9 +9,10 @@ An accelerator multiplies matrices ten to a thousand times as fast as a CPU.
 
 ## How it is measured
 PyTorch's profiler lists the accelerators of the machine. If it recorded calls to their API, but
-none that launches or copies anything, the run did not use them. In a run of `stepwhy run`, the GPU
-driver says which GPUs exist. The cost is the time in which the CPU computes. No saving is
-predicted, because the speed of the accelerator is unknown.
+none that launches or copies anything, the run did not use them. Neither did it if operations on
+large tensors take as long as a CPU does, where a launch would take microseconds. In a run of
+`stepwhy run`, the GPU driver says which GPUs exist. The cost is the time in which the CPU computes.
+No saving is predicted, because the speed of the accelerator is unknown.
 
 ## Fix
 Move the model and each batch to the device.
@@ -70,7 +71,9 @@ def diagnose(facts: Facts) -> Finding:
 def _idle_model(facts: Facts) -> str:
     """Model of an accelerator that the run gave no work; '' if none is known."""
     trace = facts.trace
-    if trace.meta.idle_accelerator or trace.meta.device_expected:
+    if trace.meta.device_expected:
+        return ""
+    if trace.meta.idle_accelerator:
         return trace.meta.idle_accelerator
     models = (int(trace.devices.model[row]) for row, _ in sampled_gpus(trace))
     return next((trace.string(model) for model in models if model != NULL), "")

@@ -29,6 +29,8 @@ class Lack(Enum):
     """The run ended before a step could be traced."""
     DEVICE_ACTIVITY = auto()
     DEVICE_ACTIVITY_CUT_OFF = auto()
+    DEVICE_USE = auto()
+    """The machine has an accelerator; nothing shows whether the run used it."""
     KERNELS_OF_A_DEVICE = auto()
     DEVICE_WORK = auto()
     """Kernels and copies that were launched; share of all of them, 0..1."""
@@ -114,6 +116,7 @@ _NAMES = {
     Lack.CONTENT_BESIDE_QUEUES: "step-content",
     Lack.CONTENT_BESIDE_MEMORY: "step-content",
     Lack.DEVICE_ACTIVITY_CUT_OFF: "device-activity",
+    Lack.DEVICE_USE: "device-activity",
     Lack.KERNELS_OF_A_DEVICE: "kernels",
     Lack.DEVICE_WORK: "kernels",
     Lack.OPERATIONS: "enough-operations",

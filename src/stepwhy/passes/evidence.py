@@ -12,7 +12,6 @@ from stepwhy.columns.nesting import callers, climb, innermost_time
 from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.graph_captures import capture_time
-from stepwhy.passes.host_path import range_time
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.selection import mask, of_role, of_threads, rows_of
 from stepwhy.passes.stalls import time_of_kinds
@@ -211,6 +210,18 @@ def _graph_runs(trace: Trace) -> Intervals:
     if len(runs):
         return intervals_of(trace, runs)
     return Intervals.single(int(trace.slices.start_ns[ops[0]]), int(trace.ends(ops).max()))
+
+
+def range_time(trace: Trace, threads: Threads, nesting: Nesting) -> Intervals:
+    """Time in the program's own ranges, where nothing but calls of the device API was recorded.
+
+    Without those calls, or around other ranges, the time may be a wait.
+    """
+    tracks = of_threads(trace, threads.all)
+    if "runtime-calls" not in trace.meta.signals or _records_code(trace, threads):
+        return Intervals.empty()
+    ranges = mask(trace, (Kind.ANNOTATION,), tracks)
+    return innermost_time(nesting, ranges & ~callers(nesting, ranges))
 
 
 def _records_code(trace: Trace, threads: Threads) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from stepwhy.columns.intervals import Intervals
-from stepwhy.columns.nesting import callers, innermost_time
+from stepwhy.columns.nesting import innermost_time
 from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.evidence import range_time
 from stepwhy.passes.graph_captures import capture_time
 from stepwhy.passes.selection import mask, of_threads, rows_of
 from stepwhy.trace import Kind
@@ -19,27 +19,11 @@ from stepwhy.trace import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stepwhy.columns.nesting import Nesting
     from stepwhy.findings.edits import Edit
     from stepwhy.passes.facts import Facts
-    from stepwhy.passes.threads import Threads
-    from stepwhy.trace import Trace
 
 _OPERATIONS = (Kind.OP, Kind.FRAMEWORK)
-_CODE = (*_OPERATIONS, Kind.PYTHON)
-_WORK = (*_CODE, Kind.INPUT, Kind.COMPILE, Kind.STORAGE)
-
-
-def range_time(trace: Trace, threads: Threads, nesting: Nesting) -> Intervals:
-    """Time in the program's own ranges, where nothing but calls of the device API was recorded.
-
-    Ranges around others say nothing: the time between the inner ones may be a wait.
-    """
-    tracks = of_threads(trace, threads.all)
-    if mask(trace, _CODE, tracks).any():
-        return Intervals.empty()
-    ranges = mask(trace, (Kind.ANNOTATION,), tracks)
-    return innermost_time(nesting, ranges & ~callers(nesting, ranges))
+_WORK = (*_OPERATIONS, Kind.PYTHON, Kind.INPUT, Kind.COMPILE, Kind.STORAGE)
 
 
 def host_path_ns(facts: Facts, without: frozenset[Kind] = frozenset()) -> int:
@@ -73,7 +57,9 @@ def _path_ns(facts: Facts, without: frozenset[Kind]) -> int:
         work = work | capture_time(trace)
     if Kind.INPUT in without:
         work = work - intervals_of(trace, rows_of(trace, (Kind.INPUT,), tracks))
-    waits = intervals_of(trace, facts.launches.blocking_calls)
+    # What is recorded inside a wait, such as the runtime's own polling, belongs to it.
+    waits = intervals_of(trace, rows_of(trace, (Kind.SYNC,), tracks))
+    waits = waits | intervals_of(trace, facts.launches.blocking_calls)
     return facts.mean_ns(facts.steady_time.common_ns(work - waits))
 
 
@@ -112,4 +98,4 @@ def least_step_ns(facts: Facts, edits: Sequence[Edit]) -> int:
     return min(host_path_ns(facts, frozenset(touched)), facts.wall_ns)
 
 
-__all__ = ["host_path_ns", "least_step_ns", "range_time"]
+__all__ = ["host_path_ns", "least_step_ns"]

@@ -47,7 +47,8 @@ def _reasons(facts: Facts) -> Iterator[Unknown]:
         yield Limited(meta.limit)
     if meta.device_expected and not facts.has_accelerator:
         is_cut = any(map(trace.health.has, _CUT_OFF))
-        yield Gap(Lack.DEVICE_ACTIVITY_CUT_OFF if is_cut else Lack.DEVICE_ACTIVITY)
+        unused = Lack.DEVICE_USE if meta.idle_accelerator else Lack.DEVICE_ACTIVITY
+        yield Gap(Lack.DEVICE_ACTIVITY_CUT_OFF if is_cut else unused)
     if trace.health.has("device-without-kernels"):
         yield Gap(Lack.KERNELS_OF_A_DEVICE)
     if facts.has_accelerator and facts.missing_work.share >= MOST_MISSING_WORK:

@@ -60,9 +60,10 @@ class Meta(msgspec.Struct, frozen=True):
             of whole forward and backward passes, not of kernels), 'ranks' (every process is a
             rank of one run; its id is the rank), 'host-ahead' (the host was seen to begin steps
             before the device had finished earlier ones).
-        device_expected: The trace shows that an accelerator was in use, seen or not.
-        idle_accelerator: Model of an accelerator that the machine has, and that the run gave no
-            work; '' if none is known.
+        device_expected: Whether an accelerator was in use, seen or not; also if nothing shows that
+            `idle_accelerator` was not.
+        idle_accelerator: Model of an accelerator that the machine has, and that the run is not
+            known to have given work; '' if none is known.
         notes: Facts about the trace for the reader, e.g. why a part cannot be judged.
         limit: Why the trace cannot show where the time of a step goes, and what to do: a clause
             without a capital or a full stop. '' if it can; otherwise no time is explained.

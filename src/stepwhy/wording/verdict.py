@@ -33,6 +33,8 @@ _LACKS = {
     "train for 20 steps or more.",
     Lack.DEVICE_ACTIVITY: "the run used an accelerator, but this file has no record of what the "
     "device did. Record again with device activity on.",
+    Lack.DEVICE_USE: "the machine has an accelerator, and nothing in this file shows whether the "
+    "run used it. Record again with device activity on.",
     Lack.DEVICE_ACTIVITY_CUT_OFF: "the file is cut off before any record of what an accelerator "
     "did. Copy the file again, or let the profiler finish writing it.",
     Lack.KERNELS_OF_A_DEVICE: "the run launched work on accelerators whose kernels are missing "

@@ -16,8 +16,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from stepwhy.columns import compiled
 from stepwhy.importers.formats.kineto.arguments import KinetoArgs
+from stepwhy.importers.formats.kineto.host_compute import computes_on_host
 from stepwhy.importers.formats.kineto.plain import LARGE, NotPlainError, PlainDocument
 from stepwhy.importers.formats.kineto.records import add_records
 from stepwhy.importers.formats.kineto.run import device_memory, device_model, meta_of
@@ -119,7 +122,10 @@ def _read(
     if not facts.slices:
         return None
     _add_capacity(builder, device_memory(document.header), offset_ns, used=facts.memory)
-    return builder.finish(meta_of(FORMAT, document.header, facts))
+    trace = builder.finish(meta_of(FORMAT, document.header, facts))
+    if trace.meta.device_expected and trace.meta.idle_accelerator and computes_on_host(trace):
+        return replace(trace, meta=replace(trace.meta, device_expected=False))
+    return trace
 
 
 def _clock_and_model(header: dict[str, Any]) -> tuple[int, str]:

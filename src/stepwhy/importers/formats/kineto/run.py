@@ -30,15 +30,17 @@ def meta_of(format_name: str, header: dict[str, Any], facts: Facts) -> Meta:
     """
     distributed = header.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
-    expected = _device_expected(header, facts) or _may_be_cut_off(header, facts)
+    used = _used_device(facts) or _may_be_cut_off(header, facts)
+    # Without calls of the device's runtime, nothing shows whether a device that is only named ran.
+    unseen = bool(device_model(header)) and not {Kind.RUNTIME, Kind.SYNC} & facts.kinds
     return Meta(
         format=format_name,
         framework="pytorch" if _PADDLE.isdisjoint(header) else "paddle",
         rank=_int(distributed.get("rank")),
         world_size=_int(distributed.get("world_size")),
         signals=_signals(facts),
-        device_expected=expected,
-        idle_accelerator="" if expected else device_model(header),
+        device_expected=used or unseen,
+        idle_accelerator="" if used else device_model(header),
         notes=_notes(facts),
     )
 
@@ -76,8 +78,8 @@ def _signals(facts: Facts) -> frozenset[str]:
     return frozenset(signals)
 
 
-def _device_expected(header: dict[str, Any], facts: Facts) -> bool:
-    """Whether the run gave work to an accelerator, seen or not.
+def _used_device(facts: Facts) -> bool:
+    """Whether the run certainly gave work to an accelerator, seen or not.
 
     Where calls of the device's runtime are recorded and none of them launches or copies anything,
     the model ran on the CPU: the profiler itself counts and synchronises devices, and draws arrows
@@ -88,7 +90,7 @@ def _device_expected(header: dict[str, Any], facts: Facts) -> bool:
     if facts.device_hints or facts.profiler_ranges:
         return True
     calls_are_recorded = bool({Kind.RUNTIME, Kind.SYNC} & facts.kinds)
-    return (facts.device_rows or bool(device_model(header))) and not calls_are_recorded
+    return facts.device_rows and not calls_are_recorded
 
 
 def _may_be_cut_off(header: dict[str, Any], facts: Facts) -> bool:
