@@ -27,7 +27,7 @@ def test_shorter_steps_are_observed_more_thinly_in_longer_runs(step_us, light):
     assert found[:2] == [32, 8]
     dense = found[: found.index(light)]
     assert set(dense[2:]) == {24, 8}
-    assert 2_000_000 <= sum(dense) * step_us < 2_000_000 + 64 * step_us
+    assert 1_000_000 <= sum(dense) * step_us < 1_000_000 + 64 * step_us
     assert found[len(dense) : len(dense) + 4] == [light, 24, light, 24]
 
 

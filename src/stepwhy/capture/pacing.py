@@ -12,9 +12,11 @@ _FIRST_OBSERVED = 32
 # Observing a step takes up to 20 us, timing it up to 5 us. A period lasts at least this long, so
 # that observing adds less than 0.2 % to a training whose steps are shorter than 10 ms.
 _PERIOD_NS = 320_000_000
-# Until then, periods of short steps last 32 steps, too: a short run must be described as well, and
-# in a run of a minute this adds 0.2 % to steps of 0.2 ms.
-_DENSE_NS = 2_000_000_000
+# Until then, periods of short steps last 32 steps, too: a short run must be described as well.
+# Not longer: on a busy machine an observed step costs much more than that, because each reading of
+# the thread's CPU time lets the kernel (6.18) end an expired time slice at once, not at the next
+# tick. That doubled the interruptions, and made steps of 0.23 ms take 0.32 ms of CPU time.
+_DENSE_NS = 1_000_000_000
 
 _SHORTEST_NS = 20_000_000
 # The interval grows with the run, so that the number of samples grows with its logarithm.
