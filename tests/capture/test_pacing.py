@@ -1,10 +1,10 @@
 """Pacing: light steps, growing sampling intervals, lasting changes."""
 
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import pytest
 
-from stepwhy.capture.pacing import ChangeDetector, SamplingPace, StepPace
+from stepwhy.capture.pacing import ChangeDetector, SamplingPace, StepPace, WritePace
 
 MS = 1_000_000
 
@@ -94,3 +94,16 @@ def test_each_change_is_noticed():
     change = ChangeDetector()
     found = [len(feed(change, d * MS, 1000)) for d in (10, 20, 10, 20)]
     assert found == [0, 1, 1, 1]
+
+
+def test_records_are_pending_for_a_share_of_the_run():
+    pace, time_ns, times = WritePace(), 5_000_000, []
+    while time_ns < 100_000_000_000:
+        times.append(time_ns)
+        time_ns = pace.next_ns(time_ns)
+    gaps = [b - a for a, b in pairwise(times)]
+    assert (min(gaps), max(gaps)) == (10_000_000, 400_000_000)
+    assert all(b - a <= max(10_000_000, (a - times[0]) // 32) for a, b in pairwise(times))
+    # Each write takes up to 0.1 ms.
+    assert len([time for time in times if time < 1_000_000_000]) < 80
+    assert len(times) < 450

@@ -194,6 +194,8 @@ class CallLog:
         run_times.add(end_ns - start_ns)
         self._last_end_ns = end_ns
         self._drained_ns = 0
+        if not self._most:
+            registry.began("calls")
         self._most = max(self._most, run_times.count)
         self._choose_anchor(number, run_times)
         if number != self.anchor:

@@ -126,6 +126,7 @@ class ExplicitSteps:
         from stepwhy.capture.explicit_drivers import choose
 
         driver = choose()
+        registry.began("marked_steps")
         driver.recorder.step(f'{{"kind":"explicit","start_ns":{start_ns},"end_ns":{start_ns}}}')
         if not self._ends_with_process:
             # Registered after the recorder's callbacks, so called before them.

@@ -31,6 +31,7 @@ from pathlib import Path
 from stepwhy.capture import registry
 from stepwhy.capture.clock import clock_set_ns, now_ns
 from stepwhy.capture.masking import mask_file, masked
+from stepwhy.capture.pacing import WritePace
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.process.folder import (
     append_lines,
@@ -47,8 +48,7 @@ if TYPE_CHECKING:
 WINDOW_SCHEMA = "stepwhy.window/1"
 STOPPED = "the observer stopped"
 
-# A kill loses the steps of at most this time, and at most this many.
-_BATCH_S = 0.5
+# Most lines that are pending; see `pacing.WritePace` for how long.
 _BATCH_LINES = 512
 # A program that traces a function in every step repeats the same events and messages.
 _MOST_EVENTS = 2000
@@ -108,7 +108,8 @@ class Recorder:
         self._loaders: list[str] = []
         self._event_count = 0
         self._message_counts: dict[str, int] = {}
-        self._flushed_s = 0.0
+        self._due_ns = 0
+        self._pace = WritePace()
         self._has_end = False
         self._logged = 0
         self._folder = folder_of(self._run_dir)
@@ -171,7 +172,7 @@ class Recorder:
         lines = self._lines
         lines.append(line)
         self._logged += 1
-        if len(lines) >= _BATCH_LINES or time.monotonic() - self._flushed_s > _BATCH_S:
+        if len(lines) >= _BATCH_LINES or time.monotonic_ns() > self._due_ns:
             self.guard(self._flush)
             if not self.alive:
                 lines.clear()
@@ -280,7 +281,7 @@ class Recorder:
 
     def _flush(self) -> None:
         """Write everything pending."""
-        self._flushed_s = time.monotonic()
+        self._due_ns = self._pace.next_ns(time.monotonic_ns())
         pending = {
             "steps": self._lines,
             "events": self._events,

@@ -17,6 +17,8 @@ from __future__ import annotations
 import os
 import sys
 
+from stepwhy.capture import RUN_DIR_VARIABLE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,6 +105,17 @@ def count(name: str, seen: Callable[[], int]) -> None:
         seen: Returns the count.
     """
     _counts[name] = seen
+
+
+def began(name: str) -> None:
+    """Report that the first was counted, since a process that is killed reports nothing at its end.
+
+    Args:
+        name: As for `count`.
+    """
+    run_dir = os.environ.get(RUN_DIR_VARIABLE)
+    if run_dir:
+        report(run_dir, **{name: 1})
 
 
 def report_exit(run_dir: str) -> None:

@@ -130,6 +130,25 @@ def test_any_end_is_that_of_the_training(tmp_path: Path, body: str, code: int, n
     assert "loss is nan" not in json.dumps(result)
 
 
+_EARLY = """
+if run_dir:
+    for n in range(60):
+        time.sleep(0.005)
+        train(1)
+os.kill(os.getpid(), signal.{})
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGTERM", "SIGABRT"])
+def test_a_short_run_that_is_killed_keeps_its_steps(tmp_path: Path, name: str) -> None:
+    path = script(tmp_path, _EARLY.format(name))
+    watched = ended(observed(path, tmp_path / "run"))
+    assert watched.code == 128 + getattr(signal, name)
+    assert "before it trained" not in watched.err
+    # Pending is what ended in the last 10 ms, or in the last thirtieth of the run.
+    assert 50 <= explained(tmp_path / "run")["steps"]["count"] <= 60
+
+
 _IN_WINDOW = """
 def fill(folder):
     (folder / "trace.json").write_text("private")
@@ -562,7 +581,7 @@ for step in range(10_000):
     loss = model(inputs).square().mean()
     loss.backward()
     optimizer.step()
-    if step == 1200:
+    if step == int(sys.argv[2]):
         print(f"{loss.item():.6f}", flush=True)
         os.kill(os.getpid(), getattr(signal, sys.argv[1]))
 """
@@ -574,10 +593,28 @@ def test_real_training_ends_as_without_stepwhy(tmp_path: Path, name: str) -> Non
     pytest.importorskip("torch")
     path = tmp_path / "train.py"
     path.write_text(_TORCH)
-    alone = ended([sys.executable, str(path), name])
-    watched = ended([*observed(path, tmp_path / "run"), name])
+    alone = ended([sys.executable, str(path), name, "1200"])
+    watched = ended([*observed(path, tmp_path / "run"), name, "1200"])
     assert (watched.code, watched.out) == (alone.code, alone.out)
     result = explained(tmp_path / "run")
     assert result["steps"]["count"] > 500
     assert noted(result, "killed" if name == "SIGKILL" else "SIGINT")
     assert sum(result["breakdown"]["categories"].values()) == result["breakdown"]["wall_ns"]
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize(("name", "steps"), [("SIGKILL", 40), ("SIGSEGV", 1)])
+def test_a_training_that_is_killed_early_has_trained(tmp_path: Path, name: str, steps: int) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "train.py"
+    path.write_text(
+        _TORCH.replace("    loss.backward()\n", "    loss.backward(); time.sleep(0.02)\n")
+    )
+    path.write_text(f"import time{path.read_text()}")
+    watched = ended([*observed(path, tmp_path / "run"), name, str(steps)])
+    assert watched.code == 128 + getattr(signal, name)
+    assert "before it trained" not in watched.err
+    if steps > 1:
+        assert explained(tmp_path / "run")["steps"]["count"] > 10
+    else:
+        assert f"{name} ended the command after at least 1 step" in watched.err

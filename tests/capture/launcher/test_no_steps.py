@@ -25,6 +25,21 @@ _FULL = {"stopped": "No space left on device", "steps": 3, "optimizer_steps": 30
             {"7": {"optimizer_steps": 1}},
             "the command failed after 1 step of a torch optimizer: exit code 3. ",
         ),
+        (
+            137,
+            {"7": {"optimizer_steps": 1}},
+            "SIGKILL ended the command after at least 1 step of a torch optimizer, before a step ",
+        ),
+        (
+            1,
+            {"7": {"failed": "ImportError of json"}},
+            "the command failed (exit code 1), and the program ran unobserved, because the obse",
+        ),
+        (
+            0,
+            {"7": {"failed": "ImportError of json"}},
+            "the program ran unobserved, because the observer could not be loaded: ImportError of ",
+        ),
         (0, {"7": {"optimizer_steps": 1}}, "too few steps to time one: 1 step of a t"),
         (
             0,

@@ -28,9 +28,14 @@ _NOT_LOADED = (
     "the program ran unobserved, because the observer could not be loaded: {reason}. Rename what "
     "the program has under a name of stepwhy or of Python's own modules"
 )
+_SIGNAL_BASE = 128  # exit codes of a shell: 128 + n for signal n
 _FEW = "too few steps to time one: {seen}. Timing needs at least {needed}, tracing 20 or more"
 _FAILED = "the command failed before it trained: {ending}. Fix that first: no step was seen"
 _FAILED_EARLY = "the command failed after {seen}: {ending}. Fix that first: no step could be timed"
+_KILLED = (
+    "{ending} ended the command after at least {seen}, before a step could be timed. The last "
+    "moments of a process that is killed are not recorded"
+)
 # Count -> phrase, noun, and the number needed to time a step, which lasts from one to the next.
 # Observers log calls of a compiled function from the third on.
 _KINDS = {
@@ -60,6 +65,8 @@ def why_no_step(
     seen = _most(processes)
     if exit_code and attached:
         ending = ending_of(exit_code, exception_of(processes))
+        if seen and exit_code > _SIGNAL_BASE:
+            return _KILLED.format(seen=_counted(*seen), ending=ending)
         return (_FAILED_EARLY if seen else _FAILED).format(seen=_counted(*seen), ending=ending)
     if not attached:
         failed = f"the command failed ({format_exit(exit_code)}), and " if exit_code else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.meters import load_members
+from stepwhy.capture.pacing import WritePace
 from stepwhy.capture.process import lifetime
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1
 _BATCH_RUNS = 128
-_BATCH_NS = 400_000_000
 
 
 class RunLog:
@@ -41,6 +41,7 @@ class RunLog:
         """Start over, as in a process that has run nothing yet (after a fork)."""
         self._notes: list[Note] = []
         self._due_ns = 0
+        self._pace = WritePace()
 
     def add(self, note: Note) -> None:
         """Note a run; it is written with the next batch.
@@ -50,7 +51,7 @@ class RunLog:
         """
         self._notes.append(note)
         if note[2] >= self._due_ns or len(self._notes) >= _BATCH_RUNS:
-            self._due_ns = note[2] + _BATCH_NS
+            self._due_ns = self._pace.next_ns(note[2])
             self.write()
 
     def write(self) -> None:

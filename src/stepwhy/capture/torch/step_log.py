@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.meters import load_members
-from stepwhy.capture.pacing import ChangeDetector
+from stepwhy.capture.pacing import ChangeDetector, WritePace
 from stepwhy.capture.process import lifetime
 
 if TYPE_CHECKING:
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1
 BATCH_STEPS = 128
-_BATCH_NS = 400_000_000
+LONG_STEP_NS = 100_000_000
+"""A step of this duration is written when it ends, which takes less than 0.1 % of the next one."""
+# How long a light step leaves the writing to the next observed step, at most.
+_GRACE_NS = 100_000_000
 
 
 class StepLog:
@@ -34,6 +37,7 @@ class StepLog:
     Attributes:
         notes: One per step, in order; the loop appends to it.
         due_ns: When the next batch is due.
+        late_ns: When even a light step writes it.
         changed: Whether the step time has changed for good; reset by the reader.
     """
 
@@ -47,7 +51,8 @@ class StepLog:
     def forget(self) -> None:
         """Start over, as in a process that has seen no step (after a fork)."""
         self.notes: list[Note] = []
-        self.due_ns = 0
+        self.due_ns = self.late_ns = 0
+        self._pace = WritePace()
         self.changed = False
         self._compiled: dict[int, str] = {}
         self._change = ChangeDetector()
@@ -69,7 +74,8 @@ class StepLog:
     def write(self) -> None:
         """Write the noted steps."""
         notes, compiled = self.notes, self._compiled
-        self.due_ns = now_ns() + _BATCH_NS
+        self.due_ns = self._pace.next_ns(now_ns())
+        self.late_ns = self.due_ns + min(self._pace.pending_ns, _GRACE_NS)
         if not notes:
             return
         self.notes, self._compiled = [], {}

@@ -17,14 +17,14 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from stepwhy.capture import step_marks
+from stepwhy.capture import registry, step_marks
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.meters import ProcessLoad
 from stepwhy.capture.pacing import StepPace
 from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.process.threads import threads_and_cores
 from stepwhy.capture.run_times import RunTimes
-from stepwhy.capture.torch.step_log import BATCH_STEPS, UNKNOWN, StepLog
+from stepwhy.capture.torch.step_log import BATCH_STEPS, LONG_STEP_NS, UNKNOWN, StepLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,8 +52,6 @@ _LONG_SILENCE = 50
 _PASSES_BY_HAND = 20
 # The same where an optimizer exists: it may accumulate the gradients of many batches.
 _PASSES_BESIDE_OPTIMIZER = 1000
-# How long a light step leaves the writing to the next observed step.
-_GRACE_NS = 100_000_000
 
 
 class _BackwardPasses:
@@ -113,6 +111,8 @@ class StepObserver:
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has stepped; never raises."""
         self.calls += 1
+        if self.calls == 1:
+            registry.began("optimizer_steps")
         self._ended(optimizer)
 
     def passed_backward(self) -> None:
@@ -221,7 +221,7 @@ class StepObserver:
         self._steps += 1
         if self._compilations.fresh:
             log.compiled(self._compilations.take())
-        if end_ns > log.due_ns + _GRACE_NS or len(log.notes) >= BATCH_STEPS:
+        if end_ns > log.late_ns or len(log.notes) >= BATCH_STEPS:
             log.write()
         if self._others:
             self._others = {}
@@ -245,6 +245,8 @@ class StepObserver:
         if self._compilations.fresh:
             self._compiled_at = self._steps
             log.compiled(self._compilations.take())
+        if end_ns - start_ns > LONG_STEP_NS:
+            log.write()
         if log.changed:
             log.changed = False
             window.reopen()
