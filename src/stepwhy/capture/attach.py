@@ -20,6 +20,7 @@ from stepwhy.capture import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -75,7 +76,7 @@ OBSERVERS_NEED = (
 """Everything outside of `stepwhy.capture` that observers import."""
 
 _instrumented: set[str] = set()
-# This package, until it is loaded, where the program has a module of the same name.
+# This package, where the program has a module of the same name.
 _nameless: ModuleType | None = None
 _first_run_dir = ""
 
@@ -113,36 +114,45 @@ def _instrumenter(name: str, target: str) -> import_hooks.Hook:
         if RUN_DIR_VARIABLE not in os.environ or name in _instrumented:
             return  # the watched block has ended; the next one will instrument the module
         _instrumented.add(name)
-        load_without_name()
-        _allow_sampler()
-        _module("stepwhy.capture.garbage").observe_garbage(run_dir())
-        _module("stepwhy.capture.disk_syncs").observe_syncs(run_dir())
-        home, _, function = target.partition(":")
-        getattr(_module(f"stepwhy.capture.{home}"), function)(module, run_dir())
+        under_own_name(lambda: _instrument(module, target))
 
     return instrument
+
+
+def _instrument(module: ModuleType, target: str) -> None:
+    """Call a function of `INSTRUMENTATION` for a module."""
+    _allow_sampler()
+    _module("stepwhy.capture.garbage").observe_garbage(run_dir())
+    _module("stepwhy.capture.disk_syncs").observe_syncs(run_dir())
+    home, _, function = target.partition(":")
+    getattr(_module(f"stepwhy.capture.{home}"), function)(module, run_dir())
 
 
 def give_name_back() -> None:
     """Let the program import a module of its own as `stepwhy`.
 
-    Observers find each other in `stepwhy.capture`, which stays loaded. What else they need is
-    loaded with the first of them.
+    This package gets the name only while it instruments a framework. Later, observers find each
+    other in `stepwhy.capture`, which stays loaded.
     """
     global _nameless  # noqa: PLW0603 - the name is one for the process
     _nameless = sys.modules.pop("stepwhy")
 
 
-def load_without_name() -> None:
-    """Load what observers need, if the program has a module of its own named `stepwhy`."""
-    global _nameless
+def under_own_name(work: Callable[[], None]) -> None:
+    """Run a part of the instrumentation, in which `stepwhy` is this package.
+
+    Args:
+        work: The part.
+    """
     if _nameless is None:
+        work()
         return
     theirs = sys.modules.get("stepwhy")
-    sys.modules["stepwhy"], _nameless = _nameless, None
+    sys.modules["stepwhy"] = _nameless
     try:
         for name in OBSERVERS_NEED:
-            __import__(name)
+            _module(name)
+        work()
     finally:
         del sys.modules["stepwhy"]
         if theirs is not None:
@@ -151,8 +161,8 @@ def load_without_name() -> None:
 
 def _module(name: str) -> Any:
     """Import a module, without `importlib`, which imports modules that the program may replace."""
-    __import__(name)
-    return sys.modules[name]
+    # With a list of names, the module is returned, and what is above it not asked for.
+    return __import__(name, fromlist=("__name__",))
 
 
 def _allow_sampler() -> None:

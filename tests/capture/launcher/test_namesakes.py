@@ -31,8 +31,10 @@ print(sys.path)
 run_dir = os.environ.get("STEPWHY_RUN_DIR")
 if run_dir:
     from stepwhy.capture import attach
-    attach.load_without_name()
-    from stepwhy.capture.recorder import Recorder
+    def instrument():
+        global Recorder
+        from stepwhy.capture.recorder import Recorder
+    attach.under_own_name(instrument)
     recorder = Recorder(run_dir, "pytorch", "2.0", "torch-optimizer")
     for n in range(40):
         times = f'"start_ns":{n * 1000},"end_ns":{n * 1000 + 900}'
@@ -154,3 +156,23 @@ def test_what_observers_import_is_loaded_with_them():
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("stepwhy"):
                 assert node.module != "stepwhy", path
                 assert node.module.startswith("stepwhy.capture") or node.module in loaded, path
+
+
+@pytest.mark.framework
+def test_a_broken_module_of_that_name_is_not_imported(tmp_path):
+    """Not even by observers that are loaded with a framework."""
+    pytest.importorskip("torch")
+    (tmp_path / "stepwhy.py").write_text("raise RuntimeError('of the user')\n")
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import sys, torch\n"
+        "model = torch.nn.Linear(4, 4)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for _ in range(30):\n"
+        "    model(torch.ones(2, 4)).sum().backward()\n"
+        "    optimizer.step()\n"
+        "sys.exit(7)\n"
+    )
+    watched = both([sys.executable, path], tmp_path)
+    assert "of the user" not in watched.stderr
+    assert logged(tmp_path) == [True]

@@ -23,13 +23,13 @@ def loop_of(run_dir: str) -> Loop:
     """The loop of the backend's framework."""
     name = backend()
     if name == "tensorflow":
-        from stepwhy.capture.tf2 import loop as tf2
+        from stepwhy.capture.tf2.loop import loop_of
 
-        return tf2.loop_of(run_dir)
+        return loop_of(run_dir)
     if name == "jax":
-        from stepwhy.capture.jax import loop as jax
+        from stepwhy.capture.jax.loop import loop_of as jax_loop_of
 
-        return jax.loop_of(run_dir)
+        return jax_loop_of(run_dir)
     version = str(getattr(sys.modules.get(name), "__version__", "unknown"))
     if name == "torch":
         from stepwhy.capture.keras.torch_window import TorchWindow
