@@ -74,6 +74,15 @@ def repaired(data: bytes | mmap, health: Health) -> Repaired | None:
     return Repaired(found, reader.lost, reader.complete)
 
 
+def without_nulls(value: Any) -> Any:
+    """A JSON value whose lists have no nulls."""
+    if isinstance(value, dict):
+        return {key: without_nulls(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_nulls(element) for element in value if element is not None]
+    return value
+
+
 class _Reader:
     """Reads values of a text.
 
@@ -113,6 +122,8 @@ class _Reader:
         while not self._ended(at := _skip(self._text, at)):
             if self._text[at] == "]":
                 return items, at + 1
+            if self._text[at] == "{" and items and isinstance(items[-1], int | float | str):
+                raise _DamagedError  # the list is open, and this is a record after it
             try:
                 item, at = self.value(at)
                 items.append(item)
@@ -177,4 +188,4 @@ def _skip(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-__all__ = ["Repaired", "repaired"]
+__all__ = ["Repaired", "repaired", "without_nulls"]

@@ -21,7 +21,7 @@ from stepwhy.columns.chunks import take
 from stepwhy.columns.growing import Growing
 from stepwhy.columns.narrow import narrowed
 from stepwhy.errors import CorruptInputError, EmptyInputError
-from stepwhy.importers.shared.repaired_json import repaired
+from stepwhy.importers.shared.repaired_json import repaired, without_nulls
 from stepwhy.inputs.source import let_go
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Health, Meta, TraceBuilder
@@ -152,7 +152,7 @@ def _read(source: Source, *, is_raw: bool) -> tuple[_Writer, Health]:
     if is_raw:
         whole = [e for e in elements if isinstance(e, list) and list(map(type, e)) == [int] * 4]
     else:
-        whole = _without_nulls(elements)
+        whole = without_nulls(elements)
         # Times and sums are matched by their places, so that none of them may be missing.
         sizes = {len(part) if isinstance(part, list) else -1 for part in whole}
         if found.lost or len(whole) != _LISTS or len(sizes) > 1:
@@ -167,13 +167,6 @@ def _read(source: Source, *, is_raw: bool) -> tuple[_Writer, Health]:
         dropped=True,
     )
     return _written(msgspec.json.encode(whole), health, is_raw=is_raw)
-
-
-def _without_nulls(value: Any) -> Any:
-    """Lists without the nulls in them."""
-    if not isinstance(value, list):
-        return value
-    return [_without_nulls(element) for element in value if element is not None]
 
 
 def _written(data: Data, health: Health, *, is_raw: bool) -> tuple[_Writer, Health]:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.errors import CorruptInputError, EmptyInputError, InputError
-from stepwhy.importers.shared.repaired_json import repaired
+from stepwhy.importers.shared.repaired_json import repaired, without_nulls
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Phase, Role, TraceBuilder
 
@@ -191,7 +191,17 @@ def _iterations(data: bytes, health: Health) -> dict[str, _Iteration]:
     found = repaired(data, health)
     if found is None or found.lost or not found.complete:
         raise msgspec.DecodeError
-    return decode(found.text)
+    iterations = decode(msgspec.json.encode(without_nulls(msgspec.json.decode(found.text))))
+    if not all(map(_is_paired, iterations.values())):
+        raise msgspec.DecodeError
+    return iterations
+
+
+def _is_paired(one: _Iteration) -> bool:
+    """Whether each pass has both a start and an end."""
+    forward = len(one.fwd_start) == len(one.fwd_end)
+    backward = len(one.bwd_start) == len(one.bwd_end)
+    return forward and backward and len(one.wgrad_start) == len(one.wgrad_end)
 
 
 def _passes(iteration: _Iteration) -> Iterator[tuple[float, float, Phase]]:
