@@ -181,6 +181,16 @@ def test_an_evaluation_between_iterations_is_left_out():
     assert trace.health.events_kept == 6
 
 
+def test_an_iteration_without_its_begin_keeps_its_ranges():
+    records = json.loads(raw(*[(2, 100, PASSES)] * 3))
+    begins = [i for i, r in enumerate(records) if (r["name"], r["ph"]) == ("iteration", "B")]
+    whole = read(json.dumps(records).encode())
+    trace = read(json.dumps(records[: begins[1]] + records[begins[1] + 1 :]).encode())
+    assert trace.slices.dur_ns.tolist() == whole.slices.dur_ns.tolist()
+    assert counters(trace)["begin-missing"] == 1
+    assert trace.health.events_kept == whole.health.events_kept - 1
+
+
 @pytest.mark.parametrize("value", [None, -5, 2**63, "soon", True])
 def test_ranges_without_a_time_are_counted(value):
     records = json.loads(raw((0, 100, PASSES)))

@@ -234,6 +234,7 @@ class _Run:
         self._base: int | None = None
         self._cursor = 0
         self._open: dict[str, deque[int | None]] = defaultdict(deque)
+        self._outside: list[Event] = []
 
     def add_all(self, events: list[Event]) -> None:
         """Add records, in the order of the file."""
@@ -247,7 +248,7 @@ class _Run:
         if event.name == "iteration" and event.ph in {"B", "E"}:
             (self._begin if event.ph == "B" else self._end)(event)
         elif self._base is None:
-            self._drop("outside-iteration", "info", "Ranges of an evaluation, in no iteration.")
+            self._outside.append(event)
         elif event.ph == "B":
             self._open[event.name].append(_whole(event.rel_ts))
         elif event.ph == "E":
@@ -258,16 +259,21 @@ class _Run:
     def finish(self) -> None:
         """Count the begins without an end."""
         self._abandon()
+        self._drop_outside()
         if self._base is not None:
             self._unended(1)
 
     def _begin(self, event: Event) -> None:
         self._abandon()
+        self._drop_outside()
         if self._base is not None:
             self._unended(1)
         self._base = self._cursor + (_whole(event.pad_before) or 0)
 
     def _end(self, event: Event) -> None:
+        has_begin = self._base is not None
+        if not has_begin:
+            self._begin_late()
         if self._base is None:
             self._drop("end-without-begin", "warning", "Ends whose begin is missing.")
             return
@@ -276,13 +282,33 @@ class _Run:
         length = _whole(event.duration_wall)
         length = _whole(event.rel_ts) if length is None else length
         if length is None:
-            self._drop("unusable-time", "warning", _UNTIMED, count=2)
+            self._drop("unusable-time", "warning", _UNTIMED, count=1 + has_begin)
             self._cursor = max(base, self.ranges.last_end_ns)
             return
         number = len(self.iterations)
         self._cursor = base + length
         self.iterations.append(Iteration(NULL, number, base, self._cursor, NULL))
-        self.health.events_kept += 2
+        self.health.events_kept += 1 + has_begin
+
+    def _begin_late(self) -> None:
+        """Begin an iteration whose begin is missing before its ranges, at the end of the last."""
+        if not self._outside:
+            return
+        events, self._outside = self._outside, []
+        self._base = self._cursor
+        for event in events:
+            self.add(event)
+        self.health.count(
+            "begin-missing",
+            "warning",
+            "The begin of an iteration is missing: it is shown directly after the one before.",
+            dropped=False,
+        )
+
+    def _drop_outside(self) -> None:
+        count, self._outside = len(self._outside), []
+        text = "Ranges of an evaluation, in no iteration."
+        self._drop("outside-iteration", "info", text, count=count)
 
     def _close(self, event: Event, base: int) -> None:
         begins = self._open[event.name]
