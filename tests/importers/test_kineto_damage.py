@@ -6,8 +6,10 @@ import pytest
 from tests.kineto_samples import GENERATIONS, dump, run, x
 
 from stepwhy.answers.verdict import decide
+from stepwhy.errors import CorruptInputError
 from stepwhy.findings.reasons import Gap, Lack
 from stepwhy.importers.formats.kineto import reader as kineto
+from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 
@@ -61,7 +63,7 @@ def test_a_second_trace_is_named_and_not_mixed_with_the_first(data, between):
     trace = read(data + between + dump(RECORDS[:5], {"schemaVersion": 1}))
     assert_whole(trace)
     assert counted(trace) == {"further-trace": 1}
-    assert "Save each trace as a file of its own" in help_of(trace, "further-trace")
+    assert "Save each as a file of its own" in help_of(trace, "further-trace")
 
 
 def test_a_second_list_is_named():
@@ -85,7 +87,26 @@ def test_a_header_that_is_cut_off_is_counted():
     assert counted(trace) == {"unreadable-header": 1}
 
 
+def test_a_damaged_header_is_counted():
+    data = dump(RECORDS, SPELLING.header).replace(
+        b'"distributedInfo": {', b'"distributedInfo": {:', 1
+    )
+    trace = read(data)
+    assert [trace.string(m) for m in trace.devices.model] == [GPU]
+    assert trace.meta.rank == -1
+    assert counted(trace) == {"unreadable-header": 1}
+
+
 # --- files that end early ---
+
+
+@pytest.mark.parametrize("header", [{}, SPELLING.header], ids=["records", "header"])
+def test_a_file_cut_before_any_slice_is_refused_as_cut_off(header):
+    names = [{"ph": "M", "name": "process_name", "pid": n, "args": {}} for n in range(9)]
+    data = dump(names, header)
+    for end in (len(data) - 30, data.index(b'{"ph"') - 2):
+        with pytest.raises(CorruptInputError, match="cut off"):
+            read_trace(Source(data[:end], "trace.json"))
 
 
 HOST = [r for r in RECORDS if r.get("cat") == "cpu_op"] * 3

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stepwhy.errors import CorruptInputError, InputError, UnknownFormatError, UnsupportedFormatError
 from stepwhy.inputs.foreign.empty import empty_trace, is_empty_trace
 from stepwhy.inputs.foreign.known import known
+from stepwhy.inputs.source import HEAD_BYTES
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ _PARQUET = b"PAR1"
 _SQLITE = b"SQLite format 3\x00"
 # Names of planes in a file without a readable event.
 _XPLANE = regex(rb"/host:(metadata|CPU|python-tracer)|/device:(GPU|TPU):\d")
+# Keys that traces begin with.
+_TRACE = regex(rb'"(?:traceEvents|schemaVersion|deviceProperties|ph)"\s*:')
+_BLANK = b"\xef\xbb\xbf \t\r\n"
 _CHROME = regex(rb"\s*(?:\[|\{[\s\S]*\"traceEvents\")")
 # Written by text tools in place of a byte that is not UTF-8.
 _REPLACED = b"\xef\xbf\xbd"
@@ -61,6 +65,11 @@ def refuse(source: Source) -> InputError:
             return UnsupportedFormatError(
                 f"{source.origin} is {what}, which this version does not read", todo
             )
+    if _is_cut_off(source):
+        return CorruptInputError(
+            f"{source.origin} is a trace that is cut off before anything that takes time",
+            "Copy the file again, or let the profiler finish writing it",
+        )
     if is_empty_trace(source):
         return empty_trace(source)
     named = known(source)
@@ -82,6 +91,13 @@ def refuse(source: Source) -> InputError:
             "Let the program end the recording before it exits, and give the file again",
         )
     return UnknownFormatError(f"{source.origin} is no trace that stepwhy knows", _READABLE)
+
+
+def _is_cut_off(source: Source) -> bool:
+    """Whether the file begins as a Chrome trace does and lacks the bracket at its end."""
+    begin, end = source.head.lstrip(_BLANK)[:1], source.mapped[-HEAD_BYTES:].rstrip()[-1:]
+    is_open = (begin, end) not in {(b"{", b"}"), (b"[", b"]")}
+    return begin in {b"{", b"["} and is_open and _TRACE.search(source.head) is not None
 
 
 def _looks_mangled(head: bytes) -> bool:

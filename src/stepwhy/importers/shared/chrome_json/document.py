@@ -19,7 +19,13 @@ from stepwhy.importers.shared.chrome_json.cuts import (
     no_events,
     unclosed_end,
 )
-from stepwhy.importers.shared.chrome_json.ends import count_rest, keys_after, keys_before
+from stepwhy.importers.shared.chrome_json.ends import (
+    Keys,
+    count_damage,
+    count_rest,
+    keys_after,
+    keys_before,
+)
 from stepwhy.importers.shared.chrome_json.events import A, Batch, Event
 from stepwhy.importers.shared.chrome_json.text import valid_text
 from stepwhy.importers.shared.chrome_json.times import LARGEST_NS
@@ -93,7 +99,7 @@ class Document(Generic[A]):
         self._lists = 1
         self.complete = True
         """False when the file ended early: records after that point are unknown."""
-        self.header = self._tail.header if self._tail else self._head()
+        self.header = self._tail.header if self._tail else self._head().values
         """The object's other keys ({} for a top-level list).
 
         Of a damaged file, those after the events are there once all records were read.
@@ -227,26 +233,22 @@ class Document(Generic[A]):
         """
         self.complete = complete
         self._walker()
-        self.header = self._head()
+        head = self._head()
+        self.header = head.values
+        count_damage(self._health, head)
         if not complete:
             return
-        end, closed = position + 1, True
+        keys = Keys({}, position + 1, closed=True)
         if not is_list(self._data):
-            keys, end, closed = keys_after(self._data, end)
-            self.header |= keys
-        self._health.count(
-            "unreadable-header",
-            "warning",
-            "What stands after the list of events is damaged: the names of devices, the rank or "
-            "the clock may be missing. Copy the trace again.",
-            count=int(not closed),
-            dropped=False,
-        )
-        if closed:
-            count_rest(self._health, self._data, end)
+            keys = keys_after(self._data, position + 1)
+            self.header |= keys.values
+        count_damage(self._health, keys)
+        if keys.closed:
+            count_rest(self._health, self._data, keys.end)
 
-    def _head(self) -> dict[str, Any]:
-        return {} if is_list(self._data) else keys_before(before_events(self._data))
+    def _head(self) -> Keys:
+        is_object = not is_list(self._data)
+        return keys_before(before_events(self._data)) if is_object else Keys({}, 0, closed=True)
 
 
 def _is_rounded(record: Any) -> bool:

@@ -39,13 +39,15 @@ class Keys(NamedTuple):
     closed: bool
 
 
-def keys_before(data: bytes) -> dict[str, Any]:
-    """The keys before the events of a damaged file.
+def keys_before(data: bytes) -> Keys:
+    """The keys before the events of a damaged file; not closed if one of them is damaged.
 
     Args:
         data: The file up to the key of the events.
     """
-    return _keys_of(data.decode("utf-8", "replace").lstrip()[1:])[0]
+    text = data.decode("utf-8", "replace").lstrip()[1:]
+    values, end, _ = _keys_of(text)
+    return Keys(values, end, closed=not text[end:].strip(" \t\r\n,"))
 
 
 def keys_after(data: bytes | mmap, position: int) -> Keys:
@@ -78,6 +80,23 @@ def _keys_of(text: str) -> tuple[dict[str, Any], int, bool]:
     return values, closing.end() if closing else at, closing is not None
 
 
+def count_damage(health: Health, keys: Keys) -> None:
+    """Count keys that could not be read.
+
+    Args:
+        health: The counters.
+        keys: The keys.
+    """
+    health.count(
+        "unreadable-header",
+        "warning",
+        "What stands before or after the list of events is damaged: the names of devices, the rank "
+        "or the clock may be missing. Copy the trace again.",
+        count=int(not keys.closed),
+        dropped=False,
+    )
+
+
 def count_rest(health: Health, data: bytes | mmap, end: int) -> None:
     """Count what follows the end of a trace in the same file.
 
@@ -93,4 +112,4 @@ def count_rest(health: Health, data: bytes | mmap, end: int) -> None:
     (count_further if is_trace else count_text_after)(health, len(data) - end)
 
 
-__all__ = ["Keys", "count_rest", "keys_after", "keys_before"]
+__all__ = ["Keys", "count_damage", "count_rest", "keys_after", "keys_before"]
