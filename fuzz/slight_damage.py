@@ -71,12 +71,12 @@ def main() -> int:
     tables: Tables = defaultdict(lambda: defaultdict(Counter))
     faults = 0
     for name, data in files_of(given):
+        if len(data) > given.largest * 1e6:
+            print(f"{name}: larger than {given.largest} MB", flush=True)
+            continue
         try:
             whole = Whole(data, name)
         except StepwhyError:
-            continue
-        if len(data) > given.largest * 1e6:
-            print(f"{name}: larger than {given.largest} MB", flush=True)
             continue
         for damage in damages(data):
             if given.only and damage.name not in given.only:

@@ -155,7 +155,8 @@ def _longest(text: bytes) -> tuple[int, list[msgspec.Raw]] | None:
                 return begin, elements
             inner = elements
         elif kind == b"{":
-            inner = list(msgspec.json.decode(value, type=dict[str, msgspec.Raw]).values())
+            fields = msgspec.json.decode(value, type=dict[str, msgspec.Raw])
+            inner = [fields["traceEvents"]] if "traceEvents" in fields else list(fields.values())
         else:
             return None
         largest = bytes(max(inner, key=len, default=b""))

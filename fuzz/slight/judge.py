@@ -6,6 +6,7 @@ from collections import Counter
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from fuzz.slight.damages import Loses
@@ -16,6 +17,7 @@ from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.patterns import regex
+from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,13 +172,16 @@ def rows_of(trace: Trace) -> Counter[tuple[Any, ...]]:
     device_names = [*(strings[n] for n in devices.name.tolist()), ""]
     columns = (tracks.name, tracks.process, tracks.thread, tracks.device)
     labels = [
-        (strings[name], process, thread, device_names[device])
+        # Lanes of no process are numbered as they are needed.
+        (strings[name], process, process if process == NULL else thread, device_names[device])
         for name, process, thread, device in zip(*(c.tolist() for c in columns), strict=True)
     ]
+    # Laid end to end, iterations begin later or earlier when another one is damaged.
+    start_ns = slices.start_ns if trace.meta.format != "megascan" else np.zeros(len(slices), int)
     return Counter(
         (*times, kind, strings[name], labels[track])
         for *times, kind, name, track in zip(
-            slices.start_ns.tolist(),
+            start_ns.tolist(),
             slices.dur_ns.tolist(),
             slices.kind.tolist(),
             slices.name.tolist(),
