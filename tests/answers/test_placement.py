@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.diagnoses.test_literate import CASES, facts_of
 
 from stepwhy.answers.placement import bounded, differences, placement_of, select
+from stepwhy.diagnoses import misplaced_op
+from stepwhy.diagnoses.shared.rule import examine
 from stepwhy.engine.explain import Opened, read_placement
 from stepwhy.errors import NoPlacementError
 from stepwhy.passes.facts import Facts
@@ -147,3 +150,18 @@ def test_reading_a_run_returns_every_operation(monkeypatch):
     opened = [Opened("here", "tf-run-metadata", parse(DRAWING))]
     monkeypatch.setitem(read_placement.__globals__, "open_run", lambda *_, **__: (opened, []))
     assert read_placement("here") == placement()
+
+
+MISPLACED = [c for c in CASES if c.diagnosis == "misplaced-op"]
+
+
+@pytest.mark.parametrize("case", MISPLACED, ids=lambda c: c.title)
+def test_the_placement_lists_what_the_diagnosis_counts(case):
+    facts = facts_of(case)
+    finding = examine(misplaced_op, facts)
+    counted = {e.what: e.value for e in finding.evidence}
+    table = placement_of(facts)
+    moved = [op for op in table.ops if op.placed == "overruled"] if table else []
+    assert counted.get("operations on a different device than requested", 0) == len(moved)
+    lines = ", ".join(dict.fromkeys(op.line for op in moved if op.line))
+    assert counted.get("responsible device scope", lines) == lines

@@ -26,7 +26,7 @@ from stepwhy.passes.placement import (
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from stepwhy.findings.placement import Placed
     from stepwhy.passes.facts import Facts
@@ -103,10 +103,11 @@ def _is_on(op: PlacedOp, device: str) -> bool:
 
 def _ops(facts: Facts) -> Iterator[PlacedOp]:
     nodes = placed_nodes(facts)
-    overruled = {n.name for n in misplaced(facts)}
+    overruled = {n.name: n for n in misplaced(facts)}
     requested = facts.trace.nodes.requested
     copies, spent = copies_by_node(facts), node_times(facts)
-    for node in _once(nodes):
+    for any_node in _once(nodes):
+        node = overruled.get(any_node.name, any_node)
         is_known = int(requested[node.row]) != NULL
         crossing = copies.get(node.name)
         yield PlacedOp(
@@ -133,7 +134,7 @@ def _once(nodes: Iterable[Node]) -> Iterable[Node]:
     return chosen.values()
 
 
-def _verdict(node: Node, overruled: set[str]) -> Placed:
+def _verdict(node: Node, overruled: Mapping[str, Node]) -> Placed:
     if not node.actual:
         return "never-ran"
     if node.requested and conflicts(node.requested, node.actual):

@@ -14,7 +14,8 @@ it works with the weights and with data: variables, their reads, initialisers, a
 regularisers and updates belong where the variables are, and what prepares the input may run on the
 CPU. A scope that combines the results of several devices is right to use one. The device must be a
 worse choice: a CPU in place of an accelerator, the parameter host in place of a worker, or one
-device in place of several.
+device in place of several. A layer that is colocated with a variable is compared with what the rest
+of its tower requests, because a colocation clears the device scopes.
 
 The diagnosis adds up the time in which these nodes run, whatever their types, and the exposed time
 of the copies to and from them. It is a finding from 5 % of the step on. The cost is the time in

@@ -34,7 +34,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.placement import listed
+from stepwhy.diagnoses.shared.placement import SHARE, listed
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import scopes_among
 from stepwhy.findings import Evidence, Fix
@@ -76,7 +76,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("Only one of the towers runs.")
     spent = node_times(facts)
     devices = {_main_device(own, spent) for own in ran.values()}
-    if len(devices) > 1 and any(n.tower for n in misplaced(facts)):
+    if len(devices) > 1 and _is_moved(facts, spent):
         return RULE.not_applicable("A device scope moves part of the towers (misplaced-op).")
     if len(devices) > 1:
         return RULE.nothing((Evidence("devices that run the towers", len(devices), "count"),))
@@ -85,6 +85,14 @@ def diagnose(facts: Facts) -> Finding:
     if not others:
         return RULE.not_applicable("All towers run on one device, and the trace shows no other.")
     return _shared(facts, ran, device, others)
+
+
+def _is_moved(facts: Facts, spent: Mapping[str, int]) -> bool:
+    """Whether an inner scope moves a noticeable part of the towers to another device."""
+    moved = [n.name for n in misplaced(facts) if n.tower]
+    if not spent:
+        return bool(moved)
+    return sum(spent.get(name, 0) for name in moved) >= SHARE * facts.wall_ns
 
 
 def _towers(nodes: list[Node]) -> Towers:

@@ -100,7 +100,7 @@ def diagnose(facts: Facts) -> Finding:
     steady = _copies(facts, facts.slices(Kind.MEMCPY, steady=True))
     if not len(steady):
         return RULE.not_applicable(
-            "There are no copies between devices, or their sizes are unknown."
+            "No copies between devices were timed, or their sizes are unknown."
         )
     speeds = [s for link in _links(facts, steady) if (s := _speed(facts, link, steady))]
     slow = [s for s in speeds if s.achieved < ACHIEVED * s.attainable and _is_fixable(facts, s)]

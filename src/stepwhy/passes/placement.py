@@ -7,12 +7,13 @@ a partial request contains some of these fields.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from stepwhy.columns.groups import numbered
 from stepwhy.columns.sums import sums_of
@@ -41,7 +42,9 @@ _GRADIENT = "_grad/"  # `tf.gradients` names the scope of an operation's gradien
 _VARIABLE = regex(r"(Ref)?Variable(V2)?|VarHandleOp")
 _PARAMETER_JOB = regex(r"ps\d*|chief_ps|param\w*")
 _SEVERAL = 2  # devices; results of one need no place to meet
-_STATE_SCOPE = regex(r"(^|/)(Initializer|Assign|read|save(_\d+)?|init|report_uninit\w*)(/|$)")
+_STATE_SCOPE = regex(
+    r"(^|/)(Initializer|Assign|AssignMovingAvg(_\d+)?|read|save(_\d+)?|init|report_uninit\w*)(/|$)"
+)
 # A scope that is entered again gets another number ('tower_0_1'); a loop that names all of its
 # scopes 'tower' creates 'tower', 'tower_1', ...
 _TOWER = regex(
@@ -230,7 +233,8 @@ def _types_run(facts: Facts) -> dict[str, str]:
 
 def _misplaced(facts: Facts) -> list[Node]:
     nodes = placed_nodes(facts)
-    overruled = [n for n in nodes if n.is_model_work and n.outer and conflicts(n.outer, n.place)]
+    asked = [*_drawn_to_variables(nodes), *(n for n in nodes if n.is_model_work and n.outer)]
+    overruled = [n for n in asked if conflicts(n.outer, n.place)]
     gathered: dict[str, set[str]] = defaultdict(set)
     for node in overruled:
         gathered[node.place].add(node.outer)
@@ -246,6 +250,26 @@ def _misplaced(facts: Facts) -> list[Node]:
     names = {n.name for n in wrong}
     bound = (n for n in nodes if n.colocated in names and n.is_model_work and n.name not in names)
     return wrong + [n for n in bound if _belongs_to(n, named)]
+
+
+def _drawn_to_variables(nodes: list[Node]) -> list[Node]:
+    """Layers of a tower that are colocated with a variable, with the device of their tower.
+
+    A colocation clears the device scopes around it, so that the device which the rest of the
+    tower requests stands for them, and the line that created the node for that of a scope.
+    """
+    variables = {n.name for n in nodes if n.is_variable}
+    devices: dict[str, Counter[str]] = defaultdict(Counter)
+    for node in nodes:
+        if node.tower and node.requested and not node.colocated:
+            devices[node.tower][node.requested] += node.actual != "" and node.is_compute
+    named = {n.name: n for n in nodes}
+    return [
+        replace(n, outer=devices[n.tower].most_common(1)[0][0], line=n.source)
+        for n in nodes
+        if n.colocated in variables and n.depends_on == Dependence.BOTH and n.is_compute
+        and not n.outer and devices[n.tower] and forward_of(n.name, named) is None
+    ]  # fmt: skip
 
 
 def _belongs_to(node: Node, named: Mapping[str, Node]) -> bool:
