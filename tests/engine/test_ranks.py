@@ -160,7 +160,7 @@ def test_what_is_known_of_all_ranks_is_not_called_unknown():
     (found,) = [f for f in combine(ranks, []).findings if f.id == "exposed-communication"]
     (alone,) = [f for f in ranks[0].result.findings if f.id == "exposed-communication"]
     assert alone.evidence[-1].value == "unknown from the trace of one rank"
-    assert found.evidence[-1].what == "more than on the rank with the least"
+    assert found.evidence[-1].what == "longer than on the rank that communicates least"
     assert (found.evidence[-1].value, found.evidence[-1].where) == (0, "of 2 ranks that were read")
 
 

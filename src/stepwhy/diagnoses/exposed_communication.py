@@ -140,7 +140,9 @@ def _beyond_least(own: Rank, facts: Facts) -> Evidence:
     """How much longer a rank communicates than the one that waits least, which is waiting."""
     least_ns = min(rank.exchange_ns for rank in peers(facts))
     read = f"of {len(facts.ranks)} ranks that were read"
-    return Evidence("more than on the rank with the least", own.exchange_ns - least_ns, "ns", read)
+    return Evidence(
+        "longer than on the rank that communicates least", own.exchange_ns - least_ns, "ns", read
+    )
 
 
 def _gain(cost_ns: int, room_ns: int) -> Saving:
