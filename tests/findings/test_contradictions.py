@@ -101,6 +101,13 @@ def test_a_finding_that_does_not_fit_the_step(finding, text):
     assert contradictions(run(finding)) == [text]
 
 
+def test_a_share_without_evidence_that_is_not_that_of_the_breakdown():
+    fact = Evidence("share of the step without evidence", 0.004, "fraction")
+    made = run(found(evidence=(fact,)), categories={"compute": 7 * MS, "unexplained": 3 * MS})
+    (text,) = contradictions(made)
+    assert text.endswith("is 0.4 %, but the breakdown leaves 30 % unexplained.")
+
+
 def test_one_rank_where_two_were_read():
     fact = Evidence("waiting for others", "unknown from the trace of one rank", "")
     made = run(found(evidence=(fact,)))

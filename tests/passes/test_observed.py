@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
-from tests.passes.timeline import MS, Timeline
+from tests.passes.timeline import MS, SharedMachine, Timeline
 
 from stepwhy.answers.verdict import decide
 from stepwhy.findings import CATEGORIES
@@ -163,6 +163,17 @@ def test_python_that_waits_for_a_core_is_python():
     assert rescale(silent, seen, on_accelerator=True) == categories(
         compute=10, python=70, unexplained=20
     )
+
+
+@pytest.mark.parametrize(("waiting", "known"), [(0.0, True), (0.75, False)])
+def test_waiting_for_cores_is_no_cost_of_profiling(waiting, known):
+    # Traced steps take twice as long as those beside them.
+    run = SharedMachine().work(60, 10, waiting=waiting)
+    for _ in range(8):
+        run.trace_step(20)
+    observed = Facts(run.work(60, 10, waiting=waiting).trace()).observed
+    assert observed.is_contended is not known
+    assert (observed.profiler_cost is not None) is known
 
 
 def test_the_wait_for_a_core_is_that_of_typical_steps():

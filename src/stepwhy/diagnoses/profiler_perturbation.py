@@ -84,12 +84,8 @@ def diagnose(facts: Facts) -> Finding:
         return _from_own(facts, own)
     cost, interval = observed.profiler_cost, observed.profiler_cost_interval
     if cost is None or interval is None:
-        return RULE.incomplete(
-            "profiled-steps", "Too few steps were traced to compare them with the others."
-        )
+        return RULE.incomplete("profiled-steps", _CONTENDED if observed.is_contended else _NONE)
     added = Evidence("relative cost of profiling a step", cost, "fraction")
-    if observed.is_contended and interval[1] > LITTLE:
-        return RULE.incomplete("quiet-machine", _CONTENDED, (added,))
     if not is_untypical(cost, interval):
         return _typical(interval, added)
     evidence = (added, Evidence("step without profiling", observed.without_stalls_ns, "ns"))
@@ -101,7 +97,7 @@ def _typical(interval: tuple[float, float], added: Evidence) -> Finding:
     if interval[1] <= LITTLE:
         return RULE.nothing((added,))
     if interval[0] <= 0:
-        return RULE.incomplete("quiet-machine", _UNSURE, (added,))
+        return RULE.incomplete("profiled-steps", _UNSURE, (added,))
     return replace(RULE.nothing((added,)), title=_SLOWER)
 
 
@@ -111,7 +107,7 @@ def _from_own(facts: Facts, own: Rows) -> Finding:
     durations, recorded = _steps(facts, own, on_cores=is_contended)
     inside, outside = durations[recorded], durations[~recorded]
     if min(len(inside), len(outside)) < FEWEST_STEPS:
-        return RULE.incomplete("quiet-machine" if is_contended else "profiled-steps", _FEW)
+        return RULE.incomplete("profiled-steps", _FEW)
     ratio, (low, _) = ratio_of_medians(inside, outside)
     # The mean includes the steps in which a record is written.
     longer = max(float(inside.mean() - np.median(outside)), 0.0)
@@ -176,7 +172,8 @@ _SLOWER = "Profiling slows down the traced steps; the step time is that of the o
 _RARE = "The training's own profiler takes little of the training time"
 _UNSURE = "The step times vary too much to say what profiling adds."
 _FEW = f"Fewer than {FEWEST_STEPS} steps ran with, or without, the training's own profiler."
-_CONTENDED = "Other programs used the CPU cores, which makes steps longer, too."
+_NONE = "Too few steps were traced to compare them with the others."
+_CONTENDED = "Other programs used the CPU cores, which makes some steps longer than others, too."
 _OWN = Fix(
     "Record a few steps, once, and leave out what is not needed: with_stack, record_shapes and "
     "profile_memory each add to the cost of every operation.",

@@ -25,6 +25,8 @@ _LARGE = 0.2
 _ALIKE = 1.5
 # Of a step, which profiling adds: more is not little.
 _LITTLE = 0.1
+_WITHOUT_EVIDENCE = "share of the step without evidence"
+_UNEQUAL = 0.01  # of the step; rounding stays below
 # Of a time; rounding to two digits makes so much.
 _ROUNDING = 1.05
 # Of the time in which a queue is nearly empty.
@@ -116,6 +118,14 @@ def _in_evidence(name: str, evidence: Iterable[Evidence], result: Result) -> Ite
         is_share = fact.unit == "fraction" and "relative" not in fact.what
         if is_share and not isinstance(fact.value, str) and not 0 <= fact.value <= 1:
             yield f"{name}: {fact.what} is {format_fraction(fact.value)}."
+        if fact.what == _WITHOUT_EVIDENCE and not isinstance(fact.value, str):
+            unexplained_ns = result.breakdown.categories.get("unexplained", 0)
+            share = unexplained_ns / max(result.breakdown.wall_ns, 1)
+            if abs(fact.value - share) > _UNEQUAL:
+                yield (
+                    f"{name}: {fact.what} is {format_fraction(fact.value)}, but the breakdown "
+                    f"leaves {format_fraction(share)} unexplained."
+                )
         if fact.value == "unknown from the trace of one rank" and result.run.ranks > 1:
             yield f"{name}: {fact.what} is {fact.value}, but {result.run.ranks} ranks were read."
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from stepwhy.passes.contention import contention
 from stepwhy.passes.cores import CONTENDED, run_delay_share
-from stepwhy.passes.overhead import observer_cost, ratio_of_medians
+from stepwhy.passes.overhead import is_untypical, observer_cost, ratio_of_medians
 from stepwhy.passes.rounds import find_rounds, is_cut
 from stepwhy.passes.stalls import (
     find_saves,
@@ -44,6 +44,7 @@ _FEWEST_PROFILED = 3
 # Steps before and after profiled ones, with which these are compared if other programs compete for
 # the cores: the waits for a core are alike within some steps, but not over a whole run.
 _BESIDE = 16
+_LITTLE = 0.2  # of a step; what two runs of the same program may differ by
 # The parts of shorter profiled steps are stretched by this factor at most; the rest of the
 # unprofiled step is unexplained. Threads that wait for cores take longer for the same work.
 MOST_STRETCHED = 1.25
@@ -60,7 +61,8 @@ class Observed(msgspec.Struct, frozen=True):
         warm_up: Number of leading steps that are not steady.
         outside_ns: Median time of a steady step outside the framework's run call (TF1: the Python
             between runs), None if steps have no such call.
-        profiler_cost: Relative cost of profiling a step, None if unknown.
+        profiler_cost: Relative cost of profiling a step; None if unknown, as where waits for cores
+            that other programs use may make the difference.
         profiler_cost_interval: Its 95 % bootstrap interval.
         input_wait_ns: Time that the driving thread of a typical step waited for batches, None if no
             loader was observed.
@@ -194,6 +196,9 @@ def _of_steps(
         profiled = (recorded.durations_ns + handed_over(trace, recorded))[recorded.steady]
         unprofiled = calls[beside] if in_call else marks.dur_ns[steady][beside]
         cost, interval = _profiler_cost(recorded, profiled, unprofiled)
+        is_small = interval is not None and interval[1] <= _LITTLE
+        if is_contended and not is_small and not is_untypical(cost, interval):
+            cost, interval = None, None
     return Observed(
         durations,
         warm_up,
