@@ -84,6 +84,9 @@ NORMS = """
 net, gamma, beta = tf.ones([2, 4, 4, 3]), tf.ones([3]), tf.zeros([3])
 images, kernel = tf.ones([2, 3, 8, 8]), tf.ones([3, 3, 3, 4])
 """
+STORED = """
+moving_mean, moving_variance = tf.zeros([3]), tf.ones([3])
+"""
 JAX = """
 import jax, jax.numpy as jnp
 step, params, batches = lambda params, batch: (params + batch, batch), 0.0, jnp.ones(4)
@@ -177,6 +180,7 @@ CONTEXTS = {
     ),
     ("slow_link", "_PIN"): ("torch", DATA, "assert batch.shape == (2, 3)"),
     ("unfused_batch_norm", "_TENSORFLOW"): ("tensorflow", GRAPH + NORMS, END),
+    ("unfused_batch_norm", "_PREDICTING"): ("tensorflow", GRAPH + NORMS + STORED, END),
     ("unfused_batch_norm", "_PYTORCH"): ("torch", "from torch import nn", "nn.Sequential(*layers)"),
     ("unfavourable_layout", "_CHANNELS_LAST"): ("torch", IMAGES, LAST),
     ("unfavourable_layout", "_CHANNELS_LAST_AMD"): ("torch", IMAGES, LAST),

@@ -42,9 +42,8 @@ def test_first_runs_are_part_of_the_mean():
     gap = (("first-runs", 260), ("before", 20), ("after", 1))
     many = clock(440, 158, *gap, runs=60, steady=58, first_runs=2, slowest_ns=8_000 * MS)
     assert wall_clock_sentence(many, [device("CPU:0", 158)], []) == (
-        "Wall clock 440 ms per run (mean of 60 untraced runs), CPU:0 busy 158 ms, gap 282 ms (64 "
-        "%): the first 2 runs 260 ms (the slowest takes 8.00 s), before the first operation 20.0 "
-        "ms."
+        "Wall clock 440 ms per run (mean of 60 runs), CPU:0 busy 158 ms, gap 282 ms (64 %): the "
+        "first 2 runs 260 ms (the slowest takes 8.00 s), before the first operation 20.0 ms."
     )
 
 

@@ -72,6 +72,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("The run uses an accelerator: see dominant-op.")
     backward = facts.slices(Kind.OP, Kind.KERNEL, steady=True)
     backward = backward[facts.phases[backward] == Phase.BACKWARD]
+    if not len(backward) and "whole-step" in facts.trace.meta.signals:
+        return RULE.not_applicable("The graph only predicts: no operation of a backward pass ran.")
     if not len(backward):
         return RULE.no_data("backward-ops", "No operation of a backward pass is recorded.")
     made = _dense_gradients(facts, backward)

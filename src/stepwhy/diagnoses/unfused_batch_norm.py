@@ -11,11 +11,13 @@ activation, and more activations are kept for the backward pass.
 
 ## How it is measured
 From the operations alone. In a graph: a scope with two means, a square root and a product, which is
-named after batch normalisation or assigns running statistics, and the gradients of its nodes. In an
+named after batch normalisation or keeps running statistics, and the gradients of its nodes. In an
 eager program: consecutive operations with two statistics, a square root and updates of running
-statistics, and the backward operations with the same autograd sequence numbers. Layer, instance and
-group normalisation consist of the same operations but have no running statistics, so they do not
-count.
+statistics, and the backward operations with the same autograd sequence numbers. A graph that only
+predicts normalises by stored statistics: operations of `tf.nn.batch_normalization` without moments,
+or a scope with variables such as `moving_mean` in which values are scaled and shifted. Layer,
+instance and group normalisation consist of the same operations but have no running statistics, so
+they do not count.
 
 The cost is the time of these operations in the steady steps, minus the fastest pass over the
 activation per normalisation and direction, which a fused operation needs as well. It is an upper
@@ -37,6 +39,7 @@ batches, and when most kernels cannot be attributed to an operation, as with CUD
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +56,7 @@ from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.placement import listed
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
+from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,7 +102,7 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(facts, found, cost)
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
-    fix = _TENSORFLOW if has_nodes else _PYTORCH
+    fix = _PYTORCH if not has_nodes else _PREDICTING if found.predicts else _TENSORFLOW
     edit = "fuse batch normalisation (bound: all of it but one pass over the activation)"
     gain = saving(edit, LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, fix, gain, Edit("ops", "fused"))
@@ -149,11 +153,27 @@ def _evidence(facts: Facts, found: UnfusedNorms, cost: int) -> tuple[Evidence, .
         Evidence("their operations per step",
                  len(found.rows) / max(facts.steady_count, 1), "count"),
     ]  # fmt: skip
+    evidence += _line(facts, found)
     for what, rows in (("forward", forward), ("backward", backward)):
         running = mean_within(facts, time_of(facts, rows))
         if running:
             evidence.append(Evidence(f"time in which they run, {what}", running, "ns"))
     return tuple(evidence)
+
+
+def _line(facts: Facts, found: UnfusedNorms) -> list[Evidence]:
+    """The line of the program that builds what takes longest, if the graph names one."""
+    nodes, text = facts.trace.nodes, facts.trace.string
+    sources = dict(zip(nodes.name.tolist(), nodes.source.tolist(), strict=True))
+    slices, times = facts.trace.slices, Counter[int]()
+    columns = slices.scope[found.rows].tolist(), slices.dur_ns[found.rows].tolist()
+    for scope, ns in zip(*columns, strict=True):
+        times[sources.get(scope, NULL)] += ns
+    del times[NULL]
+    return [
+        Evidence("device time of the line that takes longest", facts.mean_ns(ns), "ns", text(line))
+        for line, ns in times.most_common(1)
+    ]
 
 
 _TENSORFLOW = Fix(
@@ -164,6 +184,15 @@ _TENSORFLOW = Fix(
     "# TF2: tf_keras.layers.BatchNormalization(); that of Keras 3 needs a\n"
     "#      compiler: model.compile(..., jit_compile=True)",
     "changes-numerics",
+)
+_PREDICTING = Fix(
+    "Use the fused batch normalisation with the stored statistics: TensorFlow then computes it "
+    "in the convolution. Or fold the statistics into the kernel and the bias of the convolution "
+    "when the model is exported.",
+    "net = tf.nn.fused_batch_norm(net, gamma, beta, moving_mean,\n"
+    "                             moving_variance, is_training=False)[0]",
+    "changes-numerics",
+    "outputs",
 )
 _PYTORCH = Fix(
     "Use the library's module, which maintains its own running statistics.",

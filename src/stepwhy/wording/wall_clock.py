@@ -70,8 +70,7 @@ def _clock(clock: WallClock) -> str:
     if clock.runs == 1:
         what = f"wall clock {wall}" if clock.is_whole else f"{wall} from first to last operation"
         return f"One run, not a steady state: {what}"
-    untraced = "untraced " if clock.steady else ""
-    runs = f"mean of {format_count(clock.runs)} {untraced}runs"
+    runs = f"mean of {format_count(clock.runs)} runs"
     if clock.steady < _ENOUGH_STEADY:
         return f"Too few runs for a steady state: wall clock {wall} per run ({runs})"
     return f"Wall clock {wall} per run ({runs})"

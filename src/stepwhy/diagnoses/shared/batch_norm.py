@@ -18,16 +18,18 @@ from stepwhy.columns.groups import distinct, numbered
 from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses.shared.measure import by_name, nearest, outermost
 from stepwhy.diagnoses.shared.slices import ops_of_nodes, steady_work
+from stepwhy.passes.placement import placed_nodes
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.placement import Node
 
 CONVOLUTION = regex(
     r"_?(Fused)?(Depthwise)?Conv[23]D(Native)?|aten::(conv[123]d|conv_transpose[123]d|convolution)"
@@ -46,6 +48,7 @@ class UnfusedNorms(msgspec.Struct, frozen=True):
             (slices,).
         backward: Mask of the work in the backward pass; (slices,).
         doubtful: Number of further normalisations that may be of another kind.
+        predicts: Whether all of them use stored statistics, as a model does that only predicts.
     """
 
     names: tuple[str, ...]
@@ -54,6 +57,7 @@ class UnfusedNorms(msgspec.Struct, frozen=True):
     group: NDArray[np.int64]
     backward: NDArray[np.bool_]
     doubtful: int = 0
+    predicts: bool = False
 
 
 # --- graphs ------------------------------------------------------------------------------------
@@ -65,9 +69,17 @@ _GRADIENT = regex(r"(?:.*/)?gradients(?:_\d+)?/(?P<node>.+?)_grad/.+")
 _ROOTS = frozenset({"Rsqrt", "Sqrt"})
 _SCALING = frozenset({"Mul", "RealDiv", "Div"})
 _UPDATE = regex(r"Assign(Sub|Add)?(VariableOp)?")
+_RUNNING_UPDATE = regex(r"Assign(Sub|Add)(VariableOp)?")
 _BATCH = regex(r"(^|[/_\d])bn(?=[/_\d])|batch_?norm", re.IGNORECASE)
 _OTHER_KIND = regex(r"(layer|instance|group)_?norm|(^|[/_\d])(ln|gn)(?=[/_\d])", re.IGNORECASE)
+# Variables that hold statistics of the training, in the scope of a normalisation that predicts.
+_STORED = regex(
+    r"(?P<scope>(?:.*/)?)(?:moving|running|pop|population|global|ema)_?(?:mean|var)[^/]*(?:/.*)?",
+    re.IGNORECASE,
+)
+_SUMS = frozenset({"Add", "AddV2", "Sub"})
 _HEAVY = regex(r"\w*(Conv\d|MatMul|Pool|Softmax)\w*")
+_NEIGHBOUR = regex(r"\w*(Conv\d|MatMul|Pool|Softmax|Relu|Elu)\w*")
 
 
 class _Place(NamedTuple):
@@ -89,8 +101,10 @@ def in_graph(facts: Facts) -> UnfusedNorms:
     slices, text = facts.trace.slices, facts.trace.string
     named = ops_of_nodes(facts, Kind.KERNEL, Kind.OP).items()
     ops = {scope: _Node(text(scope), text(name)) for scope, name in named}
-    places, doubtful = _places(ops)
-    member = {s: place for s, n in ops.items() if (place := _member(n.node, places)) is not None}
+    places, doubtful = _places(ops, _with_statistics(placed_nodes(facts)))
+    stored = _by_stored_statistics(ops, places)
+    places += stored
+    member = {s: place for s, n in ops.items() if (place := _member(n, places)) is not None}
     is_member = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
     is_member[list(member)] = True
     on_device = steady_work(facts, Kind.KERNEL, Kind.OP)
@@ -100,7 +114,8 @@ def in_graph(facts: Facts) -> UnfusedNorms:
     step = np.searchsorted(facts.steps.starts, slices.start_ns[on_device], side="right")
     group = (step * (len(places) + 1) + keys[:, 0]) * 2 + keys[:, 1]
     names = tuple(f"{p.scope}batchnorm{p.number}" if p.by_function else p.scope for p in places)
-    return UnfusedNorms(names, len(places), on_device, group, keys[:, 1].astype(bool), doubtful)
+    backward, predicts = keys[:, 1].astype(bool), bool(places) and stored == places
+    return UnfusedNorms(names, len(places), on_device, group, backward, doubtful, predicts)
 
 
 class _Node(NamedTuple):
@@ -110,10 +125,29 @@ class _Node(NamedTuple):
     op: str
 
 
-def _places(ops: Mapping[int, _Node]) -> tuple[list[_Place], int]:
-    """Places of unfused batch normalisations, and the number of other candidates."""
+def _with_statistics(nodes: Sequence[Node]) -> set[str]:
+    """Scopes of a graph with running statistics, whether or not these are updated in the steps.
+
+    A plain `Assign` is no evidence: it initialises any variable.
+    """
+    scopes: set[str] = set()
+    for node in nodes:
+        if (match := _STORED.fullmatch(node.name)) is not None:
+            scopes.add(match["scope"])
+        elif _RUNNING_UPDATE.fullmatch(node.op):
+            scopes |= _scopes_around(node.name)
+    return scopes - {""}
+
+
+def _places(ops: Mapping[int, _Node], keeping: set[str]) -> tuple[list[_Place], int]:
+    """Places of unfused batch normalisations, and the number of other candidates.
+
+    Args:
+        ops: The nodes that ran.
+        keeping: Scopes of the graph with running statistics.
+    """
     members: dict[_Place, Counter[str]] = defaultdict(Counter)
-    updated: set[str] = set()
+    updated = set(keeping)
     for node, op in ops.values():
         if _GRADIENT.fullmatch(node) is None:
             members[_place(node)][op] += 1
@@ -122,6 +156,39 @@ def _places(ops: Mapping[int, _Node]) -> tuple[list[_Place], int]:
     normalising = [p for p in normalising if not _OTHER_KIND.search(p.scope)]
     sure = [p for p in normalising if _BATCH.search(p.scope) or p.scope in updated]
     return sure, len(normalising) - len(sure)
+
+
+def _by_stored_statistics(ops: Mapping[int, _Node], found: list[_Place]) -> list[_Place]:
+    """Places of batch normalisations by the statistics of a training, in a graph that predicts.
+
+    No mean is computed in them. Their scope is that of the library's function, or contains the
+    variables of the statistics; these belong to the innermost scope with arithmetic.
+    """
+    members: dict[_Place, Counter[str]] = defaultdict(Counter)
+    stored: set[str] = set()
+    for node, op in ops.values():
+        if _GRADIENT.fullmatch(node) is None:
+            members[_place(node)][op] += 1
+        if (match := _STORED.fullmatch(node)) is not None:
+            stored.add(match["scope"])
+    return [
+        place
+        for place, inside in members.items()
+        if place not in found
+        and _scales(inside)
+        and not _OTHER_KIND.search(place.scope)
+        and (place.by_function or place.scope in stored)
+    ]
+
+
+def _scales(found: Counter[str]) -> bool:
+    """Whether operations scale and shift, and compute no statistics.
+
+    The root of a stored variance may have been computed when the graph was optimised.
+    """
+    if any(found[op] for op in ("Mean", "Sum", "SquaredDifference")):
+        return False
+    return any(found[op] for op in _SCALING) and any(found[op] for op in _SUMS)
 
 
 def _place(node: str) -> _Place:
@@ -146,11 +213,16 @@ def _normalises(found: Counter[str], place: _Place) -> bool:
     )
 
 
-def _member(node: str, places: list[_Place]) -> tuple[int, int] | None:
-    """Index of the place of a node, and 1 for its backward pass, else 0; None outside of all."""
-    gradient = _GRADIENT.fullmatch(node)
-    place = _place(gradient["node"] if gradient else node)
-    return (places.index(place), int(gradient is not None)) if place in places else None
+def _member(ran: _Node, places: list[_Place]) -> tuple[int, int] | None:
+    """Index of the place of a node, and 1 for its backward pass, else 0; None outside of all.
+
+    A convolution in the same scope, and the activation after it, do not normalise.
+    """
+    gradient = _GRADIENT.fullmatch(ran.node)
+    place = _place(gradient["node"] if gradient else ran.node)
+    if place not in places or _NEIGHBOUR.fullmatch(ran.op):
+        return None
+    return places.index(place), int(gradient is not None)
 
 
 # --- eager programs ----------------------------------------------------------------------------
