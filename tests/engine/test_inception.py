@@ -9,9 +9,11 @@ import pytest
 from stepwhy.capture import launch
 from stepwhy.diagnoses import unfetched_tower
 from stepwhy.diagnoses.shared.rule import examine
+from stepwhy.engine import explain
 from stepwhy.importers.registry import read_folder
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.session_parts import find_session_parts
+from stepwhy.units import format_ns
 
 pytestmark = [
     pytest.mark.framework,
@@ -22,6 +24,7 @@ pytestmark = [
 
 _PAIR = Path(__file__).parents[2] / "lab" / "tf1" / "inception"
 _TINY = ("--image-size", "107", "--width", "0.1", "--batch-size", "8", "--runs", "25")
+_WIDER = ("--width", "0.25", "--batch-size", "16")
 # The aim is 0.02; on a quiet machine it is below 0.002. Where other programs hold the cores, an
 # executor that does not get one is silent for milliseconds, which nothing in the trace explains.
 _MOST_UNEXPLAINED = 0.15
@@ -60,3 +63,37 @@ def test_a_training_run_has_backpropagation_and_hands_over_its_trace(tmp_path):
     assert parts.bursts_ns["backward"] > parts.bursts_ns["optimizer"]
     # Thousands of records are written and read again after the last operation.
     assert parts.handing_over_ns > parts.after_ns
+
+
+def predict(tmp_path, *args):
+    """The report of a forward pass, with 25 runs of convolutions that are not tiny."""
+    script = str(_PAIR / "predict.py")
+    words = [sys.executable, "-Wignore", script, *_TINY, *_WIDER, *args]
+    ended = launch(words, tmp_path)
+    assert ended.exit_code == 0
+    return explain([str(ended.run_dir)])
+
+
+def test_a_forward_pass_by_hand_is_set_against_the_clock(tmp_path):
+    result = predict(tmp_path / "run")
+    clock, first = result.wall_clock, result.findings[0]
+    assert clock.busy_ns + sum(part.ns for part in clock.gap) == clock.wall_ns
+    # The first run prepares the graph: a stopwatch around all runs shows mostly that.
+    assert clock.gap[0].kind == "first-runs"
+    assert clock.wall_ns == round(sum(result.steps.durations_ns) / len(result.steps.durations_ns))
+    assert f"gap {format_ns(clock.wall_ns - clock.busy_ns)} (" in clock.sentence
+    assert "CPU:0 busy" in clock.sentence
+    norms = next(f for f in result.findings if f.id == "unfused-batch-norm")
+    assert norms.verdict == "found"
+    assert norms.evidence[0].value == 94  # one per convolution that the logits need
+    assert "is_training=False" in norms.fix.code
+    assert norms is first
+    source = (_PAIR / "network.py").read_text().splitlines()
+    (line,) = [i for i, text in enumerate(source, 1) if "(net - mean) / tf.sqrt(" in text]
+    assert any(fact.where == f"network.py({line}): batch_norm" for fact in norms.evidence)
+
+
+def test_a_forward_pass_of_fused_operations_has_no_norms_to_fuse(tmp_path):
+    result = predict(tmp_path / "run", "--batch-norm", "fused")
+    assert {f.id: f.verdict for f in result.findings}["unfused-batch-norm"] == "clear"
+    assert result.wall_clock.gap[0].kind == "first-runs"

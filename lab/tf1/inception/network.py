@@ -17,12 +17,14 @@ class Inception:
     Args:
         width: What all channel counts are multiplied by; 1 is the paper's network.
         is_training: Whether batch norm takes the statistics of the batch.
+        is_fused: Whether batch norm by stored statistics is one operation, or written out.
         variable_device: Where the variables live.
     """
 
-    def __init__(self, width=1.0, is_training=True, variable_device="/cpu:0"):
+    def __init__(self, width=1.0, is_training=True, variable_device="/cpu:0", is_fused=True):
         self.width = width
         self.is_training = is_training
+        self.is_fused = is_fused
         self.variable_device = variable_device
 
     def variable(self, name, shape, initializer, trainable=True):
@@ -47,6 +49,8 @@ class Inception:
         offset = self.variable("beta", [channels], tf.zeros_initializer())
         mean = self.variable("moving_mean", [channels], tf.zeros_initializer(), trainable=False)
         variance = self.variable("moving_variance", [channels], tf.ones_initializer(), False)
+        if not (self.is_training or self.is_fused):
+            return (net - mean) / tf.sqrt(variance + 0.001) * scale + offset
         if not self.is_training:
             return tf.nn.fused_batch_norm(
                 net, scale, offset, mean, variance, epsilon=0.001, is_training=False
