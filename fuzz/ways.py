@@ -16,7 +16,7 @@ from unittest.mock import patch
 import msgspec
 import numpy as np
 
-from stepwhy.importers.shared.chrome_json.chunks import NOT_JSON
+from stepwhy.importers.shared.chrome_json.chunks import ChunkReader
 from stepwhy.trace import NULL
 from stepwhy.trace.schema import TABLES, columns_of
 
@@ -51,22 +51,12 @@ _IN_CHUNKS = {
 }
 
 
-def _by_record(reader: Any, text: Any) -> Any:
-    """`ChunkReader.read` for a chunk with a record that does not fit."""
-    try:
-        raws = msgspec.json.decode(text, type=list[msgspec.Raw])
-    except NOT_JSON as error:
-        reader.ended_early = "truncated" in str(error)
-        return None
-    return reader.convert(raws)
-
-
 def _not_json(reader: Any, _text: Any) -> None:
     """`ChunkReader.read` for a chunk that is not JSON."""
     reader.ended_early = False
 
 
-_BY_RECORD = {"shared.chrome_json.chunks:ChunkReader.read": _by_record}
+_BY_RECORD = {"shared.chrome_json.chunks:ChunkReader.read": ChunkReader.read_singly}
 _TORN = {
     "shared.chrome_json.chunks:ChunkReader.read": _not_json,
     "shared.chrome_json.document:find_tail": lambda *_: None,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Slices whose extent depends on one record: ranges around it, waits beside it.
 _MOST_CHANGED = 6
 # By design where a program is killed while it writes.
-_OF_A_TORN_END = frozenset({"record-torn", "unclosed-list"})
+_OF_A_TORN_END = frozenset({"record-torn", "unclosed-list", "json-truncated"})
 # Refused when anything was changed: what stepwhy wrote, and tables whose index is at the end.
 _CHECKED = regex(r"stored trace|exported trace|several Parquet files|a Parquet file")
 
@@ -156,8 +156,11 @@ def verdict_of(trace: Trace, name: str) -> tuple[str, float]:
 def new_counters(before: Trace, after: Trace) -> list[Any]:
     """Counters of health that are new or higher, except for what is by design in whole files."""
     old = {c.counter: c.count for c in before.health.counters}
-    higher = [c for c in after.health.counters if c.count > old.get(c.counter, 0)]
-    return [c for c in higher if c.severity != "info" or c.counter in _OF_A_TORN_END]
+    return [
+        c
+        for c in after.health.counters
+        if c.counter in _OF_A_TORN_END or (c.severity != "info" and c.count > old.get(c.counter, 0))
+    ]
 
 
 def said(before: Trace, after: Trace) -> str:

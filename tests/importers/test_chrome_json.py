@@ -206,6 +206,16 @@ def test_a_lone_surrogate_is_replaced_because_nothing_could_write_it():
         assert records.events[0].name.encode() == b"a?"
 
 
+@pytest.mark.parametrize("end", ["", ",", ",\n"])
+@pytest.mark.parametrize("close", ["]", ""])
+def test_a_list_after_one_that_was_never_closed_is_named(end, close):
+    health = Health()
+    first, second = listed("a", 3).removesuffix("]"), listed("b", 3).removesuffix("]") + close
+    records = read(f"{first}{end}{second}", health)
+    assert [e.name for e in records.events] == ["a"] * 3
+    assert {c.counter: c.count for c in health.counters} == {"further-trace": 1}
+
+
 def test_the_wrong_kind_of_json_is_refused():
     for text in ("5", '"text"', "null", "{}", '{"traceEvents": 3}'):
         with pytest.raises(CorruptInputError):

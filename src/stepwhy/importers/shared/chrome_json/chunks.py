@@ -12,6 +12,7 @@ import msgspec
 
 from stepwhy.importers.shared.chrome_json.events import A, Batch, Event, batch_of
 from stepwhy.importers.shared.chrome_json.times import ABSENT, NotNumbersError, is_time, text_of
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 NOT_JSON = (msgspec.DecodeError, RecursionError)
 _CUT_OFF = "truncated"  # in msgspec's message when the text ends too early
 _TIMES = ("ts", "dur")
+# Another list of records, after one that was never closed.
+_FURTHER_LIST = regex(rb"\[\s*\{")
 
 
 class _Times(msgspec.Struct, gc=False):
@@ -59,12 +62,19 @@ class ChunkReader(Generic[A]):
                 return batch_of(self._typed.decode(text))
             except (*NOT_JSON, NotNumbersError):
                 pass
-            try:
-                raws = self._raw.decode(text)
-            except NOT_JSON as error:
-                self.ended_early = _CUT_OFF in str(error)
-                return None
-            return self.convert(raws)
+            return self.read_singly(text)
+
+    def read_singly(self, text: bytes | msgspec.Raw) -> Batch[A] | None:
+        """As `read`, record by record."""
+        try:
+            raws = self._raw.decode(text)
+        except NOT_JSON as error:
+            self.ended_early = _CUT_OFF in str(error)
+            return None
+        if any(map(_FURTHER_LIST.match, raws)):
+            self.ended_early = False
+            return None
+        return self.convert(raws)
 
     def convert(self, records: Iterable[Any]) -> Batch[A]:
         """Decode records one by one; malformed ones are counted and left out.

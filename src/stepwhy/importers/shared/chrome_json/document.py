@@ -238,7 +238,8 @@ class Document(Generic[A]):
         count_damage(self._health, head)
         if not complete:
             return
-        keys = Keys({}, position + 1, closed=True)
+        is_closed = self._data[position : position + 1] == b"]"
+        keys = Keys({}, position + is_closed, closed=True)
         if not is_list(self._data):
             keys = keys_after(self._data, position + 1)
             self.header |= keys.values

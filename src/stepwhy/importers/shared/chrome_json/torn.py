@@ -24,6 +24,8 @@ _MARGINS = (1 << 16, 1 << 22)
 _CHUNK = 1 << 16
 
 _NEXT_RECORD = regex(r",\s*(?=\{)")
+# Where a list was never closed, another one may follow.
+_FURTHER_LIST = regex(r"\[\s*\{")
 _SEPARATOR = regex(r"[\s,]*")
 _SURROGATE = regex(r"\\u[dD][89a-fA-F]")
 _DECODER = json.JSONDecoder(strict=False)
@@ -33,7 +35,7 @@ class End(Enum):
     """Why a scan over records ended."""
 
     GOAL = 0  # at the goal, before another record
-    LIST = 1  # at the bracket that closes the list
+    LIST = 1  # at the bracket that closes the list, or begins a further one
     TEXT = 2  # at the end of the text
 
 
@@ -82,7 +84,7 @@ class Salvage:
         clean = encodable if _SURROGATE.search(text) else _unchanged
         records: list[Any] = []
         at, broken = _skip(text, 0), 0
-        while at < min(last, len(text)) and text[at] != "]":
+        while at < min(last, len(text)) and text[at] != "]" and not _FURTHER_LIST.match(text, at):
             try:
                 record, after = _DECODER.raw_decode(text, at)
                 raw = _raw_json(text[at:after])
@@ -152,7 +154,7 @@ def encoded_length(text: str, end: int) -> int:
 def _why(text: str, at: int) -> End:
     if at >= len(text):
         return End.TEXT
-    return End.LIST if text[at] == "]" else End.GOAL
+    return End.LIST if text[at] == "]" or _FURTHER_LIST.match(text, at) else End.GOAL
 
 
 def _resync(text: str, position: int) -> int:
