@@ -8,11 +8,11 @@ from stepwhy.passes.placement import (
     conflicts,
     copies_around,
     fields_of,
-    is_heavy,
     placed_nodes,
     tower_of,
     type_of,
 )
+from stepwhy.trace.kinds import Dependence
 from stepwhy.trace.notation import parse
 
 
@@ -73,11 +73,10 @@ def test_towers(name, tower):
     assert tower_of(name) == tower
 
 
-@pytest.mark.parametrize(
-    "op", ["Conv2D", "_FusedConv2D", "MatMul", "BatchMatMulV2", "FusedBatchNormV3", "Relu6"]
-)
-def test_heavy(op):
-    assert is_heavy(op)
+def node(name, op, depends_on=Dependence.UNKNOWN):
+    """A node without a device."""
+    places = dict.fromkeys(("requested", "actual", "outer", "line", "source", "colocated"), "")
+    return Node(row=0, depends_on=depends_on, name=name, op=op, **places)
 
 
 @pytest.mark.parametrize(
@@ -93,11 +92,24 @@ def test_heavy(op):
     ],
 )
 def test_state_is_not_computation(name, op):
-    assert not Node(0, name, op, "", "", "", "", "", "").is_compute
+    assert not node(name, op).is_compute
 
 
 def test_arithmetic_is_computation():
-    assert Node(0, "loss/mul", "Mul", "", "", "", "", "", "").is_compute
+    assert node("loss/mul", "Mul").is_compute
+
+
+@pytest.mark.parametrize(
+    ("depends_on", "is_work"),
+    [
+        (Dependence.UNKNOWN, True),
+        (Dependence.BOTH, True),
+        (Dependence.DATA, False),  # prepares the input
+        (Dependence.VARIABLES, False),  # a regulariser
+    ],
+)
+def test_the_models_work_needs_variables_and_data(depends_on, is_work):
+    assert node("layer/Sigmoid", "Sigmoid", depends_on).is_model_work is is_work
 
 
 COPIES = """
