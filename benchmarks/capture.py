@@ -1,21 +1,25 @@
-"""What `stepwhy run` costs a training: per step, at start-up, and in a traced window.
+"""What `stepwhy run` costs a training: whole runs, measured from outside.
 
-    python benchmarks/capture.py [--pairs N] [--repeats N] [--json FILE]
+    python benchmarks/capture.py [--seconds S] [--pairs N] [--only NAME]... [--json FILE]
 
-The same program runs with and without stepwhy, in pairs and in turns A B B A, so that what drifts
-falls on both alike. Its steps wait on the clock for a fixed time beside a small piece of framework
-work, so the difference of a pair's median steps is what the observer adds. One process is tens of
-microseconds faster or slower per step than the next one of the same program, so the median of the
-differences comes with its interval. A session's `run` can be had without what observes it, so there
-blocks of steps of one process are compared as well, which resolves microseconds. The traced windows
-are left out with the warm-up. A framework that is not installed is left out, visibly.
+The same program runs alone and under `stepwhy run`, in turns A B B A, so that what drifts falls on
+both alike. Its steps do real work of 0.2, 1 or 10 ms (Keras takes longer for its shortest step),
+and a run lasts a minute. Everything is included: hooks, traced windows, sampling, writing. Not
+included is the report, which is written after the training.
 
-Bounds: at most 1 % of a 10 ms step, at most 20 us of any step, at most 100 ms at start-up, and in a
-window at most 1.2 times the framework's bare profiler (`windows.py`). A bound of the step is kept
-when the whole interval keeps it, missed when the whole interval misses it, and unresolved between.
+Compared are the program's own clock from its first step to its last, and the CPU time of all
+processes, less that of runs of a single step. What a run takes before and after its loop is shown
+apart.
+
+Bounds: 5 % of a loop of 0.2 ms steps, 1 % from 1 ms on, 100 ms at the start of a Python program,
+and in a window at most 1.2 times the framework's bare profiler (`windows.py`). A bound of a loop is
+kept when the whole interval keeps it, missed when the whole interval misses it, and unresolved
+between. Runs are added to those in FILE, so that a quiet hour can be used for a part of them.
 """
 
 import argparse
+import functools
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -28,64 +32,74 @@ from datetime import datetime
 from pathlib import Path
 
 import windows
+from measuring import measure
 
 from stepwhy.passes.overhead import median_interval
 
 PROGRAMS = Path(__file__).parent / "programs"
-CASES = {  # program, the framework it needs, length of a step in ms, steps
-    "torch, 1 ms steps": ("torch_loop.py", "torch", 1, 3000),
-    "torch, 10 ms steps": ("torch_loop.py", "torch", 10, 400),
-    "session, 1 ms steps": ("session_loop.py", "tensorflow", 1, 3000),
-    "session, 10 ms steps": ("session_loop.py", "tensorflow", 10, 400),
+FRAMEWORKS = {  # what is shown: the program, the module that it needs, and its package
+    "PyTorch": ("torch_loop.py", "torch", "torch"),
+    "TensorFlow 1": ("session_loop.py", "tensorflow", "tensorflow-cpu"),
+    "Keras": ("keras_loop.py", "keras", "keras"),
+    "JAX": ("jax_loop.py", "jax", "jax"),
 }
-WARM_UP = 60  # steps at the beginning of each run that are left out, with the traced windows
-BOUND_US = 20
-BOUND_SHARE = 0.01
+LENGTHS_MS = (0.2, 1, 10)
+MANY_LAYERS = 50  # of the larger network that tells how long a layer takes
+PROBE_STEPS = 1000
+SHORT_MS, SHORT_BOUND, BOUND = 0.5, 0.05, 0.01
 BOUND_START_MS = 100
-
-
-def run(command):
-    """Standard output of a command and its wall time in seconds."""
-    start = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout, time.perf_counter() - start
+FEWEST_PAIRS = 6  # an interval of a median needs as many
 
 
 def observed(command, folder):
-    """The same command under stepwhy."""
+    """The same command under stepwhy, without the report."""
     out = Path(folder) / f"run-{time.monotonic_ns()}"
     return [sys.executable, "-m", "stepwhy", "run", "--quiet", "--out", str(out), "--", *command]
 
 
-def step_times(text):
-    """Times of the steps behind the warm-up, in us."""
-    return [int(word) / 1000 for word in text.split()][WARM_UP:]
+def program(framework, layers, steps):
+    """The command of a loop."""
+    name, _, _ = FRAMEWORKS[framework]
+    return [sys.executable, str(PROGRAMS / name), str(layers), str(steps)]
 
 
-def compare(program, length_ms, steps, pairs, folder):
-    """Median steps in us of each pair of runs, without and with stepwhy."""
-    plain = [sys.executable, str(PROGRAMS / program), str(length_ms), str(steps)]
-    medians = {"plain": [], "observed": []}
+def run(command):
+    """One run: seconds in its loop, in all, and of CPU time."""
+    cost = measure(command)
+    if cost.failed:
+        sys.exit(f"{' '.join(command)}: {cost.failed}")
+    return {"loop_s": float(cost.output), "wall_s": cost.wall_s, "cpu_s": cost.cpu_s}
+
+
+@functools.cache
+def step_ms(framework, layers):
+    """Time of a step alone by CPU time, which other programs lengthen less, ms."""
+    one, many = (run(program(framework, layers, n))["cpu_s"] for n in (1, PROBE_STEPS))
+    return 1000 * max(many - one, 0.1) / PROBE_STEPS
+
+
+def layers_for(framework, length_ms):
+    """Layers of the network whose steps take so long; the shortest has one."""
+    one, many = step_ms(framework, 1), step_ms(framework, MANY_LAYERS)
+    each = max((many - one) / (MANY_LAYERS - 1), 1e-4)
+    return max(round(1 + (length_ms - one) / each), 1)
+
+
+def compare(framework, layers, steps, pairs, folder):
+    """Runs alone and observed, in turns, and those of a single step."""
+    found = {"plain": [], "observed": [], "plain_start": [], "observed_start": []}
     for pair in range(pairs):
-        order = ("plain", "observed") if pair % 2 == 0 else ("observed", "plain")
-        for kind in order:
-            command = plain if kind == "plain" else observed(plain, folder)
-            medians[kind].append(statistics.median(step_times(run(command)[0])))
-    return medians
-
-
-def compare_blocks(length_ms, pairs, folder):
-    """Median steps in us of blocks of one observed process, without and with its `run` observed."""
-    program = [str(PROGRAMS / "session_toggle.py"), str(length_ms), str(pairs)]
-    lines = run(observed([sys.executable, *program], folder))[0].splitlines()
-    both = [[float(word) / 1000 for word in line.split()] for line in lines]
-    return dict(zip(("plain", "observed"), map(list, zip(*both, strict=True)), strict=True))
+        for kind in ("plain", "observed") if pair % 2 == 0 else ("observed", "plain"):
+            for name, count in ((f"{kind}_start", 1), (kind, steps)):
+                command = program(framework, layers, count)
+                found[name].append(run(command if kind == "plain" else observed(command, folder)))
+    return found
 
 
 def start_up(repeats, folder):
     """Wall time in ms of a Python program without any framework, plain and as observed child."""
-    program = Path(folder) / "empty.py"
-    program.write_text("")
+    empty = Path(folder) / "empty.py"
+    empty.write_text("")
     bootstrap = importlib.util.find_spec("stepwhy.capture").submodule_search_locations[0]
     run_dir = Path(folder) / "start"
     run_dir.mkdir()
@@ -99,69 +113,133 @@ def start_up(repeats, folder):
     for _ in range(3 * repeats):
         for kind, environment in (("plain", dict(os.environ)), ("observed", attached)):
             start = time.perf_counter()
-            subprocess.run([sys.executable, str(program)], env=environment, check=True)
+            subprocess.run([sys.executable, str(empty)], env=environment, check=True)
             times[kind].append(1000 * (time.perf_counter() - start))
-    return {kind: statistics.median(values) for kind, values in times.items()}
+    found = {kind: statistics.median(values) for kind, values in times.items()}
+    return {**found, "added_ms": found["observed"] - found["plain"]}
 
 
-def verdict(low, high, bound):
-    """What an interval says of a bound."""
-    if high <= bound:
+def verdict(interval, bound):
+    """What an interval of the added share says of a bound; None for too few runs."""
+    if interval is None:
+        return f"unresolved: fewer than {FEWEST_PAIRS} pairs"
+    if interval[1] <= bound:
         return "kept"
-    return "MISSED" if low > bound else "unresolved: more pairs would tell"
+    return "missed" if interval[0] > bound else "unresolved: more pairs would tell"
 
 
-def report_steps(name, length_ms, medians):
-    """Print one case; returns it as a row of figures."""
-    plain = statistics.median(medians["plain"])
-    added = [after - before for before, after in zip(*medians.values(), strict=True)]
-    low, high = median_interval(added)
-    # Clock jitter on long steps exceeds 20 us: they show the share, the short ones the time.
-    bound = BOUND_SHARE * plain if length_ms >= 10 else BOUND_US
-    said = verdict(low, high, bound)
-    middle = statistics.median(added)
+def summary(row):
+    """Figures of a case from its runs."""
+    runs = row["runs"]
+    ratios = [
+        o["loop_s"] / p["loop_s"] - 1 for o, p in zip(runs["observed"], runs["plain"], strict=True)
+    ]
+    interval = median_interval(ratios) if len(ratios) >= FEWEST_PAIRS else None
+    middle = {
+        kind: {
+            key: statistics.median(r[key] for r in runs[kind])
+            for key in ("loop_s", "wall_s", "cpu_s")
+        }
+        for kind in runs
+    }
+    cpu = {
+        kind: middle[kind]["cpu_s"] - middle[f"{kind}_start"]["cpu_s"]
+        for kind in ("plain", "observed")
+    }
+    beyond = {
+        kind: middle[kind]["wall_s"] - middle[kind]["loop_s"] for kind in ("plain", "observed")
+    }
+    step = 1000 * middle["plain"]["loop_s"] / row["steps"]
+    bound = SHORT_BOUND if step < SHORT_MS else BOUND
+    return {
+        "step_ms": round(step, 3),
+        "run_s": round(middle["plain"]["loop_s"], 1),
+        "pairs": len(ratios),
+        "added_share": round(statistics.median(ratios), 4),
+        "interval": interval and [round(share, 4) for share in interval],
+        "added_us_per_step": round(1000 * step * statistics.median(ratios), 2),
+        "added_cpu_share": round(cpu["observed"] / cpu["plain"] - 1, 4),
+        "start_and_end_added_s": round(beyond["observed"] - beyond["plain"], 2),
+        "bound": bound,
+        "verdict": verdict(interval, bound),
+    }
+
+
+def case(framework, length_ms, arguments, earlier, folder):
+    """Measure a case, add its runs to earlier ones of the same size, and print it."""
+    if earlier is None or arguments.afresh:
+        layers = layers_for(framework, length_ms)
+        steps = max(round(1000 * arguments.seconds / step_ms(framework, layers), -3), 1000)
+        earlier = {"layers": layers, "steps": int(steps), "loads": [], "runs": {}}
+    new = compare(framework, earlier["layers"], earlier["steps"], arguments.pairs, folder)
+    runs = {kind: [*earlier["runs"].get(kind, ()), *new[kind]] for kind in new}
+    loads = [*earlier["loads"], round(os.getloadavg()[1], 1)]
+    row = {**earlier, "runs": runs, "loads": loads}
+    row |= summary(row)
     print(
-        f"{name:22} {plain:9.1f} us {middle:+7.1f} us ({low:+.1f} to {high:+.1f}) "
-        f"{100 * middle / plain:+6.2f} %  {said}",
+        f"{framework:13} {row['step_ms']:8.3f} ms {row['run_s']:6.1f} s "
+        f"{100 * row['added_share']:+6.2f} % {100 * row['added_cpu_share']:+6.2f} % "
+        f"{row['start_and_end_added_s']:6.2f} s  {row['verdict']}  load {loads[-1]}",
         flush=True,
     )
-    return {**medians, "added_us": middle, "interval_us": [low, high], "verdict": said}
+    return row
+
+
+def versions():
+    """Versions of what is installed of the frameworks."""
+    packages = (
+        package for _, module, package in FRAMEWORKS.values() if importlib.util.find_spec(module)
+    )
+    return {package: importlib.metadata.version(package) for package in packages}
+
+
+def arguments_of(parser):
+    parser.add_argument("--seconds", type=float, default=60, help="length of a loop")
+    parser.add_argument("--pairs", type=int, default=6, help="pairs of runs per kind of step")
+    parser.add_argument("--only", action="append", help="a framework, a length in ms, or 'others'")
+    parser.add_argument("--afresh", action="store_true", help="forget the runs in FILE")
+    parser.add_argument("--repeats", type=int, default=5, help="of start-up and of each window")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="read and write the runs here")
+    return parser.parse_args()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=12, help="pairs of runs per kind of step")
-    parser.add_argument("--repeats", type=int, default=5, help="of start-up and of each window")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
-    arguments = parser.parse_args()
-    if arguments.pairs < 6:
-        parser.error("an interval needs at least 6 pairs")
-    print(f"{'':22} {'plain':>12} {'added, 95 % interval':>30}   load {os.getloadavg()[0]:.1f}")
-    result = {
+    arguments = arguments_of(argparse.ArgumentParser(description=__doc__.splitlines()[0]))
+    chosen = arguments.only or [*FRAMEWORKS, "others"]
+    frameworks = [f for f in FRAMEWORKS if f in chosen] or list(FRAMEWORKS)
+    lengths = [ms for ms in LENGTHS_MS if str(ms) in chosen] or list(LENGTHS_MS)
+    result = {}
+    if arguments.json and arguments.json.is_file():
+        result = json.loads(arguments.json.read_text())
+    result |= {
         "date": datetime.now().astimezone().date().isoformat(),
         "python": sys.version.split()[0],
-        "load": os.getloadavg()[0],
+        "cores": len(os.sched_getaffinity(0)),
+        "versions": versions(),
     }
+
+    def keep():
+        if arguments.json:
+            arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+
+    print(f"{'':13} {'step':>11} {'loop':>8} {'added':>8} {'CPU':>8} {'start':>8}")
+    rows = result.setdefault("loops", {})
     with tempfile.TemporaryDirectory() as folder:
-        for name, (program, framework, length_ms, steps) in CASES.items():
-            if importlib.util.find_spec(framework) is None:
-                print(f"{name:22} left out: {framework} is not installed")
-                continue
-            medians = compare(program, length_ms, steps, arguments.pairs, folder)
-            result[name] = report_steps(name, length_ms, medians)
-        if importlib.util.find_spec("tensorflow") is not None:
-            medians = compare_blocks(1, 3 * arguments.pairs, folder)
-            result["session, in blocks"] = report_steps("session, in blocks", 1, medians)
-        times = start_up(arguments.repeats, folder)
-    added = times["observed"] - times["plain"]
-    print(
-        f"{'start-up':22} {times['plain']:9.1f} ms {times['observed']:9.1f} ms {added:+7.1f} ms"
-        f"           {'kept' if added <= BOUND_START_MS else 'MISSED'}"
-    )
-    result["start-up"] = {**times, "added_ms": added}
-    result["windows"] = windows.measure_all(arguments.repeats)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+        if chosen != ["others"]:
+            for framework in frameworks:
+                if importlib.util.find_spec(FRAMEWORKS[framework][1]) is None:
+                    print(f"{framework:13} left out: it is not installed")
+                    continue
+                for length_ms in lengths:
+                    name = f"{framework}, {length_ms} ms"
+                    rows[name] = case(framework, length_ms, arguments, rows.get(name), folder)
+                    keep()
+        if "others" in chosen:
+            result["start-up"] = found = start_up(arguments.repeats, folder)
+            kept = "kept" if found["added_ms"] <= BOUND_START_MS else "MISSED"
+            print(f"{'start-up':13} {found['added_ms']:+8.1f} ms  {kept}")
+            result["windows"] = windows.measure_all(arguments.repeats)
+            keep()
 
 
 if __name__ == "__main__":

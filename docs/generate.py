@@ -23,6 +23,7 @@ import generate_api
 import generate_diagnoses
 import generate_harm
 import generate_lab
+import generate_overhead
 
 from stepwhy import errors
 from stepwhy.cli import cli
@@ -234,6 +235,15 @@ def harm_results() -> str:
     return "\n".join([_HEAD, "# Foreign programs under `stepwhy run`\n", *parts])
 
 
+def overhead() -> str:
+    """What observing a training costs it."""
+    found = generate_overhead.load()
+    rows = list(generate_overhead.rows(found))
+    shown = table(generate_overhead.HEAD, rows) if rows else ""
+    parts = (generate_overhead.INTRODUCTION + shown, generate_overhead.conditions(found))
+    return "\n".join([_HEAD, "# What watching costs\n", *parts])
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": command_line,
     "reference/python.md": python_api,
@@ -241,6 +251,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/lab-results.md": lab_results,
     "reference/accuracy.md": accuracy,
     "reference/harm-results.md": harm_results,
+    "reference/overhead.md": overhead,
     "reference/refused-files.md": refused_files,
     "reference/abstentions.md": abstention_names,
     **{

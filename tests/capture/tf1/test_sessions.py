@@ -248,9 +248,7 @@ def test_light_steps_are_only_timed(session: Session, tmp_path: Path) -> None:
         session.run("light")
     steps = log(session, tmp_path)
     light = [i // 2 for i, step in enumerate(steps) if step.get("light")]
-    assert light == [
-        i for step in (*range(34, 42), *range(66, 74), 98, 99) for i in [step] * 2
-    ]
+    assert light == [i for step in (*range(34, 42), *range(66, 74), 98, 99) for i in [step] * 2]
     assert not any("cpu_ns" in steps[2 * i] or "fresh" in steps[2 * i] for i in set(light))
     # The CPU time of the last observed step is known up to its end.
     assert "gap_cpu_ns" in steps[68]

@@ -1,0 +1,74 @@
+"""The page of what `stepwhy run` costs a training, from the kept results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results" / "capture.json"
+
+INTRODUCTION = """\
+What a training pays for `stepwhy run`. The same program runs alone and observed, in turns
+(`python benchmarks/capture.py --json benchmarks/results/capture.json`). Everything is included:
+what runs in each step, traced windows, sampling from outside, and writing. Not included is the
+report, which is written after the training.
+
+*Loop* is what the program's own clock shows from its first step to its last: the median of the
+pairs, with its 95 % interval. *CPU* is the time of all processes, those of stepwhy included, less
+that of runs of a single step. *Start and end* is what the whole command takes longer besides, which
+is mostly stepwhy's own start. The bounds are 5 % for steps of 0.2 ms and 1 % from 1 ms on, in runs
+of a minute; shorter runs pay more for their traced windows.
+
+Timing a step takes 2 to 5 µs, and observing it more closely up to 20 µs. Three steps in four are
+observed; of steps shorter than 10 ms, after one second, 24 in 320 ms. Where all cores are busy,
+observing costs more: reading the CPU time of a thread lets Linux 6.18 end its time slice at once,
+so that observed steps are interrupted more often. py-spy takes 0.1 to 0.3 s of CPU time whenever it
+samples, and samples again once the run is so long that this stays below 1 % of a core.
+
+"""
+
+HEAD = ("loop", "step", "time", "pairs", "loop takes longer", "CPU", "start and end", "bound")
+
+
+def load() -> dict[str, Any]:
+    """The kept results."""
+    found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return found
+
+
+def rows(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """A line of the table for each loop."""
+    for name, row in found.get("loops", {}).items():
+        interval = row["interval"]
+        span = "" if interval is None else f" ({_percent(interval[0])} to {_percent(interval[1])})"
+        yield (
+            name.partition(",")[0],
+            f"{row['step_ms']:.2f} ms",
+            f"{row['run_s']:.0f} s",
+            str(row["pairs"]),
+            f"{_percent(row['added_share'])}{span}",
+            _percent(row["added_cpu_share"]),
+            f"{row['start_and_end_added_s']:.1f} s",
+            f"{100 * row['bound']:.0f} %: {row['verdict']}",
+        )
+
+
+def conditions(found: dict[str, Any]) -> str:
+    """When, with what and beside how much other work this was measured."""
+    if not found.get("loops"):
+        return "No loop has been measured yet.\n"
+    names = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    loads = [load for row in found.get("loops", {}).values() for load in row["loads"]]
+    return (
+        f"\nMeasured on {found['date']} with {found['cores']} cores, Python {found['python']}, "
+        f"{names}. The load average was {min(loads)} to {max(loads)}. Where it exceeds the number "
+        "of cores, other programs decide the figures, and lengthen the steps.\n"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:+.1f} %"
