@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import time
 
+from stepwhy.capture.compiled_code import never_compiled
+
 _EPOCH_OFFSET_NS = time.time_ns() - time.perf_counter_ns()
 
 
+@never_compiled
 def now_ns() -> int:
     """Nanoseconds since the epoch, never going back within a process."""
     return time.perf_counter_ns() + _EPOCH_OFFSET_NS

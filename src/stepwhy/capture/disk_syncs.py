@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.compiled_code import never_compiled, wrapper
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.user_code import user_line
 
@@ -49,6 +50,7 @@ class SyncLog:
         self._recorder = recorder
         self._calls = 0
 
+    @never_compiled
     def ended(self, name: str, start_ns: int) -> None:
         """A call has ended; never raises.
 
@@ -74,6 +76,7 @@ class SyncLog:
 def _observed(original: Call, name: str, log: SyncLog) -> Call:
     """The function, with its calls logged."""
 
+    @wrapper
     @functools.wraps(original)
     def sync(*args: Any, **kwargs: Any) -> Any:
         start_ns = now_ns()

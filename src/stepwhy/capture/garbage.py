@@ -13,6 +13,7 @@ import gc
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.compiled_code import never_compiled
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.user_code import user_line
@@ -54,6 +55,7 @@ class GarbageLog:
         with contextlib.suppress(ValueError):
             gc.callbacks.remove(self._called)
 
+    @never_compiled
     def _called(self, phase: str, info: dict[str, Any]) -> None:
         if not info["generation"]:
             return

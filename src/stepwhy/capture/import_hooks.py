@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from stepwhy.capture.compiled_code import never_compiled
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _pending: dict[str, list[Hook]] = {}
 
 
+@never_compiled
 def _call(hook: Hook, module: ModuleType) -> None:
     """Run a hook; the job must not notice if it fails."""
     try:
@@ -49,6 +52,7 @@ def _wrap_loader(spec: ModuleSpec, hooks: list[Hook]) -> None:
 class _Finder:
     """Finder that lets the others find a module, and wraps its loader."""
 
+    @never_compiled
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:

@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.compiled_code import never_compiled, wrapper
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.user_code import user_line
 
@@ -107,6 +108,7 @@ class SaveLog:
         self._recorder = recorder
         self._is_saving = False
 
+    @never_compiled
     def begin(self) -> bool:
         """A saving call begins; whether it is logged."""
         if self._is_saving or threading.current_thread() is not threading.main_thread():
@@ -114,6 +116,7 @@ class SaveLog:
         self._is_saving = self._recorder.alive
         return self._is_saving
 
+    @never_compiled
     def end(self, name: str, start_ns: int) -> None:
         """The call that `begin` let through has ended; never raises."""
         self._is_saving = False
@@ -179,6 +182,7 @@ class _Builtin:
 
 
 def _logged(original: Call, name: str, log: SaveLog) -> Call:
+    @wrapper
     @functools.wraps(original)
     def logged(*args: Any, **kwargs: Any) -> Any:
         if not log.begin():

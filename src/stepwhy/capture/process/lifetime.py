@@ -15,6 +15,8 @@ import atexit
 import functools
 import os
 
+from stepwhy.capture.compiled_code import never_compiled, wrapper
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,11 +55,13 @@ def on_fork(before: Callback, after: Callback) -> None:
     _forks.append((before, after))
 
 
+@never_compiled
 def _before_fork() -> None:
     for before, _ in _forks:
         _try(before)
 
 
+@never_compiled
 def _after_fork() -> None:
     for _, after in reversed(_forks):
         _try(after)
@@ -84,6 +88,7 @@ def on_flush(work: Callback) -> None:
     _flushes.append(work)
 
 
+@never_compiled
 def flush() -> None:
     """Write pending records; the observation continues."""
     for work in reversed(_flushes):
@@ -99,6 +104,7 @@ def _flush_before_exit() -> None:
     if getattr(leave, "is_stepwhys", False):
         return
 
+    @wrapper
     @functools.wraps(leave)
     def _exit(status: int) -> None:
         try:

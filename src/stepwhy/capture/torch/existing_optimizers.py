@@ -13,6 +13,8 @@ import gc
 import weakref
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.compiled_code import wrapper
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
@@ -60,6 +62,7 @@ def _around_own(optimizer: Any, stepped: Call) -> Call:
     """Wrap the `step` of a single optimizer so that `stepped` follows it."""
     step, owner = optimizer.step, weakref.ref(optimizer)
 
+    @wrapper
     @functools.wraps(step)
     def observed(*args: Any, **kwargs: Any) -> Any:
         result = step(*args, **kwargs)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.compiled_code import never_compiled
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -23,6 +25,7 @@ class ObservationGuard:
         self._what = what
         self._failed = False
 
+    @never_compiled
     def guard(self, work: Callable[[], None]) -> None:
         """Run part of the observation, unless an earlier part failed.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from stepwhy.capture.compiled_code import never_compiled
+
 _UNKNOWN = -1
 
 
@@ -19,12 +21,14 @@ class InputWait:
         self._seen = False
         self._waited: dict[int, int] = {}
 
+    @never_compiled
     def add(self, duration_ns: int) -> None:
         """Add to the calling thread's wait."""
         self._seen = True
         thread = threading.get_ident()
         self._waited[thread] = self._waited.get(thread, 0) + duration_ns
 
+    @never_compiled
     def take(self) -> int:
         """Read and reset the wait of the calling thread, in ns; -1 if no loader was seen."""
         if not self._seen:

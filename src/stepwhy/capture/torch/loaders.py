@@ -9,6 +9,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.compiled_code import wrapper
 from stepwhy.capture.iterators import Iterators
 from stepwhy.capture.pacing import SamplingPace
 from stepwhy.capture.user_code import user_line
@@ -168,6 +169,7 @@ def _observe_epochs(base: Any, guard: ObservationGuard, loaders: Loaders, waits:
     """Log the starts of epochs and of workers."""
     make, begin = base._get_iterator, base.__iter__
 
+    @wrapper
     @functools.wraps(make)
     def get_iterator(self: Any) -> Any:
         start_ns = now_ns()
@@ -175,6 +177,7 @@ def _observe_epochs(base: Any, guard: ObservationGuard, loaders: Loaders, waits:
         guard.guard(lambda: loaders.started_workers(self, start_ns))
         return iterator
 
+    @wrapper
     @functools.wraps(begin)
     def iterate(self: Any) -> Any:
         start_ns = now_ns()
@@ -194,6 +197,7 @@ def _observe_batches(
     """Time the waits for batches, and count the batches ready when the loop asks."""
     fetch, next_index = base.__next__, base._next_index
 
+    @wrapper
     def timed(self: Any) -> Any:
         first = not self._num_yielded
         if waits.light and not first:
@@ -208,6 +212,7 @@ def _observe_batches(
             if first:
                 guard.guard(lambda: loaders.got_first_batch(self))
 
+    @wrapper
     @functools.wraps(fetch)
     def next_batch(self: Any) -> Any:
         try:
@@ -216,6 +221,7 @@ def _observe_batches(
             guard.guard(lambda: loaders.ended_epoch(self))
             raise
 
+    @wrapper
     @functools.wraps(next_index)
     def timed_index(self: Any) -> Any:
         if self._num_yielded or self._num_workers:

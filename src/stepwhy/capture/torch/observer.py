@@ -6,11 +6,13 @@ import functools
 from typing import TYPE_CHECKING
 
 from stepwhy.capture import registry
+from stepwhy.capture.compiled_code import wrapper
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.saving import observe_saving
 from stepwhy.capture.torch import compilations, loaders
 from stepwhy.capture.torch.compilations import Compilations
+from stepwhy.capture.torch.dynamo import leave_observer_alone
 from stepwhy.capture.torch.existing_optimizers import observe_existing
 from stepwhy.capture.torch.guard import ObservationGuard
 from stepwhy.capture.torch.input_wait import InputWait
@@ -32,6 +34,7 @@ class Observer:
     def __init__(self, run_dir: str) -> None:
         from torch.version import __version__
 
+        leave_observer_alone()
         self.recorder = Recorder(run_dir, "pytorch", str(__version__), "torch-optimizer")
         self.window = ProfilerWindow(self.recorder)
         self.waits = InputWait()
@@ -63,6 +66,7 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
 
         steps.has_optimizer = True
 
+        @wrapper
         @functools.wraps(step)
         def observed(*args: Any, **kwargs: Any) -> Any:
             result = step(*args, **kwargs)
@@ -86,6 +90,7 @@ def observe_backward(module: ModuleType, run_dir: str) -> None:
     functions: Any = module
     original = functions.backward
 
+    @wrapper
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
         from torch.compiler import is_compiling
@@ -103,6 +108,7 @@ def observe_scalers(module: ModuleType, run_dir: str) -> None:
     steps = observer_of(run_dir).steps
     original = module.GradScaler._maybe_opt_step
 
+    @wrapper
     @functools.wraps(original)
     def maybe_step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         before = steps.calls
@@ -138,6 +144,7 @@ def observe_checkpoints(module: ModuleType, run_dir: str) -> None:
 def _recorded(original: Call, name: str) -> Call:
     """Wrap a function so that a running profiler records its calls under this name."""
 
+    @wrapper
     @functools.wraps(original)
     def recorded(*args: Any, **kwargs: Any) -> Any:
         from torch import autograd

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture import import_hooks
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.compiled_code import never_compiled, wrapper
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class OwnProfilers:
     def _before(self, original: Call, note: Callable[[Any], None]) -> Call:
         """Wrap a method so that windows close before it."""
 
+        @wrapper
         @functools.wraps(original)
         def alone(profiler: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._is_stepwhys:
@@ -94,9 +96,11 @@ class OwnProfilers:
 
         return alone
 
+    @never_compiled
     def _starts(self, profiler: Any) -> None:
         self._active[profiler] = now_ns(), user_line()
 
+    @never_compiled
     def _ended(self, profiler: Any) -> None:
         start_ns, source = self._active.pop(profiler, (0, ""))
         recorder = self._recorder
@@ -120,6 +124,7 @@ def _log(recorder: Recorder, profiler: Any, start_ns: int, source: str) -> None:
 def _after(original: Call, note: Callable[[Any], None]) -> Call:
     """Wrap a method after which the profiler is off, whatever it raises."""
 
+    @wrapper
     @functools.wraps(original)
     def ended(profiler: Any, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture import registry, step_marks
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.compiled_code import never_compiled
 from stepwhy.capture.meters import ProcessLoad
 from stepwhy.capture.pacing import StepPace
 from stepwhy.capture.parameters import ParameterTypes
@@ -108,6 +109,7 @@ class StepObserver:
         self._load.start_over()
         self.calls = 0
 
+    @never_compiled
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has stepped; never raises."""
         self.calls += 1
@@ -115,6 +117,7 @@ class StepObserver:
             registry.began("optimizer_steps")
         self._ended(optimizer)
 
+    @never_compiled
     def passed_backward(self) -> None:
         """A backward pass has ended; never raises."""
         clock = self._clock and self._clock()
@@ -188,6 +191,7 @@ class StepObserver:
             self._steps += len(ends) - 1
         self._window.next_step(self._steps, start=False, step_ns=0)
 
+    @never_compiled
     def pause(self) -> None:
         """What follows belongs to no step until `resume`; never raises."""
         try:
@@ -196,6 +200,7 @@ class StepObserver:
         except Exception as error:
             self._recorder.stop(error)
 
+    @never_compiled
     def resume(self) -> None:
         """Begin the next step here; never raises."""
         clock = self._clock and self._clock()
