@@ -29,12 +29,13 @@ def test_one_run_names_what_a_timeline_does_not_show():
 
 
 def test_a_file_of_one_run_says_what_it_lacks():
-    one = clock(10, 4, ("between", 6), is_whole=False)
+    one = clock(10, 4, ("between", 4), ("before", 2), ("after", 0), is_whole=False)
     text = wall_clock_sentence(one, [device("GPU:0", 4), device("CPU:0", 1)], [])
     assert text == (
         "One run, not a steady state: 10.0 ms from first to last operation, devices busy 4.00 ms "
-        "(GPU:0 4.00 ms, CPU:0 1.00 ms), gap 6.00 ms (60 %): between operations 6.00 ms. The file "
-        "does not record how long the run takes before its first operation and after its last one."
+        "(GPU:0 4.00 ms, CPU:0 1.00 ms), gap 6.00 ms (60 %): between operations 4.00 ms, before "
+        "the first work of a device 2.00 ms. The file does not record how long the run takes before "
+        "its first operation and after its last one."
     )
 
 

@@ -39,6 +39,10 @@ _KINDS: dict[GapKind, str] = {
 }
 # Of a single run, these are always named: a timeline does not show them.
 _AROUND: tuple[GapKind, ...] = ("preparation", "before", "after")
+_IN_FILE: dict[GapKind, str] = {
+    "before": "before the first work of a device",
+    "after": "after the last work of a device",
+}
 _NOT_RECORDED = (
     " The file does not record how long the run takes before its first operation and after its "
     "last one."
@@ -94,15 +98,18 @@ def _work_ns(device: Device) -> int:
 def _parts(clock: WallClock) -> Iterator[str]:
     """The parts of the gap that are worth naming, the longest one always."""
     least_ns = _WORTH_NAMING * clock.wall_ns
+    always = _AROUND if clock.is_whole and clock.runs == 1 else ()
     for place, part in enumerate(clock.gap):
-        if not place or part.ns >= least_ns or (clock.runs == 1 and part.kind in _AROUND):
+        if not place or part.ns >= least_ns or part.kind in always:
             yield _words(part, clock)
 
 
 def _words(part: GapPart, clock: WallClock) -> str:
     time = format_ns(part.ns)
     if part.kind != "first-runs":
-        return f"{_KINDS[part.kind]} {time}"
+        # A file begins with an operation, maybe of the host.
+        words = _KINDS if clock.is_whole else _KINDS | _IN_FILE
+        return f"{words[part.kind]} {time}"
     slowest = format_ns(clock.slowest_ns)
     if clock.first_runs == 1:
         return f"the first run {time} (it takes {slowest})"
