@@ -26,3 +26,20 @@ def test_a_few_long_steps_are_a_note():
     result = result_of(*[10] * 20, 100, *[10] * 20, 100)
     assert result.verdict.caveat == ""
     assert "Some steps take much longer" in result.steps.note
+
+
+def marked(setup):
+    """Four marked steps of 10 ms on a device, after some time of compilation."""
+    line = Timeline()
+    line.add(line.thread(), Kind.COMPILE, 0, setup)
+    line.steps(*range(setup, setup + 50, 10))
+    line.add(line.stream(), Kind.KERNEL, setup, setup + 40)
+    return assemble(Facts(line.trace(framework="pytorch")), "run", "kineto").verdict
+
+
+def test_set_up_that_takes_most_of_the_record_stands_above_the_verdict():
+    assert marked(160).bound_by == marked(20).bound_by == "compute"
+    assert marked(160).caveat == (
+        "Set-up takes 80 % of the recorded time; the report covers the rest."
+    )
+    assert marked(20).caveat == ""

@@ -9,6 +9,13 @@ def test_trace_without_steps_gets_advice_to_mark_them(sample):
     assert advice.next_steps(sample("unknown"))[0].startswith("Mark the steps: call prof.step()")
 
 
+def test_advice_is_for_the_profiler_that_wrote_the_file(sample):
+    for name, advised in (("unknown", "a range of NVTX"), ("no_devices", "nsys profile --trace")):
+        result = sample(name)
+        files = tuple(replace(file, format="nsys") for file in result.inputs)
+        assert any(advised in text for text in advice.next_steps(replace(result, inputs=files)))
+
+
 def test_advice_on_damaged_input_comes_first(sample):
     assert advice.next_steps(sample("truncated"))[0] == (
         "The file ends inside an event; copy it again."

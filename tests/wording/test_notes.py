@@ -6,6 +6,7 @@ from stepwhy.wording.notes import (
     NO_VIEWS,
     left_out,
     longest,
+    mostly_set_up,
     operations_added_up,
     rank_note,
     work_missing,
@@ -60,4 +61,10 @@ def test_how_much_device_work_is_missing():
     assert work_missing(0.025) == (
         "2.5 % of the kernels and copies that the steps launched are not in this file, or have no "
         "duration: the device was busier than shown."
+    )
+
+
+def test_set_up_that_takes_most_of_a_record():
+    assert mostly_set_up(0.62) == (
+        "Set-up takes 62 % of the recorded time; the report covers the rest."
     )

@@ -244,6 +244,20 @@ def _losses(facts: Facts) -> dict[str, float]:
     return {category: time / max(wall - set_up, 1) for category, time in own.items()}
 
 
+def set_up_share(facts: Facts) -> float:
+    """Share of the time of the record that is set-up, in the described steps or before them; 0..1.
+
+    0 in a run that stepwhy observed: it reports the start of the program by itself.
+    """
+    if facts.observed is not None or not len(facts.trace.slices):
+        return 0.0
+    first_ns, last_ns = facts.span
+    durations, warm_up = facts.recorded_steps.durations_ns, facts.recorded_steps.warm_up
+    excess = durations[:warm_up].sum() - warm_up * np.median(durations[warm_up:]) if warm_up else 0
+    set_up = max(facts.partition.sets["compile"].total_ns, float(excess))
+    return float(set_up / max(last_ns - first_ns, 1))
+
+
 def set_up_ns(facts: Facts) -> int:
     """First-run set-up in a record of a single pass, ns; 0 if steps are known to repeat."""
     is_one_pass = facts.steps.source == "whole-trace" and facts.observed is None

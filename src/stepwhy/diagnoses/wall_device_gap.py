@@ -39,8 +39,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.program import is_pytorch, on_gpu
+from stepwhy.diagnoses.shared.recording import HOST_NSIGHT, is_of_nsight, record_later
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.diagnoses.shared.session_evidence import FEED_LESS, is_overhead, session_evidence
 from stepwhy.findings import Evidence, Fix
@@ -86,7 +88,7 @@ def _judge(facts: Facts, evidence: tuple[Evidence, ...]) -> Finding:
         return RULE.nothing(evidence)
     is_silence = any(fact.what == LONGEST_SILENCE for fact in evidence)
     is_one_pass = is_silence and facts.steps.source == "whole-trace" and is_pytorch(facts)
-    fix = _LATER if is_one_pass else _fix(facts)
+    fix = _later_fix(facts) if is_one_pass else _fix(facts)
     return RULE.finding(facts.breakdown["unexplained"], evidence, fix)
 
 
@@ -159,10 +161,19 @@ def _unprofiled(facts: Facts) -> list[Evidence]:
 def _fix(facts: Facts) -> Fix:
     if facts.observed is not None:
         return _observed_fix(facts)
+    if is_of_nsight(facts):
+        return HOST_NSIGHT
     framework = facts.trace.meta.framework
     if framework == "pytorch":
         return _PYTORCH_GPU if on_gpu(facts) else _PYTORCH
     return FEED_LESS if framework == "tensorflow" else _ANY
+
+
+def _later_fix(facts: Facts) -> Fix:
+    if not is_of_nsight(facts):
+        return _LATER
+    later = record_later(facts, _LATER)
+    return replace(later, text=f"{_SILENCE} {later.text}")
 
 
 def _observed_fix(facts: Facts) -> Fix:
@@ -177,10 +188,12 @@ def _observed_fix(facts: Facts) -> Fix:
     )
 
 
-_LATER = Fix(
+_SILENCE = (
     "One silence takes most of it. In a first pass, that is work that later ones do not repeat, "
-    "such as loading a library or compiling the operation after it. Record later steps; if it "
-    "recurs there, record Python stacks as well.",
+    "such as loading a library or compiling the operation after it."
+)
+_LATER = Fix(
+    f"{_SILENCE} Record later steps; if it recurs there, record Python stacks as well.",
     "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2,\n"
     "                                   active=5)\n"
     "with torch.profiler.profile(schedule=schedule) as prof:\n"

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.diagnoses.shared.measure import by_name, times
+from stepwhy.diagnoses.shared.recording import record_later
 from stepwhy.diagnoses.shared.rule import SHARE_OF_RUN, Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.launches import FIRST_USE_NS
@@ -62,7 +63,9 @@ def diagnose(facts: Facts) -> Finding:
     if facts.observed is not None:
         return RULE.not_applicable("The first steps of the observed run are left out.")
     if facts.share("compile") >= MOSTLY:
-        return RULE.finding(facts.breakdown["compile"], _first_use(facts), _fix(facts))
+        return RULE.finding(
+            facts.breakdown["compile"], _first_use(facts), record_later(facts, _PYTORCH)
+        )
     steps = facts.steps
     if len(steps.starts) < FEWEST_STEPS:
         return RULE.incomplete(
@@ -71,7 +74,7 @@ def diagnose(facts: Facts) -> Finding:
     # Steps may also be left out for other reasons, although they are as long as the rest.
     if not count_warm_up(steps.durations_ns):
         return RULE.nothing()
-    return RULE.finding(None, _evidence(facts), _fix(facts))
+    return RULE.finding(None, _evidence(facts), record_later(facts, _PYTORCH))
 
 
 def _evidence(facts: Facts) -> tuple[Evidence, ...]:
@@ -101,10 +104,6 @@ def _first_use(facts: Facts) -> tuple[Evidence, ...]:
     )
 
 
-def _fix(facts: Facts) -> Fix:
-    return _PYTORCH if facts.trace.meta.format == "kineto" else _ANY
-
-
 _PYTORCH = Fix(
     "Start the profiler after the warm-up.",
     "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2,\n"
@@ -115,4 +114,3 @@ _PYTORCH = Fix(
     "        prof.step()",
     "none",
 )
-_ANY = Fix("Record later, after ten or more steps, and record several steps.", "", "none")

@@ -18,7 +18,7 @@ from stepwhy.answers.parallel import parallel_use
 from stepwhy.answers.placement import bounded, placement_of
 from stepwhy.answers.run import input_of, run_of
 from stepwhy.answers.step_summary import steady_span, step_notes, stretches, summarise_steps
-from stepwhy.answers.verdict import decide, first_to_fix
+from stepwhy.answers.verdict import decide, first_to_fix, set_up_ns, set_up_share
 from stepwhy.answers.wall_clock import wall_clock
 from stepwhy.columns.memory import give_back
 from stepwhy.diagnoses import run_all
@@ -34,9 +34,15 @@ from stepwhy.findings.reasons import (
 )
 from stepwhy.passes.devices import MOST_DEVICES
 from stepwhy.passes.pipelines import find_pipelines
-from stepwhy.passes.usable import MOST_MISSING_WORK
+from stepwhy.passes.usable import MOST_MISSING_WORK, MOSTLY_START_UP
 from stepwhy.wording.machine import core_wait_sentence, machine_sentence, unreliable
-from stepwhy.wording.notes import devices_together, longest, rows_left_out, work_missing
+from stepwhy.wording.notes import (
+    devices_together,
+    longest,
+    mostly_set_up,
+    rows_left_out,
+    work_missing,
+)
 from stepwhy.wording.steps import change_note, steps_note
 from stepwhy.wording.verdict import verdict_sentence
 from stepwhy.wording.wall_clock import wall_clock_sentence
@@ -141,7 +147,7 @@ def _count_missing_work(facts: Facts) -> None:
     if facts.has_accelerator and not facts.trace.health.has("device-work-missing"):
         facts.trace.health.count(
             "device-work-missing",
-            "error" if missing.share >= MOST_MISSING_WORK else "warning",
+            "warning",
             work_missing(missing.share),
             count=missing.count,
             dropped=False,
@@ -175,7 +181,14 @@ def _caveat(facts: Facts, notes: Sequence[StepNote], load: HostLoad | None) -> s
     lost = _WORTH_SAYING <= missing < MOST_MISSING_WORK and facts.has_accelerator
     hidden = steps_note([note for note in notes if _hides_most(note)])
     machine = unreliable(contention) if contention else ""
-    return " ".join(filter(None, (machine, work_missing(missing) if lost else "", hidden)))
+    set_up = mostly_set_up(share) if (share := _unsaid_set_up(facts)) > MOSTLY_START_UP else ""
+    return " ".join(filter(None, (machine, work_missing(missing) if lost else "", set_up, hidden)))
+
+
+def _unsaid_set_up(facts: Facts) -> float:
+    """Share of the record that is set-up, 0..1; 0 if the verdict says so by itself."""
+    is_said = facts.derived(decide).bound_by == "startup" or set_up_ns(facts)
+    return 0.0 if is_said else set_up_share(facts)
 
 
 def _hides_most(note: StepNote) -> bool:

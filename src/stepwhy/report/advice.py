@@ -18,6 +18,10 @@ _RECORD_DEVICES = {
     "pytorch": "Record the device as well: "
     "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).",
 }
+# The same for Nsight Systems, whatever the framework.
+_NSIGHT = {"nsys", "nsys-recipe"}
+_MARK_RANGES = "Mark the steps: open a range of NVTX, such as 'step 7', around each iteration."
+_TRACE_CUDA = "Record the device as well: 'nsys profile --trace=cuda,nvtx,osrt ...'."
 # Formats of TensorFlow 1, whose files hold one run each.
 _OF_SESSIONS = {"tf-timeline", "tf-run-metadata"}
 _LOOP = "Call session.run 20 times or more in a loop: the first runs prepare the graph."
@@ -62,12 +66,15 @@ def next_steps(result: Result) -> list[str]:
             advice.append(_WAIT if is_ahead else _untraced(result, framework))
         return list(dict.fromkeys(filter(None, advice)))
     is_cut = any(entry.counter in _CUT for file in result.inputs for entry in file.health)
+    is_nsight = any(file.format in _NSIGHT for file in result.inputs)
     if not result.devices and not is_cut:
-        advice.append(_RECORD_DEVICES.get(framework, "Record device activity as well."))
+        by_framework = _RECORD_DEVICES.get(framework, "Record device activity as well.")
+        advice.append(_TRACE_CUDA if is_nsight else by_framework)
     if any(file.format in _OF_SESSIONS for file in result.inputs):
         advice.append(_LOOP)
     elif result.steps.source == "whole-trace":
-        advice.append(_MARK_STEPS.get(framework, "Mark the steps while you record."))
+        by_framework = _MARK_STEPS.get(framework, "Mark the steps while you record.")
+        advice.append(_MARK_RANGES if is_nsight else by_framework)
     elif result.steps.steady < _ENOUGH_STEPS:
         advice.append(f"Record at least {_ENOUGH_STEPS} steps after warm-up.")
     advice.append(

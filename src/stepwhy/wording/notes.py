@@ -63,6 +63,13 @@ def work_missing(share: float) -> str:
     )
 
 
+def mostly_set_up(share: float) -> str:
+    """A sentence on set-up that takes most of a record, and that the report does not cover."""
+    return (
+        f"Set-up takes {format_fraction(share)} of the recorded time; the report covers the rest."
+    )
+
+
 def left_out(problems: Sequence[str]) -> list[str]:
     """Notes on the files that were left out.
 
