@@ -34,8 +34,8 @@ def test_a_file_of_one_run_says_what_it_lacks():
     assert text == (
         "One run, not a steady state: 10.0 ms from first to last operation, devices busy 4.00 ms "
         "(GPU:0 4.00 ms, CPU:0 1.00 ms), gap 6.00 ms (60 %): between operations 4.00 ms, before "
-        "the first work of a device 2.00 ms. The file does not record how long the run takes before "
-        "its first operation and after its last one."
+        "the first work of a device 2.00 ms. The file does not record how long the run takes "
+        "before its first operation and after its last one."
     )
 
 
