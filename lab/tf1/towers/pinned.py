@@ -15,7 +15,7 @@ PARAMETER_HOST = "/job:ps/task:0"
 TOWERS = ["/job:worker/task:0", "/job:worker/task:1"]
 BLOCKS = 6
 WIDTH = 64  # small variables: what crosses between the processes are activations
-BATCH = 4096  # examples per tower
+BATCH = 8192  # examples per tower
 
 
 def pinned_block(inputs, number):
