@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.bench.results import MS, host, result
 
 from stepwhy.diagnoses import TABLE, load
-from stepwhy.findings import Evidence, Finding, Saving
+from stepwhy.findings import Evidence, Finding, ParallelUse, Saving
 from stepwhy.findings.contradictions import _CATEGORY_OF, _OTHERS, _STORAGE, contradictions
 from stepwhy.findings.wall_clock import GapPart, WallClock
 from stepwhy.findings.watched import EventGroup, Pipeline
@@ -132,3 +132,10 @@ def test_a_wait_for_a_core_that_is_longer_than_the_step():
     made = run()
     longer = replace(made, breakdown=replace(made.breakdown, core_wait_ns=11 * MS))
     assert contradictions(longer) == ["The step waits for a core for longer than it takes."]
+
+
+def test_devices_that_compute_for_longer_than_the_step():
+    use = ParallelUse(3, 0.43, 0.42, 1.025)
+    assert contradictions(run(parallel=use)) == [
+        "Devices together compute for longer than the step takes."
+    ]

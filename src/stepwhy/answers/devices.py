@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     Rows = NDArray[np.signedinteger[Any]]
 
 
+_WORK = ("compute", "communication", "transfer")
+
+
 def devices_of(facts: Facts) -> tuple[Device, ...]:
     """Every device over the mean steady step, accelerators first."""
     return tuple(_device(facts, activity) for activity in facts.activities)
@@ -27,11 +30,14 @@ def devices_of(facts: Facts) -> tuple[Device, ...]:
 def _device(facts: Facts, activity: Activity) -> Device:
     """One device over the mean steady step, on the time scale of unprofiled steps."""
     trace, steady = facts.trace, facts.steady_time
+    recorded = facts.breakdown_of(activity)
+    unprofiled = facts.unprofiled(recorded)
+    scale = _work_of(unprofiled) / max(_work_of(recorded), 1) if facts.observed else 1.0
 
     def mean(time: Intervals) -> int:
-        return facts.mean_ns(steady.common_ns(time))
+        return round(scale * facts.mean_ns(steady.common_ns(time)))
 
-    busy, wall = mean(activity.busy), facts.mean_ns(steady.total_ns)
+    busy, wall = mean(activity.busy), sum(unprofiled.values())
     exposed = activity.communication - activity.compute
     copies = [copies_of(trace, activity.rows, way) for way in (Copy.H2D, Copy.D2H)]
     h2d, d2h = map(facts.in_steady, copies)
@@ -48,8 +54,13 @@ def _device(facts: Facts, activity: Activity) -> Device:
         h2d_bytes=_mean_bytes(facts, h2d),
         d2h_bytes=_mean_bytes(facts, d2h),
         model=trace.string(model),
-        breakdown=facts.unprofiled(facts.breakdown_of(activity)),
+        breakdown=unprofiled,
     )
+
+
+def _work_of(breakdown: dict[str, int]) -> int:
+    """Time of a step in which a device works, ns."""
+    return sum(breakdown[category] for category in _WORK)
 
 
 def _mean_bytes(facts: Facts, rows: Rows) -> int | None:

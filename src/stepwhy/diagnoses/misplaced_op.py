@@ -104,6 +104,7 @@ _GRADIENTS = (
     "The gradients follow only with colocate_gradients_with_ops=True, or when they are computed "
     "inside the scope of each tower."
 )
+_MORE = "It can save more than its cost: the devices then work at the same time."
 _SHARED = (
     "CPU devices of one process share its cores: the step gets faster only where they stand for "
     "devices of their own."
@@ -169,8 +170,10 @@ def _found(facts: Facts, wrong: list[Node], cost: Elsewhere) -> Finding:
     shared = share_their_cores(asked | ran)
     gain = None
     if ns:
-        least, most = (0 if shared else LEAST_SAVED * ns), max(ns, cost.most_ns(facts))
+        # Devices that share their cores do not work beside each other any faster.
+        least, most = (0, ns) if shared else (LEAST_SAVED * ns, max(ns, cost.most_ns(facts)))
         gain = saving("move misplaced operations to the device asked for", least, most)
+        gain = replace(gain, note=_MORE) if most > ns else gain
     device = next((node.outer for node in wrong if node.outer), "")
     edit = Edit("ops", "moved", device=device) if device and not shared else None
     fix = _fix(wrong, _GRADIENTS if _has_gradients_beside(facts) else "", _SHARED if shared else "")

@@ -87,6 +87,11 @@ def _in_times(result: Result) -> Iterator[str]:
     for device in result.devices:
         if not 0 <= device.busy_fraction <= 1:
             yield f"{device.name} is busy for {device.busy_fraction:.0%} of the step."
+        if not device.compute_ns <= device.busy_ns:
+            yield f"{device.name} computes for longer than it is busy."
+    use = result.parallel
+    if use is not None and max(use.efficiency, use.communication_efficiency) > 1:
+        yield "Devices together compute for longer than the step takes."
     for one in result.inputs:
         dropped = sum(entry.count for entry in one.health if entry.dropped)
         if one.events_read != one.events_kept + dropped:
