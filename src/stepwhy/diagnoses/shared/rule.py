@@ -100,6 +100,8 @@ class Rule(msgspec.Struct, frozen=True):
             edit = replace(edit, sure=min(saving.low_ns / cost_ns, 1.0))
         if saving is not None and cost_ns:
             saving = within_cost(saving, cost_ns)
+            if saving.high_ns > cost_ns and not saving.note:
+                saving = replace(saving, note=_MORE)
         found = Finding(self.id, "found", self.found, cost_ns, saving, evidence, fix)
         return replace(found, edit=edit) if cost_ns else found
 
@@ -220,6 +222,9 @@ def saving(edit: str, low_ns: float, high_ns: float) -> Saving:
         high_ns: Upper bound per step.
     """
     return Saving(quantise(low_ns), quantise(high_ns), edit)
+
+
+_MORE = "It can save more than its cost, which is only what is certain to be lost."
 
 
 def within_cost(saving: Saving, cost_ns: int) -> Saving:
