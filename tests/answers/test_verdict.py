@@ -246,6 +246,17 @@ def test_steps_that_were_timed_but_not_traced():
     assert reason == NotTraced(4, "the disk was full", "Free some space")
     # No number of steps brings a window where nothing can be traced.
     assert unknown(line) == Gap(Lack.FRAMEWORK)
+    line.mark(40, 50, profiled=1)  # a window that was lost
+    assert unknown(line, framework="jax", **meta).steps == 4
+
+
+def test_few_operations_of_a_window_that_stepwhy_traced_are_all_there_are():
+    line = Timeline().steps(0, 100)
+    line.add(line.thread(), Kind.OP, 0, 90)
+    assert unknown(line) == Gap(Lack.OPERATIONS, 1)
+    for i in range(8):
+        line.mark(200 + 100 * i, 300 + 100 * i)
+    assert verdict(line, framework="tensorflow").bound_by != "unknown"
 
 
 def test_steps_that_compile_every_time_need_no_trace():

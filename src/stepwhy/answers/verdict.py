@@ -170,7 +170,7 @@ def _gaps(facts: Facts) -> Iterator[Unknown]:
     """Why a usable record cannot show what bounds the step, the reason to report first."""
     ops, device_slices = _ops_per_step(facts), sum(len(a.rows) for a in facts.leading)
     is_whole = facts.steps.source == "whole-trace"
-    if ops is not None and ops < FEWEST_HOST_OPS and not (ops and _are_calls(facts)):
+    if ops is not None and ops < FEWEST_HOST_OPS and not (ops and _is_complete(facts)):
         yield Gap(Lack.OPERATIONS, ops)
     is_single = facts.has_accelerator and is_whole and device_slices < FEWEST_DEVICE_SLICES
     if is_single and facts.share("compile") < MOSTLY_START_UP:
@@ -186,8 +186,13 @@ def _gaps(facts: Facts) -> Iterator[Unknown]:
     yield from _without_evidence(facts)
 
 
-def _are_calls(facts: Facts) -> bool:
-    """Whether a record without steps is of a few calls, whose work takes most of its time."""
+def _is_complete(facts: Facts) -> bool:
+    """Whether a record with few operations lacks none: the work is small, or a few calls.
+
+    Windows that stepwhy traced itself leave no operation out.
+    """
+    if facts.observed is not None:
+        return facts.share("unexplained") <= MOST_UNEXPLAINED
     worked = facts.share("compute") + facts.share("compile")
     return facts.steps.source == "whole-trace" and worked > 1 - MOST_UNEXPLAINED
 

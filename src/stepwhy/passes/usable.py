@@ -83,7 +83,7 @@ def _untraced(facts: Facts) -> Unknown | None:
         return None
     if meta.untraced:
         return NotTraced(
-            len(facts.trace.marks),
+            int((facts.trace.marks.profiled == 0).sum()),  # as many as the steps that are shown
             meta.untraced,
             meta.untraced_advice,
             "run" if lone_runs(facts) else "step",
