@@ -185,6 +185,7 @@ def test_process_that_never_trains_imports_few_modules(
         "stepwhy",
         "stepwhy.capture",
         "stepwhy.capture.attach",
+        "stepwhy.capture.compiled_code",
         "stepwhy.capture.import_hooks",
         "stepwhy.capture.registry",
         "stepwhy_bootstrap",
