@@ -16,7 +16,7 @@ NOTES = {
     "as-asked": "",
     "unasked": "",
     "moved": "not on the requested device",
-    "overruled": "an inner scope changed the device",
+    "overruled": "another device scope changed the device",
     "never-ran": "never ran",
 }
 
@@ -26,7 +26,7 @@ def requested(op: PlacedOp) -> str:
     if op.requested is None:
         return "not recorded"
     if op.placed == "overruled":
-        return op.outer or op.requested
+        return op.outer or "the device of its operation"  # a gradient follows what is misplaced
     return op.requested or "any device"
 
 
@@ -58,10 +58,10 @@ def sentence(whole: PlacedScope) -> str:
     """
     ran_count = whole.ops - whole.never_ran
     devices = f"{len(whole.devices)} device{'' if len(whole.devices) == 1 else 's'}"
-    elsewhere = format_count(whole.elsewhere) if whole.elsewhere else "none"
+    elsewhere = f"{format_count(whole.elsewhere)} not" if whole.elsewhere else "all"
     return (
         f"{format_count(ran_count)} of {format_count(whole.ops)} operations ran on {devices}, "
-        f"{elsewhere} not on the requested device."
+        f"{elsewhere} on the requested device."
     )
 
 
