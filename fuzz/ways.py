@@ -138,6 +138,10 @@ def taken(way: Way) -> Iterator[None]:
         yield
 
 
+# Counters that are added when a trace is explained, not when it is read.
+_EXPLAINED = {"device-work-missing", "devices-together"}
+
+
 def differences(trace: Trace, other: Trace, *, health: bool = True) -> Iterator[str]:
     """What is not the same in two traces; strings may stand in another order.
 
@@ -165,7 +169,7 @@ def differences(trace: Trace, other: Trace, *, health: bool = True) -> Iterator[
 
 def _told(trace: Trace) -> tuple[int, int, dict[str, int]]:
     """How many records were read and kept, and what was counted."""
-    counters = {c.counter: c.count for c in trace.health.counters}
+    counters = {c.counter: c.count for c in trace.health.counters if c.counter not in _EXPLAINED}
     return trace.health.events_read, trace.health.events_kept, counters
 
 
