@@ -61,6 +61,7 @@ _TORN = {
     "shared.chrome_json.chunks:ChunkReader.read": _not_json,
     "shared.chrome_json.document:find_tail": lambda *_: None,
 }
+TORN = "as torn text"
 WAYS = (
     Way("kineto", "as a large file", {
         "formats.kineto.reader:LARGE": 0, "formats.kineto.lanes:STRETCH": 4096, **_IN_CHUNKS,
@@ -74,7 +75,7 @@ WAYS = (
     *(
         Way(name, how, values)
         for name in ("kineto", "tf_timeline", "horovod", "chrome_trace", "megascan", "sagemaker")
-        for how, values in (("record by record", _BY_RECORD), ("as torn text", _TORN))
+        for how, values in (("record by record", _BY_RECORD), (TORN, _TORN))
     ),
     *(Way(name, "in chunks", _IN_CHUNKS) for name in ("tf_timeline", "horovod", "chrome_trace")),
 )  # fmt: skip
