@@ -7,7 +7,7 @@ import pytest
 from tests.importers.operation_table_samples import rows, table
 
 from stepwhy.engine.explain import explain
-from stepwhy.errors import CorruptInputError, EmptyInputError, TooLargeError, UnsupportedFormatError
+from stepwhy.errors import CorruptInputError, EmptyInputError, TooLargeError
 from stepwhy.importers.formats.operation_table import reader
 from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.source import Source
@@ -95,7 +95,7 @@ def table_of_any(found):
 
 def test_what_cannot_be_read_is_refused(monkeypatch):
     data = table(rows())
-    with pytest.raises(UnsupportedFormatError, match="arrays or tables"):
+    with pytest.raises(CorruptInputError, match="whose end is missing"):
         read(data[:-20])
     torn = data[:4] + bytes(200) + data[204:]
     with pytest.raises(CorruptInputError, match="damaged Parquet table"):

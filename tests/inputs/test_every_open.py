@@ -30,6 +30,10 @@ NO_PATH = "opens no path: a method of the same name, or an archive that is open 
 DATABASE = "read-only and bounded, after its head was read through open_input (test_databases.py)"
 
 REASONS = {
+    "capture/bootstrap/stepwhy_bootstrap.py os.open": WRITTEN,
+    "capture/torch/request_thread.py (_TASKS / thread / 'stat').read_text": KERNEL,
+    "cli/written_traces.py os.scandir": SEARCH,
+    "engine/sql/limits.py Path('/proc/self/status').read_text": KERNEL,
     "capture/checks/frameworks.py path.read_text": PACKAGE,
     "capture/checks/machine.py self.path(name).read_text": KERNEL,
     "capture/checks/target.py program.open": USERS,

@@ -39,6 +39,7 @@ LEDGER = "append-only, without waiting, the user's own data"
 NEW = "a new file, or none (`exist_ok=False`)"
 
 REASONS = {
+    "capture/bootstrap/stepwhy_bootstrap.py os.open": SIGNED,
     "capture/masking.py open_regular": "in place, without following links",
     "capture/checks/interpreter.py self._marker.touch": PRIVATE,
     "capture/checks/interpreter.py tempfile.TemporaryDirectory": PRIVATE,

@@ -86,7 +86,10 @@ def _report(reason: str) -> None:
     """Append why nothing is observed to the file in which processes register."""
     text = "".join(c if " " <= c <= "~" and c not in '"\\' else "?" for c in reason)
     try:
-        file = os.open(f"{os.environ['STEPWHY_RUN_DIR']}/attached", os.O_WRONLY | os.O_APPEND)
+        file = os.open(
+            f"{os.environ['STEPWHY_RUN_DIR']}/attached",
+            os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC,
+        )
         os.write(file, f'{{"pid":{os.getpid()},"failed":"{text}"}}\n'.encode())
         os.close(file)
     except (OSError, KeyError):
