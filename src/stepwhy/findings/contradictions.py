@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _LARGE = 0.2
 # Times the shortest usual step; the same as between slow and other steps.
 _ALIKE = 1.5
-# Of a step, which profiling adds: more is not little.
-_LITTLE = 0.1
+# Of a step, which profiling adds: more is not little. Two runs of a program may differ by so much.
+_LITTLE = 0.2
 _WITHOUT_EVIDENCE = "share of the step without evidence"
 _UNEQUAL = 0.01  # of the step; rounding stays below
 # Of a time; rounding to two digits makes so much.
