@@ -98,6 +98,8 @@ class Clock:
             yield
         finally:
             timer.cancel()
+            # A thread that still ends when Python exits aborts the process.
+            timer.join()
             self._left_s -= time.monotonic() - started_s
 
     def _interrupt(self) -> None:
