@@ -34,7 +34,8 @@ def with_steps(**values):
 def test_nothing_is_said_against_a_consistent_result():
     findings = [clear(name) for name in CLEAR]
     saving = Saving(1 * MS, 2 * MS, "dispatch=gone", note="It can save more than its cost.")
-    one = found(cost_ns_per_step=MS, saving=saving, evidence=(Evidence("share", 0.1, "fraction"),))
+    facts = Evidence("share", 0.1, "fraction"), Evidence("slowdown of a run", 1.4, "fraction")
+    one = found(cost_ns_per_step=MS, saving=saving, evidence=facts)
     assert contradictions(run(one, *findings)) == []
 
 

@@ -35,9 +35,10 @@ def _device(facts: Facts, activity: Activity) -> Device:
     scale = _work_of(unprofiled) / max(_work_of(recorded), 1) if facts.observed else 1.0
 
     def mean(time: Intervals) -> int:
-        return round(scale * facts.mean_ns(steady.common_ns(time)))
+        return min(round(scale * facts.mean_ns(steady.common_ns(time))), wall)
 
-    busy, wall = mean(activity.busy), sum(unprofiled.values())
+    wall = sum(unprofiled.values())
+    busy = mean(activity.busy)
     exposed = activity.communication - activity.compute
     copies = [copies_of(trace, activity.rows, way) for way in (Copy.H2D, Copy.D2H)]
     h2d, d2h = map(facts.in_steady, copies)

@@ -21,19 +21,21 @@ if TYPE_CHECKING:
 # Of the step. A diagnosis does not report less than 0.1, and may leave out a part that others
 # report; a fifth of the step is more than that.
 _LARGE = 0.2
-# Times the shortest usual step; the same as between slow and other steps.
-_ALIKE = 1.5
+# Times the shortest usual step. The check calls 1.5 times slow, of slightly other steps.
+_ALIKE = 2.0
 # Of a step, which profiling adds: more is not little. Two runs of a program may differ by so much.
 _LITTLE = 0.2
 _WITHOUT_EVIDENCE = "share of the step without evidence"
 _UNEQUAL = 0.01  # of the step; rounding stays below
 # Of a time; rounding to two digits makes so much.
 _ROUNDING = 1.05
-# Of the time in which a queue is nearly empty.
-_STARVED = 0.25
+# Of the time in which a queue is nearly empty; the check looks at steady steps only.
+_STARVED = 0.5
 _ENOUGH_SAMPLES = 10
-# Threads that want to run per core; noise of the sampling stays below.
-_CROWDED = 1.5
+# Words of evidence whose fraction is a change, not a share of something.
+_CHANGES = ("relative", "slowdown")
+# Threads that want to run per core, over the whole run; other programs let some wait.
+_CROWDED = 3.0
 
 # What a diagnosis says if it finds nothing -> the category of the step that it speaks of.
 _CATEGORY_OF = {
@@ -120,7 +122,7 @@ def _in_finding(finding: Finding, result: Result) -> Iterator[str]:
 
 def _in_evidence(name: str, evidence: Iterable[Evidence], result: Result) -> Iterator[str]:
     for fact in evidence:
-        is_share = fact.unit == "fraction" and "relative" not in fact.what
+        is_share = fact.unit == "fraction" and not any(word in fact.what for word in _CHANGES)
         if is_share and not isinstance(fact.value, str) and not 0 <= fact.value <= 1:
             yield f"{name}: {fact.what} is {format_fraction(fact.value)}."
         if fact.what == _WITHOUT_EVIDENCE and not isinstance(fact.value, str):

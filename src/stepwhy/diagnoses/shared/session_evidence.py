@@ -99,7 +99,9 @@ def _sum(facts: Facts, parts: SessionParts) -> list[Evidence]:
         what = "extra time of a traced run"
         found.append(Evidence(what, parts.handing_over_ns, "ns", "not in the sum"))
     if parts.slower is not None:
-        found.append(Evidence("slowdown of the rest of a traced run", parts.slower, "fraction"))
+        change = "slowdown" if parts.slower >= 0 else "relative speed-up"
+        what = f"{change} of the rest of a traced run"
+        found.append(Evidence(what, abs(parts.slower), "fraction"))
     return found
 
 
