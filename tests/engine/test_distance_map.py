@@ -8,7 +8,6 @@ import pytest
 
 from stepwhy.capture import launch
 from stepwhy.engine.assemble import assemble
-from stepwhy.findings.contradictions import contradictions
 from stepwhy.importers.registry import read_folder
 from stepwhy.passes.facts import Facts
 
@@ -37,7 +36,6 @@ def test_the_first_finding_is_the_python_that_makes_the_maps(tmp_path, pipeline)
     found = [finding for finding in result.findings if finding.verdict == "found"]
     # Also where other programs use the cores: waiting for one is no time without explanation.
     assert "wall-device-gap" not in {finding.id for finding in found}
-    assert contradictions(result) == []
     (judged,) = [finding for finding in result.findings if finding.id == "python-preprocessing"]
     # Beside other programs, few stacks can be sampled, and other waits may take longer.
     if not result.verdict.caveat and judged.verdict not in {"no_data", "incomplete"}:
