@@ -3,8 +3,8 @@
 A report is made of parts that are computed apart from each other: the breakdown, the step times,
 events, findings. Each may be right by its own measure and still contradict another: a check that is
 clear beside a table that shows the opposite, or a fix that saves more than its problem costs. The
-tests look for such pairs in all results that they make, and `stepwhy lab grade` in those of the
-lab.
+tests look for such pairs in the results of recorded traces and of random run directories, and
+`stepwhy lab grade` in those of the lab.
 """
 
 from __future__ import annotations
