@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import threading
@@ -91,7 +92,33 @@ def test_a_window_without_a_step_is_dropped_before_a_fork(
     fork()
     assert profiler.events[-1] == "discard"
     run(window, range(2, 40))
-    assert [w["first_step"] for w in kept(tmp_path)] == [18]
+    assert [w["first_step"] for w in kept(tmp_path)] == [4]
+
+
+def test_a_window_that_a_fork_dropped_opens_again_right_after_one(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    window = XPlaneWindow(recorder, Profiler())
+    # Forks every five steps; the loop happens to be warm just before one of them.
+    for step in range(12):
+        if step % 5 == 0:
+            fork()
+        window.next_step(step, start=step in (4, 5, 6, 7, 8, 9))
+        window.begin_step()
+    assert [(w["first_step"], w["last_step"]) for w in kept(tmp_path)] == [(6, 8)]
+
+
+def test_forks_that_drop_every_window_make_the_next_one_wait(recorder: Recorder) -> None:
+    profiler = Profiler()
+    window = XPlaneWindow(recorder, profiler)
+    # Never as far apart as the last time, so that no fork is foreseen.
+    forks = list(itertools.accumulate([3, 5, 7, 9, 11, 13, 15, 17]))
+    for step in range(40):
+        window.next_step(step, start=step + 1 in forks)
+        window.begin_step()
+        if step + 1 in forks:
+            fork()
+    assert profiler.events.count("discard") == 4
 
 
 def test_a_fork_of_another_thread_drops_the_window(recorder: Recorder, tmp_path: Path) -> None:

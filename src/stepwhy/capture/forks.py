@@ -25,6 +25,9 @@ _LONGEST_WAIT_S = 10.0
 _FEWEST_STEPS = 2
 # Forks in a row that leave no room before a window waits for longer, in which steps cost less.
 _SHORT_DISTANCES = 4
+# Windows that forks may end before the next one waits for longer, too. The first fork tells how far
+# apart they are, so that the next window opens right after one.
+_DROPPED_WINDOWS = 4
 
 
 class Forks:
@@ -54,6 +57,7 @@ class Forks:
         # The step that began after the last one with a fork, and how many steps after the fork
         # before that was; 0 if unknown.
         self._last = self._distance = self._short = 0
+        self._dropped = 0
         self._reported = False
 
     def _before(self) -> None:
@@ -93,6 +97,19 @@ class Forks:
     def leave_none(self) -> bool:
         """Whether no window fits between forks that are as far apart as the last ones."""
         return self._short >= _SHORT_DISTANCES
+
+    def dropped(self, step: int) -> bool:
+        """A fork has ended a window before that held a complete step.
+
+        Args:
+            step: Number of the current step, from 0.
+
+        Returns:
+            Whether the next window waits for longer than the next step.
+        """
+        self.report(step)
+        self._dropped += 1
+        return self._dropped % _DROPPED_WINDOWS == 0
 
     def report(self, step: int) -> None:
         """Report, once, that forks keep a window from opening.

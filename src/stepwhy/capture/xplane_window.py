@@ -307,7 +307,8 @@ class XPlaneWindow:
         """End an open window here: another profiler is about to start."""
         if self._open:
             self._conflict.report(self._profiler.name, self._step)
-            self._try_later()
+            self._drop()
+            self._conflict.postpone(self._step)
 
     def _close_before_fork(self) -> bool:
         """Keep the window if it holds a complete step, else try again later.
@@ -317,16 +318,16 @@ class XPlaneWindow:
         if self._open and self._end_ns and threading.get_ident() == self._thread:
             self.finish()
         elif self._open:
-            self._forks.report(self._step)
-            self._try_later()
+            self._drop()
+            if self._forks.dropped(self._step):
+                self._conflict.postpone(self._step)
         return True
 
-    def _try_later(self) -> None:
-        """Drop the open window; another one opens after some steps."""
+    def _drop(self) -> None:
+        """Drop the open window; it does not count."""
         self.abandon()
         self._windows_left += 1
         self._done = False
-        self._conflict.postpone(self._step)
 
     def _report_too_large(self, size: int) -> None:
         """Report why there is no window."""

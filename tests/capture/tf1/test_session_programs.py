@@ -197,6 +197,10 @@ def test_failures_and_other_profilers_are_as_without_the_observer(
     assert "(8, 'KeyboardInterrupt')" in out
     assert "OutOfRangeError" in out
     assert ended.exit_code == 0
-    # Some traced runs failed and left no window.
-    windows = list(ended.run_dir.glob("process-*/windows/*"))
-    assert 0 < len(windows) < sum(step["profiled"] for step in lines(ended, "steps"))
+    # A traced run that failed left no window.
+    failed = {run["start_ns"] for run in lines(ended, "steps") if run.get("failed")}
+    windows = ended.run_dir.glob("process-*/windows/*/window.json")
+    traced = {json.loads(path.read_bytes())["start_ns"] for path in windows}
+    assert traced
+    assert failed
+    assert not traced & failed

@@ -265,14 +265,14 @@ class ProfilerWindow:
         """End an open window here: another profiler is about to start; never raises."""
         if self._profiler is not None:
             self._conflict.report(_OWN_PROFILER, self._step)
-            self._try_later()
+            self._drop()
+            self._conflict.postpone(self._step)
 
-    def _try_later(self) -> None:
-        """Drop the open window; another one opens after some steps."""
+    def _drop(self) -> None:
+        """Drop the open window; it does not count."""
         self.abandon()
         self._opened -= 1
         self.is_due = True
-        self._conflict.postpone(self._step)
 
     def _close_before_fork(self) -> bool:
         """Keep the window if it holds a complete step, else try again later.
@@ -286,8 +286,9 @@ class ProfilerWindow:
         if self._budget is not None and self._start_ns < self._end_ns:
             self.finish()
         elif self._profiler is not None:
-            self._forks.report(self._step)
-            self._try_later()
+            self._drop()
+            if self._forks.dropped(self._step):
+                self._conflict.postpone(self._step)
         return True
 
     def pause(self) -> None:
