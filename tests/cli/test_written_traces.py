@@ -3,11 +3,12 @@
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 from stepwhy.cli import explain_aside
-from stepwhy.cli.written_traces import written_traces
+from stepwhy.cli.written_traces import folders_of, written_traces
 from tests.importers.tf_samples import CPU, timeline
 
 KINETO = {"schemaVersion": 1, "traceEvents": [
@@ -31,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def found(folder):
-    paths = written_traces(folder, time.time_ns() - 10**9)
+    paths = written_traces([folder], time.time_ns() - 10**9)
     return [path.relative_to(folder).as_posix() for path in paths]
 
 
@@ -69,3 +70,24 @@ def test_a_program_that_wrote_none_gets_the_reason_alone(folder, capsys):
     explain_aside._print_report(folder / "run", is_silent=False)
     (line,) = capsys.readouterr().err.splitlines()
     assert "holds no observed training step" in line
+
+
+def test_a_program_may_write_beside_its_script_or_where_its_command_says(folder, tmp_path_factory):
+    scripts, logs = tmp_path_factory.mktemp("scripts"), tmp_path_factory.mktemp("logs")
+    script = scripts / "train.py"
+    script.write_text("")
+    (folder / "below").mkdir()
+    words = ["python", str(script), f"--log={logs}", "below", "/", "no/such", "x" * 5000, "a\0b"]
+    assert folders_of(words) == [Path(), scripts, logs]
+    (scripts / "one.json").write_text(json.dumps(KINETO))
+    (logs / "two.json").write_text(json.dumps(KINETO))
+    os.utime(logs / "two.json", ns=(1, time.time_ns() + 10**9))
+    found = written_traces(folders_of(words), time.time_ns() - 10**9)
+    assert found == [logs / "two.json", scripts / "one.json"]
+
+
+def test_the_report_is_of_a_trace_beside_the_script(folder, tmp_path_factory, capsys):
+    scripts = tmp_path_factory.mktemp("scripts")
+    (scripts / "timeline_01.json").write_bytes(timeline({CPU: [(0, "c", "MatMul", 2, 90)]}))
+    explain_aside.main([str(folder / "run"), "--", "python", str(scripts / "train.py")])
+    assert f"the program wrote a trace: {scripts}/timeline_01.json" in capsys.readouterr().err

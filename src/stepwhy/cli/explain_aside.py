@@ -41,7 +41,7 @@ _SILENT = "--silent-without-traces"
 _MOST_NAMED = 5
 
 
-def explain_aside(launched: Launch, proxy: CommandProxy) -> None:
+def explain_aside(launched: Launch, proxy: CommandProxy, words: Sequence[str] = ()) -> None:
     """Print the report of a finished run and write its page. Never raises.
 
     Stops after two minutes, as soon as a signal asks this process to end, and five seconds after
@@ -50,6 +50,7 @@ def explain_aside(launched: Launch, proxy: CommandProxy) -> None:
     Args:
         launched: The run.
         proxy: The proxy of its command.
+        words: Its command.
     """
     started_s = time.monotonic()
     deadline_s = started_s + _LONGEST_S
@@ -58,14 +59,16 @@ def explain_aside(launched: Launch, proxy: CommandProxy) -> None:
     why = "there is no time left for the report"
     try:
         if deadline_s > started_s:
-            why = _explain(launched, proxy, deadline_s)
+            why = _explain(launched, proxy, words, deadline_s)
     except Exception as error:  # noqa: BLE001 - must not affect the exit of the training
         why = f"the report could not be made: {type(error).__name__}: {error}"
     if why:
         proxy.print_error(f"stepwhy: {why}. To make it: stepwhy explain {launched.run_dir}")
 
 
-def _explain(launched: Launch, proxy: CommandProxy, deadline_s: float) -> str:
+def _explain(
+    launched: Launch, proxy: CommandProxy, words: Sequence[str], deadline_s: float
+) -> str:
     """Explain in another process, and return why there is no report; '' if there is one."""
     requests: list[int] = []
 
@@ -79,7 +82,7 @@ def _explain(launched: Launch, proxy: CommandProxy, deadline_s: float) -> str:
     silent = [_SILENT] * bool(launched.messages)
     with _stderr(launched, proxy) as streams:
         process = children.start(
-            children.module_command(_MODULE, str(launched.run_dir), *silent),
+            children.module_command(_MODULE, str(launched.run_dir), *silent, "--", *words),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             **streams,
@@ -109,14 +112,19 @@ def main(arguments: list[str]) -> None:
     """Explain a run on standard error; print failures in one line.
 
     Args:
-        arguments: The run directory, and `_SILENT` to print nothing if nothing was recorded.
+        arguments: The run directory; `_SILENT` to print nothing if nothing was recorded; '--' and
+            the command.
     """
     # The parent has blocked all signals; here, any signal may end the report.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
     output.guard()
     try:
-        _print_report(Path(arguments[0]), is_silent=_SILENT in arguments)
+        ours, command = arguments, []
+        if "--" in arguments:
+            end = arguments.index("--")
+            ours, command = arguments[:end], arguments[end + 1 :]
+        _print_report(Path(ours[0]), is_silent=_SILENT in ours, command=command)
     except MemoryError:
         text = "the report needs more memory than is left on this machine"
         output.line(f"stepwhy: {text}. On a larger machine: stepwhy explain DIR")
@@ -126,7 +134,7 @@ def main(arguments: list[str]) -> None:
         output.line(f"stepwhy: the explanation failed: {type(error).__name__}: {error}")
 
 
-def _print_report(path: Path, *, is_silent: bool) -> None:
+def _print_report(path: Path, *, is_silent: bool, command: Sequence[str] = ()) -> None:
     """Explain the run and show it."""
     from stepwhy.cli.numpy_import import import_numpy_without_threads
 
@@ -146,25 +154,25 @@ def _print_report(path: Path, *, is_silent: bool) -> None:
         with progress([str(run_dir)]) as report:
             result, timeline = explain_with_timeline([str(run_dir)], report)
         show(result, run_dir, Console(stderr=True), timeline)
-        if words.are_lone_runs(result) and (traces := _written(run_dir)):
+        if words.are_lone_runs(result) and (traces := _written(run_dir, command)):
             _say(f"{_named(traces)}. To explain it: stepwhy explain {traces[0]}")
     except NoTracesError as error:
         if not is_silent:
             output.line(f"stepwhy: {error} [{error.slug}]")
-        _explain_written(run_dir)
+        _explain_written(run_dir, command)
     except StepwhyError as error:
         output.line(f"stepwhy: {error} [{error.slug}]")
     finally:
         note_on_kernels()
 
 
-def _written(run_dir: Path) -> list[Path]:
-    """The trace files that the program wrote below its working directory, the last one first."""
-    from stepwhy.cli.written_traces import written_traces
+def _written(run_dir: Path, command: Sequence[str]) -> list[Path]:
+    """The trace files that the program of a command wrote, the last one first."""
+    from stepwhy.cli.written_traces import folders_of, written_traces
     from stepwhy.importers.formats.run_directory.files import read_run_file
 
     started_ns = read_run_file(run_dir).started_ns
-    return [] if started_ns is None else written_traces(Path(), started_ns)
+    return [] if started_ns is None else written_traces(folders_of(command), started_ns)
 
 
 def _named(paths: Sequence[Path]) -> str:
@@ -178,7 +186,7 @@ def _say(text: str) -> None:
     output.line(visible(output.public(f"stepwhy: {text}")))
 
 
-def _explain_written(run_dir: Path) -> None:
+def _explain_written(run_dir: Path, command: Sequence[str]) -> None:
     """Report what a program without a loop recorded itself: the last of its traces, if any."""
     from stepwhy.engine.present import show
     from stepwhy.engine.timeline import explain_with_timeline
@@ -186,7 +194,7 @@ def _explain_written(run_dir: Path) -> None:
     from stepwhy.report.console import Console
 
     try:
-        traces = _written(run_dir)
+        traces = _written(run_dir, command)
         if traces:
             _say(f"{_named(traces)}. The report is of {traces[0].name}")
             result, timeline = explain_with_timeline([str(traces[0])])

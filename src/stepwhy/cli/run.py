@@ -61,5 +61,5 @@ def run(
         for message in launched.messages:
             proxy.print_error(f"stepwhy: {message}")
         if not quiet:
-            explain_aside(launched, proxy)
+            explain_aside(launched, proxy, words)
         proxy.exit_like(launched.code)

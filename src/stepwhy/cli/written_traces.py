@@ -2,12 +2,14 @@
 
 A script without a loop often writes a trace itself: a timeline of a session, the export of a
 profiler, a log folder of TensorBoard. What it wrote is found by time and content, whatever the
-framework, below the folder that it ran in.
+framework, below the folder that it ran in, that its script lies in, or that its command names.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwhy.errors import InputError
@@ -17,29 +19,53 @@ from stepwhy.inputs.reading import read_source
 from stepwhy.inputs.search import has_usual_ending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
 # The report waits for the search. Profilers nest their log folders four deep.
 _MOST_ENTRIES = 10_000
 _DEEPEST = 6
 _MOST_FILES = 20
+_MOST_FOLDERS = 8
 # Summaries of a training say nothing of a single call.
 _NO_TRACES = {"tensorboard"}
 # Kernels stamp files by a clock that lags behind by up to a tick.
 _TICK_NS = 20_000_000
 
 
-def written_traces(folder: Path, started_ns: int) -> list[Path]:
+def folders_of(words: Sequence[str]) -> list[Path]:
+    """Folders in which the program of a command may have written: its own, and those it names.
+
+    Args:
+        words: The command; an argument may be a path, or end with one after '='.
+    """
+    folders = {Path().resolve(): Path()}
+    for word in words[1:]:
+        path = Path(word.rpartition("=")[2])
+        with contextlib.suppress(OSError, ValueError):  # too long for a path, or not one
+            folder = path if path.is_dir() else path.parent
+            whole = folder.resolve()
+            searched = any(whole.is_relative_to(other) for other in folders)
+            if whole.is_dir() and whole != whole.parent and not searched:
+                folders[whole] = folder
+    return list(folders.values())[:_MOST_FOLDERS]
+
+
+def written_traces(folders: Sequence[Path], started_ns: int) -> list[Path]:
     """Trace files that were written since a run started, the last one first.
 
     Args:
-        folder: Where the program ran; run directories in it are left out.
+        folders: Where to look; run directories in them are left out.
         started_ns: When the run started.
     """
-    files = sorted(_written(folder, started_ns - _TICK_NS), reverse=True)
-    traces = [path for _, path in files[:_MOST_FILES] if _is_trace(path)]
-    return [path for path in traces if not _is_copy(path)]
+    since_ns = started_ns - _TICK_NS
+    # One folder may lie in another; the first one names what both hold.
+    found = {
+        path.resolve(): (time_ns, path)
+        for folder in reversed(folders)
+        for time_ns, path in _written(folder, since_ns)
+    }
+    files = [path for _, path in sorted(found.values(), reverse=True)[:_MOST_FILES]]
+    return [path for path in files if _is_trace(path) and not _is_copy(path)]
 
 
 def _written(folder: Path, since_ns: int) -> Iterator[tuple[int, Path]]:
@@ -87,4 +113,4 @@ def _is_trace(path: Path) -> bool:
     return False
 
 
-__all__ = ["written_traces"]
+__all__ = ["folders_of", "written_traces"]

@@ -306,7 +306,7 @@ except MemoryError:
 def test_lack_of_memory_is_reported_and_keeps_the_exit_code(tmp_path: Path) -> None:
     code = f"""
 from stepwhy.cli import explain_aside
-def fail(path, *, is_silent):
+def fail(path, **_):
     raise MemoryError
 explain_aside._print_report = fail
 explain_aside.main([{str(tmp_path)!r}])
