@@ -26,8 +26,9 @@ None, provided that stored results are made again when the data or the code chan
 
 ## When it abstains
 If the run was not observed by `stepwhy run`, or if its end was not recorded. `incomplete` if the
-run was stopped or failed, because the length of a whole run is then unknown, or if no stack was
-sampled before the first step.
+run was stopped or failed, because the length of a whole run is then unknown, if no stack was sampled
+before the first step, or if the main thread may have waited most of the time for processes that the
+program starts, such as the servers of a cluster: what these do is not sampled.
 """
 
 from __future__ import annotations
@@ -76,7 +77,12 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence[:1])
     if facts.trace.meta.ending:
         return RULE.incomplete("whole-run", _STOPPED.format(format_ns(start.total_ns)), evidence)
-    if avoidable_ns * running >= LONG_NS:
+    own_ns = max(avoidable_ns - start.children_ns, start.compile_ns)
+    if own_ns * running < LONG_NS <= avoidable_ns * running:
+        waited = format_ns(start.children_ns)
+        text = _CHILDREN.format(format_ns(start.total_ns), waited)
+        return RULE.incomplete("stacks", text, evidence)
+    if own_ns * running >= LONG_NS:
         return RULE.finding(None, evidence, _fix(facts, start, places, avoidable_ns))
     if start.places is None:
         return RULE.incomplete("stacks", _NOT_SAMPLED.format(format_ns(start.total_ns)), evidence)
@@ -127,6 +133,10 @@ _STOPPED = (
 )
 _NOT_SAMPLED = (
     "The first steady step came after {}, but no stack was sampled before it, which would show why."
+)
+_CHILDREN = (
+    "The first steady step came after {}. For up to {} of it, the main thread waited while processes "
+    "that the program had started were running; what they did was not sampled."
 )
 _PREPARE = Fix(
     "Start at the first line. Where its result is the same in each run, compute it once, and load "

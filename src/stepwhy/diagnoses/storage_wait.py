@@ -26,8 +26,10 @@ memory if they fit, and copy those of a network volume to a local disk.
 Batches that are read ahead take memory.
 
 ## When it abstains
-Without the state of the main thread, which `stepwhy run` records on Linux. It does not look at
-worker processes and threads of an input pipeline.
+Without the state of the main thread, which `stepwhy run` records on Linux. `incomplete` if the
+thread was blocked for long while the process read from disks, but was seen waiting too few times to
+tell what for, as in a short run. It does not look at worker processes and threads of an input
+pipeline.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.overlap import overlapped_ns
 from stepwhy.passes.sampled_lines import FRAMEWORKS, role_lines
 from stepwhy.trace import SampleRole
+from stepwhy.units import format_fraction
 
 if TYPE_CHECKING:
     from stepwhy.findings import Finding
@@ -98,10 +101,15 @@ def diagnose(facts: Facts) -> Finding:
     if waits is None:
         return RULE.no_data("thread-states", "The state of the main thread was not recorded.")
     working_ns = facts.breakdown["compute"] + facts.breakdown["communication"]
-    cost = min(round(waits.share * facts.wall_ns), max(facts.wall_ns - working_ns, 0))
+    idle_ns = max(facts.wall_ns - working_ns, 0)
+    cost = min(round(waits.share * facts.wall_ns), idle_ns)
     evidence = _evidence(facts, waits)
     is_read = waits.read_bytes >= max(FEWEST_BYTES, waits.other_bytes)
-    if cost < SHARE * facts.wall_ns or waits.seen < FEWEST_WAITS or not is_read:
+    blocked_ns = min(waits.blocked * facts.wall_ns, idle_ns)
+    if waits.seen < FEWEST_WAITS and is_read and blocked_ns >= SHARE * facts.wall_ns:
+        reason = _TOO_FEW.format(format_fraction(waits.blocked), waits.seen)
+        return RULE.incomplete("thread-states", reason, evidence[2:3])
+    if cost < SHARE * facts.wall_ns or not is_read:
         return RULE.nothing(evidence[:1])
     readers = WORKERS if uses_loader(facts) else 1
     hidden = facts.wall_ns - overlapped_ns(facts.wall_ns, cost, cost, readers)
@@ -146,6 +154,10 @@ def _fix(facts: Facts, waits: _Waits) -> Fix:
     return replace(fix, text=f"{fix.text} {_SMALL if is_slow else _LARGE}")
 
 
+_TOO_FEW = (
+    "The main thread was blocked for {} of the time, and the process read from disks, but too few of "
+    "its waits were seen ({}) to tell what it waits for."
+)
 _SMALL = (
     "Fewer, larger reads take less time than many small ones: store what is read together side by "
     "side, and shuffle whole chunks."

@@ -51,6 +51,8 @@ class StartUp(msgspec.Struct, frozen=True):
         compile_ns: Time of logged compilations in it.
         places: Where the main thread was, longest first; None if it was not sampled.
         waiting: Share of its runnable time that the process waited for a core by then, 0..1.
+        children_ns: Time until then in which the main thread may have waited for processes that the
+            program had started: it did not run, and they did, for at least as long.
     """
 
     total_ns: int
@@ -58,6 +60,7 @@ class StartUp(msgspec.Struct, frozen=True):
     compile_ns: int
     places: tuple[StartPlace, ...] | None
     waiting: float
+    children_ns: int = 0
 
     @property
     def share(self) -> float:
@@ -86,14 +89,30 @@ def find_startup(facts: Facts) -> StartUp | None:
         compiling.total_ns,
         _places(trace, facts.sampled),
         _waiting(trace),
+        _waiting_for_children_ns(trace, begins - run[0]),
     )
 
 
 def _waiting(trace: Trace) -> float:
     """Share of its runnable time that the process waited for a core until the first sample."""
-    # Both are totals since the start of the process, and sampled from the first step on.
-    ran, waited = (series(trace, name).values[:1].sum() for name in ("cpu_ns", "run_delay_ns"))
+    ran, waited = (_by_then(trace, name) for name in ("cpu_ns", "run_delay_ns"))
     return float(waited / max(ran + waited, 1))
+
+
+def _waiting_for_children_ns(trace: Trace, start_ns: int) -> int:
+    """Time in which the main thread did not run while processes that it had started did, at most.
+
+    Args:
+        trace: The run.
+        start_ns: Time until its first steady step.
+    """
+    idle_ns = start_ns - _by_then(trace, "main_ran_ns") - _by_then(trace, "run_delay_ns")
+    return max(min(idle_ns, _by_then(trace, "children_cpu_ns")), 0)
+
+
+def _by_then(trace: Trace, name: str) -> int:
+    """A total since the start of the process in its first sample, at the first step; 0 if none."""
+    return int(series(trace, name).values[:1].sum())
 
 
 def _places(trace: Trace, in_steps: Trace) -> tuple[StartPlace, ...] | None:

@@ -48,9 +48,10 @@ _SHORTEST_S = 0.5
 # minutes, some 5,000 in a month.
 _SHARE_OF_RUN = 1 / 600
 # Share of a core that reading /proc takes at most, however many threads and processes there are,
-# and CPU time at the start, which is some five seconds of sampling at the shortest intervals.
+# and CPU time at the start: some 25 seconds of sampling at the shortest intervals, since what the
+# main thread waits for shows only in many samples.
 _MOST_OF_A_CORE = 1 / 1000
-_AT_START_S = 0.02
+_AT_START_S = 0.1
 _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _KIB = 1024
 # Fields of /proc/stat's first line: user nice system idle iowait irq softirq steal.
