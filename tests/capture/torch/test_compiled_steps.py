@@ -13,7 +13,8 @@ from stepwhy.capture import launch
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.framework
+# Nothing is timed.
+pytestmark = [pytest.mark.framework, pytest.mark.xdist_group("compiled")]
 
 STEPS = 24
 

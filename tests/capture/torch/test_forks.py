@@ -70,7 +70,7 @@ _FORKS = {
         handle = model.weight.register_hook(lambda gradient: (fork(), handle.remove())[0])""",
 }
 _IN_EACH_STEP = """
-for i in range(16):
+for i in range(14):
     loss = step()
     fork()
 print(loss, [wait(child) for child in children])
@@ -78,7 +78,7 @@ print(loss, [wait(child) for child in children])
 _PROCESSES = """
 import multiprocessing
 context = multiprocessing.get_context("fork")
-for i in range(60):
+for i in range(40):
     loss = step()
     if i % 5 == 0:
         process = context.Process(target=step)
@@ -101,7 +101,7 @@ print(loss, count() - before)
 """
 _LOADER = """
 from torch.utils.data import DataLoader
-for epoch in range(16):
+for epoch in range(10):
     for batch in DataLoader(torch.zeros(6, 1), num_workers=2, multiprocessing_context="fork"):
         loss = step()
         children.append(len(batch))
@@ -142,7 +142,7 @@ def test_a_program_that_forks_in_each_step_is_timed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     printed, messages, windows = observe(tmp_path, capfd, _HEAD + _IN_EACH_STEP)
-    assert printed.endswith(f" {[7] * 16}\n")
+    assert printed.endswith(f" {[7] * 14}\n")
     assert windows == 0
     (message,) = messages
     assert "forked its process" in message
