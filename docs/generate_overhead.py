@@ -18,10 +18,11 @@ what runs in each step, traced windows, sampling from outside, and writing. Not 
 report, which is written after the training.
 
 *Loop* is what the program's own clock shows from its first step to its last: the median of the
-pairs, with its 95 % interval. *CPU* is the time of all processes, those of stepwhy included, less
-that of runs of a single step. *Start and end* is what the whole command takes longer besides, which
-is mostly stepwhy's own start. The bounds are 5 % for steps of 0.2 ms and 1 % from 1 ms on, in runs
-of a minute; shorter runs pay more for their traced windows.
+pairs, with its 95 % interval. *Alone* is the spread of the program's runs without stepwhy, from the
+shortest to the longest, which shows how steady the machine was. *CPU* is the time of all processes,
+those of stepwhy included, less that of runs of a single step. *Start and end* is what the whole
+command takes longer besides, which is mostly stepwhy's own start. The bounds are 5 % for steps of
+0.2 ms and 1 % from 1 ms on, in runs of a minute; shorter runs pay more for their traced windows.
 
 Timing a step takes 2 to 5 µs, and observing it more closely up to 20 µs. Three steps in four are
 observed; of steps shorter than 10 ms, after one second, 24 in 320 ms. Where all cores are busy,
@@ -31,7 +32,17 @@ samples, and samples again once the run is so long that this stays below 1 % of 
 
 """
 
-HEAD = ("loop", "step", "time", "pairs", "loop takes longer", "CPU", "start and end", "bound")
+HEAD = (
+    "loop",
+    "step",
+    "time",
+    "pairs",
+    "alone",
+    "loop takes longer",
+    "CPU",
+    "start and end",
+    "bound",
+)
 
 
 def load() -> dict[str, Any]:
@@ -44,12 +55,14 @@ def rows(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """A line of the table for each loop."""
     for name, row in found.get("loops", {}).items():
         interval = row["interval"]
+        alone = [run["loop_s"] for run in row["runs"]["plain"]]
         span = "" if interval is None else f" ({_percent(interval[0])} to {_percent(interval[1])})"
         yield (
             name.partition(",")[0],
             f"{row['step_ms']:.2f} ms",
             f"{row['run_s']:.0f} s",
             str(row["pairs"]),
+            f"{100 * (max(alone) / min(alone) - 1):.1f} %",
             f"{_percent(row['added_share'])}{span}",
             _percent(row["added_cpu_share"]),
             f"{row['start_and_end_added_s']:.1f} s",

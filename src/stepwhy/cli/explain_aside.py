@@ -66,9 +66,7 @@ def explain_aside(launched: Launch, proxy: CommandProxy, words: Sequence[str] = 
         proxy.print_error(f"stepwhy: {why}. To make it: stepwhy explain {launched.run_dir}")
 
 
-def _explain(
-    launched: Launch, proxy: CommandProxy, words: Sequence[str], deadline_s: float
-) -> str:
+def _explain(launched: Launch, proxy: CommandProxy, words: Sequence[str], deadline_s: float) -> str:
     """Explain in another process, and return why there is no report; '' if there is one."""
     requests: list[int] = []
 

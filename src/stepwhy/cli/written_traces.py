@@ -38,7 +38,7 @@ def folders_of(words: Sequence[str]) -> list[Path]:
     Args:
         words: The command; an argument may be a path, or end with one after '='.
     """
-    folders = {Path().resolve(): Path()}
+    folders = {Path.cwd(): Path()}
     for word in words[1:]:
         path = Path(word.rpartition("=")[2])
         with contextlib.suppress(OSError, ValueError):  # too long for a path, or not one

@@ -26,9 +26,9 @@ None, provided that stored results are made again when the data or the code chan
 
 ## When it abstains
 If the run was not observed by `stepwhy run`, or if its end was not recorded. `incomplete` if the
-run was stopped or failed, because the length of a whole run is then unknown, if no stack was sampled
-before the first step, or if the main thread may have waited most of the time for processes that the
-program starts, such as the servers of a cluster: what these do is not sampled.
+run was stopped or failed, because the length of a whole run is then unknown, if no stack was
+sampled before the first step, or if the main thread may have waited most of the time for processes
+that the program starts, such as the servers of a cluster: what these do is not sampled.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ _NOT_SAMPLED = (
     "The first steady step came after {}, but no stack was sampled before it, which would show why."
 )
 _CHILDREN = (
-    "The first steady step came after {}. For up to {} of it, the main thread waited while processes "
-    "that the program had started were running; what they did was not sampled."
+    "The first steady step came after {}. For up to {} of it, the main thread waited while "
+    "processes that the program had started were running; what they did was not sampled."
 )
 _PREPARE = Fix(
     "Start at the first line. Where its result is the same in each run, compute it once, and load "

@@ -155,8 +155,8 @@ def _fix(facts: Facts, waits: _Waits) -> Fix:
 
 
 _TOO_FEW = (
-    "The main thread was blocked for {} of the time, and the process read from disks, but too few of "
-    "its waits were seen ({}) to tell what it waits for."
+    "The main thread was blocked for {} of the time, and the process read from disks, but too few "
+    "of its waits were seen ({}) to tell what it waits for."
 )
 _SMALL = (
     "Fewer, larger reads take less time than many small ones: store what is read together side by "
