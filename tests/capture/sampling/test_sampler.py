@@ -276,7 +276,7 @@ def test_expensive_sampling_is_rare(proc, folder, monkeypatch):
     monkeypatch.setattr(sampler, "sample", work)
     monkeypatch.setattr(sampler, "sample_waits", work)
     sampler._loop()
-    assert 0.06 < clock["cpu_s"] < 0.1
+    assert 0.14 < clock["cpu_s"] < 0.18
 
 
 def test_a_budget_says_when_more_may_be_spent():
