@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -86,8 +88,11 @@ def test_a_program_may_write_beside_its_script_or_where_its_command_says(folder,
     assert found == [logs / "two.json", scripts / "one.json"]
 
 
-def test_the_report_is_of_a_trace_beside_the_script(folder, tmp_path_factory, capsys):
+def test_the_report_is_of_a_trace_beside_the_script(folder, tmp_path_factory):
     scripts = tmp_path_factory.mktemp("scripts")
     (scripts / "timeline_01.json").write_bytes(timeline({CPU: [(0, "c", "MatMul", 2, 90)]}))
-    explain_aside.main([str(folder / "run"), "--", "python", str(scripts / "train.py")])
-    assert f"the program wrote a trace: {scripts}/timeline_01.json" in capsys.readouterr().err
+    # In a process of its own: it resets how signals are handled.
+    words = [str(folder / "run"), "--", "python", str(scripts / "train.py")]
+    command = [sys.executable, "-m", "stepwhy.cli.explain_aside", *words]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"the program wrote a trace: {scripts}/timeline_01.json" in ended.stderr
