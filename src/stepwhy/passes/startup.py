@@ -52,7 +52,7 @@ class StartUp(msgspec.Struct, frozen=True):
         places: Where the main thread was, longest first; None if it was not sampled.
         waiting: Share of its runnable time that the process waited for a core by then, 0..1.
         children_ns: Time until then in which the main thread may have waited for processes that the
-            program had started: it did not run, and they did, for at least as long.
+            program had started, at most: it was blocked, and they used the CPU. 0 if unknown.
     """
 
     total_ns: int
@@ -100,14 +100,17 @@ def _waiting(trace: Trace) -> float:
 
 
 def _waiting_for_children_ns(trace: Trace, start_ns: int) -> int:
-    """Time in which the main thread did not run while processes that it had started did, at most.
+    """Time in which the main thread may have waited for processes that the program had started.
 
     Args:
         trace: The run.
         start_ns: Time until its first steady step.
     """
-    idle_ns = start_ns - _by_then(trace, "main_ran_ns") - _by_then(trace, "run_delay_ns")
-    return max(min(idle_ns, _by_then(trace, "children_cpu_ns")), 0)
+    # The time that the main thread waited for a core is part of what it ran.
+    ran_ns = _by_then(trace, "main_ran_ns")
+    if not ran_ns:
+        return 0  # not recorded: it may have run all the time
+    return max(min(start_ns - ran_ns, _by_then(trace, "children_cpu_ns")), 0)
 
 
 def _by_then(trace: Trace, name: str) -> int:
