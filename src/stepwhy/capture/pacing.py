@@ -42,19 +42,20 @@ class StepPace:
 
     Attributes:
         light: Whether the current step is light.
+        due_ns: When the next period begins at the earliest.
     """
 
-    __slots__ = ("_began_ns", "_count", "_due_ns", "_observed", "light")
+    __slots__ = ("_began_ns", "_count", "_observed", "due_ns", "light")
 
     def __init__(self) -> None:
         self.light = False
-        self._began_ns = self._count = self._due_ns = 0
+        self._began_ns = self._count = self.due_ns = 0
         self._observed = _FIRST_OBSERVED
 
     def observe(self) -> None:
         """Observe the step that begins, which is the first of a period."""
         self.light = False
-        self._count = self._due_ns = 0
+        self._count = self.due_ns = 0
 
     def next_step(self, time_ns: int) -> bool:
         """Begin a step, and decide whether it is light.
@@ -67,10 +68,10 @@ class StepPace:
         if not self.light:
             if self._count >= self._observed:
                 self.light, self._count, self._observed = True, 0, _OBSERVED
-        elif self._count >= _FEWEST_LIGHT and time_ns >= self._due_ns:
+        elif self._count >= _FEWEST_LIGHT and time_ns >= self.due_ns:
             self.light, self._count = False, 0
             is_short = time_ns - self._began_ns < _DENSE_NS
-            self._due_ns = 0 if is_short else time_ns + _PERIOD_NS
+            self.due_ns = 0 if is_short else time_ns + _PERIOD_NS
         return self.light
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.torch import step_log
 from stepwhy.capture.torch import steps as observing
 from stepwhy.capture.torch.compilations import Compilations
 from stepwhy.capture.torch.input_wait import InputWait
@@ -94,6 +95,43 @@ def test_a_step_lasts_from_one_optimizer_step_to_the_next(
     assert len(steps) == 3
     assert [a["end_ns"] for a in steps[:-1]] == [b["start_ns"] for b in steps[1:]]
     assert {step["input_wait_ns"] for step in steps} == {None}
+
+
+def test_backward_passes_count_until_an_optimizer_steps_and_when_it_is_gone(
+    observer: observing.StepObserver,
+) -> None:
+    assert observer.by_hand
+    optimizer = Optimizer()
+    observer.stepped(optimizer)
+    assert not observer.by_hand
+    del optimizer
+    assert observer.by_hand
+    optimizer = Optimizer()
+    observer.stepped(optimizer)
+    assert not observer.by_hand
+    observer.forget()
+    assert observer.by_hand
+
+
+def test_steps_that_are_only_noted_are_those_of_the_clock(
+    observer: observing.StepObserver,
+    window: Window,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    time_ns = itertools.count(1_000_000_000, 200_000)
+    for module in (observing, step_log):
+        monkeypatch.setattr(module, "now_ns", lambda: next(time_ns))
+    window.busy = False
+    generator, discriminator = Optimizer(), Optimizer()
+    for number in range(9000):
+        observer.stepped(generator)
+        if number % 50 == 0:
+            observer.stepped(discriminator)
+    steps = log(observer, tmp_path)
+    assert len(steps) == 8999
+    assert sum(step.get("light", 0) for step in steps) > 4500
+    assert all(a["end_ns"] == b["start_ns"] for a, b in itertools.pairwise(steps))
 
 
 def test_one_optimizer_is_the_clock(observer: observing.StepObserver, tmp_path: Path) -> None:
@@ -310,7 +348,8 @@ def test_lasting_change_is_logged_and_opens_another_window(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = [1]
-    monkeypatch.setattr(observing, "now_ns", lambda: clock[0])
+    for module in (observing, step_log):
+        monkeypatch.setattr(module, "now_ns", lambda: clock[0])
     optimizer = Optimizer()
     for number in range(400):
         clock[0] += 50_000_000 if number < 200 else 90_000_000

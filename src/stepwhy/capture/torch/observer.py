@@ -87,17 +87,17 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
 
 def observe_backward(module: ModuleType, run_dir: str) -> None:
     """Call the observer after each pass by `backward` of `torch.autograd`, as of tensors."""
+    import torch  # still being imported; it will have a compiler
+
     functions: Any = module
-    original = functions.backward
+    original, steps = functions.backward, observer_of(run_dir).steps
 
     @wrapper
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        from torch.compiler import is_compiling
-
         result = original(*args, **kwargs)
-        if not is_compiling():
-            observer_of(run_dir).steps.passed_backward()
+        if not torch.compiler.is_compiling() and steps.by_hand:
+            steps.passed_backward()
         return result
 
     functions.backward = backward

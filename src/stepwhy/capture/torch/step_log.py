@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Note = int | tuple[int, int, int, int, tuple[int, int]]
 
 UNKNOWN = -1
-BATCH_STEPS = 128
+BATCH_STEPS = 512
 LONG_STEP_NS = 100_000_000
 """A step of this duration is written when it ends, which takes less than 0.1 % of the next one."""
 # How long a light step leaves the writing to the next observed step, at most.
