@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import threading
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from stepwhy.capture import loop as loops
 from stepwhy.capture import pacing
 from stepwhy.capture.call_log import CallLog, observe_method
 from stepwhy.capture.loop import Loop, StepLog
@@ -395,3 +397,34 @@ def test_internal_failure_does_not_affect_the_training(calls: CallLog, tmp_path:
         call(calls, train)
     assert not calls.may_begin()
     assert not call(calls, train)
+
+
+def test_a_step_that_is_only_noted_is_logged_like_any_other(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_ns = itertools.count(1_000_000_000, 200_000)
+    monkeypatch.setattr(loops, "now_ns", lambda: next(time_ns))
+    monkeypatch.setattr(pacing, "_PERIOD_NS", 320_000_000)
+    steps = StepLog(loop)
+    steps.begin()
+    noted = 0
+    for number in range(9000):
+        if number == 8000:
+            loop.compile_time.add("trace", 0, 7)
+        if steps.note():
+            noted += 1
+        else:
+            steps.end_step(None)
+    steps.end()
+    lines = log(loop, tmp_path)
+    assert noted > 4500
+    assert len(lines) == loop.known_steps == 9000
+    assert all(a["end_ns"] == b["start_ns"] for a, b in pairwise(lines))
+    assert [n for n, line in enumerate(lines) if "compile_ns" in line] == [8000]
+
+
+def test_an_observed_step_is_not_only_noted(loop: Loop) -> None:
+    steps = StepLog(loop)
+    assert not steps.note()
+    steps.begin()
+    assert not steps.note()

@@ -61,6 +61,8 @@ class LoopDriver:
 
     def boundary(self) -> None:
         """End a step, and begin the next one."""
+        if self._steps.note():
+            return
         self._steps.end_step(self._loop.input_wait.take())
         self._steps.begin_work()
 

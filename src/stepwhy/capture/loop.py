@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.meters import CompileTime, InputWait, ProcessLoad, ThreadTime, load_members
-from stepwhy.capture.pacing import ChangeDetector, StepPace
+from stepwhy.capture.pacing import ChangeDetector, StepPace, WritePace
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.run_times import RunTimes
 
@@ -28,6 +28,8 @@ T = TypeVar("T")
 EARLIEST_STEP = 4
 # By then a window has been open, if one opens at all.
 _SAMPLED_STEP = 16
+# Most ends of light steps that are noted before they are written.
+_MOST_NOTES = 512
 
 
 class Loop:
@@ -108,6 +110,11 @@ class Loop:
             self.input_wait.take()
             self.thread_time.take()
             self.process_load.take()
+
+    @property
+    def only_timed_until_ns(self) -> int:
+        """Until when all steps are light; 0 if the current one is not, or the window needs it."""
+        return self._pace.due_ns if self.light and not self.window.touched else 0
 
     def next_step(self, number: int, time_ns: int, *, ready: bool) -> None:
         """A step begins: pass it to the window, then take samples that are due.
@@ -208,20 +215,34 @@ def ahead_member(ahead: bool | None) -> str:
 class StepLog:
     """Log steps with known ends.
 
+    Between two steps the training evicts this code from the CPU caches, where each call of another
+    function takes a microsecond. While steps are only timed, `note` therefore only appends the
+    time, and many lines are written at once.
+
     Args:
         loop: The loop of this process.
+
+    Attributes:
+        only_notes: Whether the step that begins may end with `note`.
     """
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self.forget()
         lifetime.on_begin(self.forget)
+        # Run before the recorder's handlers, since handlers run in reverse order.
+        lifetime.on_end(self._write_notes)
+        lifetime.on_flush(self._write_notes)
 
     def forget(self) -> None:
         """Start over, as in a process that has seen no step (after a fork)."""
         self._run_times = RunTimes()
         self._start_ns = 0
         self._steps = 0
+        self._notes: list[int] = []
+        self._pace = WritePace()
+        self._note_until_ns = 0
+        self.only_notes = False
 
     def begin(self) -> None:
         """Begin a sequence of steps; the first one starts here."""
@@ -239,6 +260,38 @@ class StepLog:
         """Mark the start of the work of a step; the step itself may have started earlier."""
         self._loop.window.begin_step()
 
+    def note(self) -> bool:
+        """End a light step of one batch here, if nothing else is due; otherwise use `end_step`.
+
+        Returns:
+            Whether the step has ended.
+        """
+        end_ns = now_ns()
+        if end_ns >= self._note_until_ns or self._loop.compile_time.intervals:
+            return False
+        self._notes.append(end_ns)
+        if len(self._notes) >= _MOST_NOTES:
+            self._note_until_ns = 0
+        return True
+
+    def _write_notes(self) -> None:
+        """Write the steps that were only noted."""
+        notes, self._notes = self._notes, []
+        self._note_until_ns, self.only_notes = 0, False
+        if not notes:
+            return
+        loop, lines = self._loop, []
+        # A compilation belongs to the step that has not ended yet.
+        compiled, loop.compile_time.intervals = loop.compile_time.intervals, []
+        for end_ns in notes:
+            lines.append(loop.line('"step"', self._start_ns, end_ns, ',"light":1'))
+            loop.compare(self._start_ns, end_ns)
+            self._start_ns = end_ns
+        loop.compile_time.intervals = compiled
+        loop.known_steps += len(notes)
+        self._steps += len(notes)
+        loop.recorder.steps(lines)
+
     def end_step(self, wait_ns: int | None, batches: int = 1) -> None:
         """End a step here, and begin the next one.
 
@@ -248,6 +301,7 @@ class StepLog:
         """
         if not self._start_ns:
             return
+        self._write_notes()
         loop, start_ns, end_ns = self._loop, self._start_ns, now_ns()
         more = ',"light":1' if loop.light else loop.measured(wait_ns)
         if batches > 1:
@@ -262,9 +316,13 @@ class StepLog:
         loop.pace(end_ns)
         ready = self._steps >= EARLIEST_STEP and self._run_times.settled()
         loop.next_step(self._steps, end_ns, ready=ready)
+        if batches == 1 and loop.only_timed_until_ns > end_ns:
+            self._note_until_ns = min(loop.only_timed_until_ns, self._pace.next_ns(end_ns))
+            self.only_notes = True
 
     def end(self) -> None:
         """End the sequence of steps: what follows belongs to none."""
+        self._write_notes()
         self._start_ns = 0
         self._loop.light = False
         self._loop.window.check_age()

@@ -35,10 +35,13 @@ class CompileTime:
 
     Nested intervals count once: intervals arrive when they end, so one that arrives later but began
     earlier contains those before it.
+
+    Attributes:
+        intervals: Start, end and event of each, since the last reading.
     """
 
     def __init__(self) -> None:
-        self._intervals: list[tuple[int, int, str]] = []
+        self.intervals: list[tuple[int, int, str]] = []
 
     def add(self, event: str, start_ns: int, end_ns: int) -> None:
         """Add an interval that ends now.
@@ -48,22 +51,22 @@ class CompileTime:
             start_ns: When it began.
             end_ns: When it ended.
         """
-        while self._intervals and self._intervals[-1][0] >= start_ns:
-            self._intervals.pop()
-        self._intervals.append((start_ns, end_ns, event))
+        while self.intervals and self.intervals[-1][0] >= start_ns:
+            self.intervals.pop()
+        self.intervals.append((start_ns, end_ns, event))
 
     def began_ns(self) -> int | None:
         """Start of the first interval; None if there is none."""
-        return self._intervals[0][0] if self._intervals else None
+        return self.intervals[0][0] if self.intervals else None
 
     def take(self) -> str:
         """Read and reset: the members of a JSON object that go into the log, or ''."""
-        if not self._intervals:
+        if not self.intervals:
             return ""
         by_event: dict[str, int] = {}
-        for start_ns, end_ns, event in self._intervals:
+        for start_ns, end_ns, event in self.intervals:
             by_event[event] = by_event.get(event, 0) + end_ns - start_ns
-        self._intervals = []
+        self.intervals = []
         total_ns = sum(by_event.values())
         return f',"compile_ns":{total_ns},"compiled":{json.dumps(by_event, separators=(",", ":"))}'
 

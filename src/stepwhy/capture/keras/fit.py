@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stepwhy.capture.loop import Loop
 
     Call = Callable[..., Any]
+    Event = Callable[["FitObserver", Loop, Any, Any], None]
 
 
 class FitObserver:
@@ -44,8 +45,25 @@ class FitObserver:
         self._first = 0
         self._warned = False
         self._fit: weakref.ref[Any] | None = None
+        # The `CallbackList` whose steps are only noted, by its id: see `StepLog.note`.
+        self._noted = 0
 
-    def handle(self, event: Callable[[Loop, Any, Any], None], callbacks: Any, value: Any) -> None:
+    def before_batch(self, callbacks: Any, batch: Any) -> None:
+        """A batch is about to begin; never raises."""
+        if self._noted != id(callbacks):
+            self.handle(FitObserver.batch_begins, callbacks, batch)
+
+    def after_batch(self, callbacks: Any, batch: Any) -> None:
+        """A batch has ended; never raises."""
+        if self._noted == id(callbacks):
+            if step_marks.marker() is None and self._steps.note():
+                return
+            self._noted, self._first = 0, batch
+        self.handle(FitObserver.batch_ends, callbacks, batch)
+
+    def handle(
+        self, event: Callable[[FitObserver, Loop, Any, Any], None], callbacks: Any, value: Any
+    ) -> None:
         """Pass on an event of `fit` from the thread that drives the loop; never raises.
 
         Args:
@@ -60,7 +78,7 @@ class FitObserver:
         if step_marks.marker() is not None or not loop.recorder.alive or not loop.drives():
             return
         try:
-            event(loop, callbacks, value)
+            event(self, loop, callbacks, value)
         except Exception as error:
             loop.stop(error)
 
@@ -75,11 +93,12 @@ class FitObserver:
     def epoch_begins(self, loop: Loop, callbacks: Any, _: Any) -> None:
         """Begin the steps of an epoch; calls of compiled functions are parts of them."""
         # Weakly: a `fit` that raises ends no epoch, but its `CallbackList` is deleted.
-        loop.marker = weakref.ref(callbacks, functools.partial(_on_abort, loop))
+        loop.marker = weakref.ref(callbacks, functools.partial(self._on_abort, loop))
         if self._fit is None or self._fit() is not callbacks:
             self._fit = weakref.ref(callbacks)
             log_batch(loop.recorder)  # later iterators of this `fit` are those of its validation
         step_marks.set_in_fit(running=True)
+        self._noted = 0
         self._steps.begin()
         self._ended_ns = now_ns()
 
@@ -90,12 +109,13 @@ class FitObserver:
             self._wait_ns = now_ns() - self._ended_ns
         self._steps.begin_work()
 
-    def batch_ends(self, loop: Loop, _: Any, batch: Any) -> None:
+    def batch_ends(self, loop: Loop, callbacks: Any, batch: Any) -> None:
         """End a batch; its callbacks have run, too."""
         batches = int(batch) - self._first + 1
         self._steps.end_step(self._wait_ns, batches)
         if self._waits_between and not loop.light:
             self._ended_ns = now_ns()
+        self._noted = id(callbacks) if self._steps.only_notes else 0
         if batches > 1 and not self._warned:
             self._warned = True
             text = f"an observed step is a call that trains on {batches} batches"
@@ -103,20 +123,21 @@ class FitObserver:
 
     def epoch_ends(self, loop: Loop, _: Any, __: Any) -> None:
         """End the steps: what follows is no training."""
+        self._noted = 0
         loop.marker = no_marker
         step_marks.set_in_fit(running=False)
         self._steps.end()
 
+    def _on_abort(self, loop: Loop, fit: object) -> None:
+        """A `fit` was aborted: no further step comes, so close its window."""
+        if loop.marker is fit:
+            loop.marker = no_marker
+            self._noted = 0
+            step_marks.set_in_fit(running=False)
+            loop.window.finish()
+
     def fit_ends(self, loop: Loop, _: Any, __: Any) -> None:
         """Close the window: no further step comes."""
-        loop.window.finish()
-
-
-def _on_abort(loop: Loop, fit: object) -> None:
-    """A `fit` was aborted: no further step comes, so close its window."""
-    if loop.marker is fit:
-        loop.marker = no_marker
-        step_marks.set_in_fit(running=False)
         loop.window.finish()
 
 
@@ -129,15 +150,15 @@ def observe_fit(module: ModuleType, run_dir: str) -> None:
     """
     observer = FitObserver(run_dir)
 
-    def handler(event: Callable[[Loop, Any, Any], None]) -> Call:
+    def handler(event: Event) -> Call:
         return functools.partial(observer.handle, event)
 
     events = module.CallbackList
-    _observe(events, "on_epoch_begin", after=handler(observer.epoch_begins))
-    _observe(events, "on_train_batch_begin", before=handler(observer.batch_begins))
-    _observe(events, "on_train_batch_end", after=handler(observer.batch_ends))
-    _observe(events, "on_epoch_end", before=handler(observer.epoch_ends))
-    _observe(events, "on_train_end", before=handler(observer.fit_ends))
+    _observe(events, "on_epoch_begin", after=handler(FitObserver.epoch_begins))
+    _observe(events, "on_train_batch_begin", before=observer.before_batch)
+    _observe(events, "on_train_batch_end", after=observer.after_batch)
+    _observe(events, "on_epoch_end", before=handler(FitObserver.epoch_ends))
+    _observe(events, "on_train_end", before=handler(FitObserver.fit_ends))
     evaluations = log_of(run_dir)
     for name in ("on_test_batch_end", "on_predict_batch_end"):
         if hasattr(events, name):
