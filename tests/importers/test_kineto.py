@@ -326,6 +326,15 @@ def test_a_trace_stripped_of_its_device_rows_cannot_tell():
     assert facts.breakdown["compute"] == 0
 
 
+def test_launches_on_a_known_device_without_any_kernel_are_reported():
+    records = [r for r in run(NEW) if r.get("cat") not in {"kernel", "gpu_memcpy"}]
+    header = {"schemaVersion": 1, "deviceProperties": [{"name": "NVIDIA H100"}]}
+    trace = read(dump(records, header))
+    assert trace.health.has("kernels-missing")
+    assert decide(Facts(trace)).reason == Gap(Lack.KERNELS)
+    assert not read(dump(run(NEW), header)).health.has("kernels-missing")
+
+
 def test_range_profiler_kernels_are_counted_and_the_verdict_abstains():
     ranges = [
         x("cuda_profiler_range", "volta_sgemm", i * 100, i * 100 + 99, pid=0, tid=0)

@@ -31,6 +31,8 @@ class Lack(Enum):
     DEVICE_ACTIVITY_CUT_OFF = auto()
     DEVICE_USE = auto()
     """The machine has an accelerator; nothing shows whether the run used it."""
+    KERNELS = auto()
+    """The run launched work, and the profiler delivered none."""
     KERNELS_OF_A_DEVICE = auto()
     DEVICE_WORK = auto()
     """Kernels and copies that were launched; share of all of them, 0..1."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.findings.reasons import Gap, Lack, Limited, NotTraced
 from stepwhy.passes.single_run import lone_runs
+from stepwhy.trace.health import KERNELS_MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +47,8 @@ def _reasons(facts: Facts) -> Iterator[Unknown]:
     if meta.limit:
         yield Limited(meta.limit)
     if meta.device_expected and not facts.has_accelerator:
+        if trace.health.has(KERNELS_MISSING):
+            yield Gap(Lack.KERNELS)
         is_cut = any(map(trace.health.has, _CUT_OFF))
         unused = Lack.DEVICE_USE if meta.idle_accelerator else Lack.DEVICE_ACTIVITY
         yield Gap(Lack.DEVICE_ACTIVITY_CUT_OFF if is_cut else unused)

@@ -55,8 +55,11 @@ def next_steps(result: Result) -> list[str]:
     ]
     if any(file.format == "tensorboard" for file in result.inputs):
         return list(dict.fromkeys([*filter(None, advice), _WATCH]))
+    missing = result.verdict.abstention.missing if result.verdict.abstention else ()
     if result.steps.source == "hook":
-        if "last-wait" in (result.verdict.abstention.missing if result.verdict.abstention else ()):
+        if "kernels" in missing:
+            return list(dict.fromkeys(filter(None, advice)))
+        if "last-wait" in missing:
             advice.append(_WAIT_LAST)
         elif result.devices:
             advice.append(_LOOK_BETWEEN)
@@ -67,7 +70,7 @@ def next_steps(result: Result) -> list[str]:
         return list(dict.fromkeys(filter(None, advice)))
     is_cut = any(entry.counter in _CUT for file in result.inputs for entry in file.health)
     is_nsight = any(file.format in _NSIGHT for file in result.inputs)
-    if not result.devices and not is_cut:
+    if not result.devices and not is_cut and "kernels" not in missing:
         by_framework = _RECORD_DEVICES.get(framework, "Record device activity as well.")
         advice.append(_TRACE_CUDA if is_nsight else by_framework)
     if any(file.format in _OF_SESSIONS for file in result.inputs):

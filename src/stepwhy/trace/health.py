@@ -10,6 +10,8 @@ from typing import Literal
 import msgspec
 
 Severity = Literal["info", "warning", "error"]
+KERNELS_MISSING = "kernels-missing"
+"""Counter of records of an accelerator whose profiler delivered no kernel."""
 
 
 class HealthCounter(msgspec.Struct, frozen=True):

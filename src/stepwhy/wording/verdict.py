@@ -37,6 +37,9 @@ _LACKS = {
     "run used it. Record again with device activity on.",
     Lack.DEVICE_ACTIVITY_CUT_OFF: "the file is cut off before any record of what an accelerator "
     "did. Copy the file again, or let the profiler finish writing it.",
+    Lack.KERNELS: "the run used an accelerator, but the profiler recorded none of its kernels, so "
+    "the time on the device is unknown. Record in a new process, and without another profiler of "
+    "the device.",
     Lack.KERNELS_OF_A_DEVICE: "the run launched work on accelerators whose kernels are missing "
     "from this file; the capture is partial. Record again, with every device of the process.",
     Lack.DEVICE_WORK: "{share} of the kernels and copies that the steps launched are not in this "

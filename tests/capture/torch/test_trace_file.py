@@ -43,3 +43,11 @@ def test_trace_above_the_limit_is_not_kept(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(WindowTooLargeError):
         write_trace(Profiler("x" * 11), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("exported", "has_kernels"),
+    [('{"cat": "kernel"}', True), ('{"cat": "cpu_op", "name": "kernel"}', False), ("", True)],
+)
+def test_kernels_are_found(tmp_path: Path, exported: str, *, has_kernels: bool) -> None:
+    assert write_trace(Profiler(exported), tmp_path) is has_kernels

@@ -48,10 +48,26 @@ class Profile:
 
     def stop(self) -> None:
         self.stopped += 1
+        CUDA.calls.append("stop")
 
     def export_chrome_trace(self, path: str) -> None:
         self.exported += 1
-        Path(path).write_text("{}")
+        Path(path).write_text(CUDA.exported)
+
+
+class CUDA:
+    """Stands for `torch.cuda` in a process that trains on a device."""
+
+    calls: list[str]
+    exported = "{}"
+    capturing = False
+    bytes = 1 << 20
+
+    is_initialized = staticmethod(lambda: True)
+    device_count = staticmethod(lambda: 1)
+    is_current_stream_capturing = staticmethod(lambda: CUDA.capturing)
+    memory_allocated = staticmethod(lambda _: CUDA.bytes)
+    _sleep = staticmethod(lambda _: CUDA.calls.append("kernel"))
 
 
 class OwnProfile:
@@ -74,9 +90,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Profile]:
     """The profilers that were created."""
-    Profile.made = []
+    Profile.made, CUDA.calls = [], []
     windowing.own_profilers.cache_clear()
-    cuda = SimpleNamespace(is_available=lambda: False)
+    cuda = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: False)
     action = SimpleNamespace(WARMUP="warm up", RECORD="record")
     activity = SimpleNamespace(CPU="cpu", CUDA="cuda")
     autograd = SimpleNamespace(_profiler_enabled=lambda: False)
@@ -87,6 +103,15 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Profile]:
     monkeypatch.setitem(sys.modules, "torch.profiler", profiler)
     monkeypatch.setitem(sys.modules, "torch.autograd.profiler", autograd_profiler)
     return Profile.made
+
+
+@pytest.fixture
+def on_cuda(made: list[Profile], monkeypatch: pytest.MonkeyPatch) -> type[CUDA]:
+    """A training on a device, whose profiler delivers kernels."""
+    assert made == []
+    monkeypatch.setattr(sys.modules["torch"], "cuda", CUDA)
+    monkeypatch.setattr(CUDA, "exported", '{"cat": "kernel"}')
+    return CUDA
 
 
 @pytest.fixture
@@ -319,25 +344,81 @@ def test_profiler_dropped_during_its_warm_up_is_off(
 
 @pytest.mark.parametrize("option", ["enable_cuda_sync_events", "another"])
 def test_waits_between_streams_are_recorded_where_the_profiler_can(
-    window: ProfilerWindow, made: list[Profile], monkeypatch: pytest.MonkeyPatch, option: str
+    window: ProfilerWindow,
+    made: list[Profile],
+    on_cuda: type[CUDA],
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
 ) -> None:
+    assert on_cuda.is_initialized()
+
     def config(**options: bool) -> dict[str, bool]:
         if option not in options:
             raise TypeError(options)
         return options
 
-    monkeypatch.setattr(sys.modules["torch"].cuda, "is_available", lambda: True)
     monkeypatch.setitem(
         sys.modules, "torch._C._profiler", SimpleNamespace(_ExperimentalConfig=config)
     )
     window.next_step(5, start=True)
     known = option == "enable_cuda_sync_events"
-    assert made[0].more == ({"experimental_config": {option: True}} if known else {})
+    more = {"experimental_config": {option: True}} if known else {}
+    assert made[0].more == {"record_shapes": True, **more}
+    assert made[0].activities == ["cpu", "cuda"]
 
 
-def test_a_cpu_has_no_streams_to_wait_for(window: ProfilerWindow, made: list[Profile]) -> None:
+def test_a_training_on_the_cpu_leaves_the_device_of_the_machine_alone(
+    window: ProfilerWindow, made: list[Profile]
+) -> None:
     window.next_step(5, start=True)
-    assert made[0].more == {"record_shapes": False}
+    assert (made[0].activities, made[0].more) == (["cpu"], {"record_shapes": False})
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_the_warm_up_is_recorded_on_a_device_and_is_not_kept(
+    window: ProfilerWindow, clock: Clock, made: list[Profile], tmp_path: Path
+) -> None:
+    train(window, clock, range(5, 20), 1000)
+    (profile,) = made
+    assert [profile.schedule(n) for n in range(3)] == ["record"] * 3
+    (about,) = windows(tmp_path)
+    assert (about["first_step"], about["last_step"]) == (6, 9)
+    assert "kernels_missing" not in about
+
+
+@pytest.mark.parametrize("capturing", [False, True])
+def test_a_profiler_that_is_dropped_has_recorded_a_kernel(
+    window: ProfilerWindow,
+    clock: Clock,
+    on_cuda: type[CUDA],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    capturing: bool,
+) -> None:
+    monkeypatch.setattr(on_cuda, "capturing", capturing)
+    train(window, clock, range(5, 6), 1000)
+    window.yield_profiler()
+    assert on_cuda.calls == ([] if capturing else ["kernel"]) + ["stop"]
+
+
+@pytest.mark.usefixtures("on_cuda")
+@pytest.mark.parametrize(("held", "slugs"), [(1 << 20, ["kernels-missing"]), (0, [])])
+def test_a_window_without_kernels_is_reported_if_tensors_are_on_the_device(
+    window: ProfilerWindow,
+    clock: Clock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    held: int,
+    slugs: list[str],
+) -> None:
+    monkeypatch.setattr(CUDA, "exported", "{}")
+    monkeypatch.setattr(CUDA, "bytes", held)
+    reported: list[str] = []
+    monkeypatch.setattr(window._recorder, "message", lambda _, slug, __: reported.append(slug))
+    train(window, clock, range(5, 20), 1000)
+    (about,) = windows(tmp_path)
+    assert (reported, about.get("kernels_missing", False)) == (slugs, bool(slugs))
 
 
 def test_a_pause_keeps_the_complete_steps_of_a_window(

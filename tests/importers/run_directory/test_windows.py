@@ -68,6 +68,23 @@ def test_a_damaged_window_is_noted(tmp_path):
     assert found.notes[0].startswith("A traced window could not be read")
 
 
+def test_a_window_without_the_kernels_of_its_device_says_so(tmp_path):
+    window(tmp_path, 0, kernels_missing=True)
+    (trace,) = read_windows(RunFolder(tmp_path), read_trace).traces
+    assert trace.meta.device_expected
+    assert trace.health.has("kernels-missing")
+
+
+def test_windows_without_kernels_are_left_out_beside_one_with_them(tmp_path):
+    window(tmp_path, 0, start_ns=1)
+    window(tmp_path, 1, kernels_missing=True)
+    found = read_windows(RunFolder(tmp_path), read_trace)
+    (trace,) = found.traces
+    assert not trace.health.has("kernels-missing")
+    (note,) = found.notes
+    assert note.startswith("A traced window was left out")
+
+
 def annotated_steps(tmp_path, **about):
     """The steps of a window with marks at 0, 10, 20 and 30 ms that are 4 ms long each."""
     window(tmp_path, 0, **about)
@@ -86,6 +103,12 @@ def test_steps_that_led_up_to_a_window_do_not_count(tmp_path):
     steps, signals = annotated_steps(tmp_path, start_ns=9 * MS, ran_ahead=True)
     assert steps == [(10, 4), (20, 4), (30, 4)]
     assert "host-ahead" in signals
+
+
+def test_a_warm_up_that_was_recorded_is_no_step(tmp_path):
+    steps, signals = annotated_steps(tmp_path, start_ns=9 * MS, kind="torch-profiler")
+    assert steps == [(10, 4), (20, 4), (30, 4)]
+    assert "host-ahead" not in signals
 
 
 def test_annotated_steps_end_where_the_next_one_begins(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import mmap
 import re
 from typing import TYPE_CHECKING
 
@@ -20,15 +21,20 @@ TRACE_FILE = "trace.json.gz"
 _COMPRESSION = 1
 # Kineto writes the host name among the first members, and the path of the file as the last.
 _EDGE_BYTES = 1 << 16
+# Kineto writes it like this; source: libkineto/src/output_json.cpp.
+_KERNEL = re.compile(rb'"cat": ?"kernel"')
 _PRIVATE = re.compile(rb'("(?:host_name|traceName)")\s*:\s*"(?:[^"\\]|\\.)*"')
 
 
-def write_trace(profiler: Any, folder: Path) -> None:
+def write_trace(profiler: Any, folder: Path) -> bool:
     """Write the trace of a stopped profiler.
 
     Args:
         profiler: A `torch.profiler.profile`.
         folder: Destination folder.
+
+    Returns:
+        Whether it has a kernel of an accelerator.
 
     Raises:
         WindowTooLargeError: The trace is too large.
@@ -38,9 +44,21 @@ def write_trace(profiler: Any, folder: Path) -> None:
     try:
         profiler.export_chrome_trace(str(plain))
         check_file(plain)
+        has_kernels = _has_kernels(plain)
         compress(plain, folder / TRACE_FILE)
     finally:
         plain.unlink(missing_ok=True)
+    return has_kernels
+
+
+def _has_kernels(plain: Path) -> bool:
+    """Whether an exported trace has a kernel; True if it cannot be searched."""
+    with plain.open("rb") as file:
+        try:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return _KERNEL.search(data) is not None
+        except (OSError, ValueError):
+            return True
 
 
 def compress(plain: Path, target: Path) -> None:

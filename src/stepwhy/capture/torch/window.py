@@ -13,7 +13,7 @@ from stepwhy.capture.clock import now_ns
 from stepwhy.capture.forks import Forks
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.profiler_conflicts import ProfilerConflict
-from stepwhy.capture.torch import request_thread
+from stepwhy.capture.torch import device, request_thread
 from stepwhy.capture.torch.own_profilers import OwnProfilers
 from stepwhy.capture.torch.trace_file import write_trace
 from stepwhy.capture.torch.window_limits import (
@@ -25,6 +25,7 @@ from stepwhy.capture.torch.window_limits import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
@@ -36,7 +37,8 @@ _MOST_CUT_SHORT = 3
 # Windows in which the process grew too much; in one, the training itself may have grown.
 _MOST_GROWN = 2
 # Types and shapes are recorded in steps of at least this length: noting those of an operation takes
-# 0.7 µs, which short steps would spend mostly on that. Kernels of a GPU show theirs in their names.
+# 0.7 µs, which short steps on a CPU would spend mostly on that. On a GPU they always are: launching
+# an operation takes 5 to 10 µs, and work and bytes of kernels follow from nothing else.
 _SHAPES_NS = 5_000_000
 _LOOP_IN_THREAD = (
     "the steps were timed, but not profiled: the training runs in a thread that did not import "
@@ -45,6 +47,11 @@ _LOOP_IN_THREAD = (
 _STEP_IN_BACKWARD = (
     "the steps were timed, but not profiled: the optimizer steps inside the backward pass, where "
     "the profiler must not start. Call stepwhy.step() at the end of each step"
+)
+_NO_KERNELS = (
+    "the training uses a GPU, but the profiler recorded none of its kernels, so the time on the "
+    "device is unknown. Something else may profile it (nsys, ncu, DCGM), or an earlier profile in "
+    "the process has left CUPTI unusable"
 )
 _OWN_PROFILER = "torch.profiler"
 _LOG_LEVEL_VARIABLE = "KINETO_LOG_LEVEL"
@@ -88,6 +95,7 @@ class ProfilerWindow:
         self._conflict.forget()
         self._forks.forget()
         self._profiler: Any = None
+        self._on_device = False
         self._budget: Budget | None = None
         self._warm_up_left = 0
         self._first_step = 0
@@ -173,21 +181,24 @@ class ProfilerWindow:
 
     def _open(self, step: int, step_ns: int) -> None:
         """Start the profiler."""
-        from torch import cuda
         from torch.profiler import ProfilerAction, ProfilerActivity, profile
 
         self.is_due = False
         self._opened += 1
         warm_up = self._warm_up_left = warm_up_steps(step_ns)
+        on_device = self._on_device = device.is_in_use()
 
         def schedule(number: int) -> Any:
-            return ProfilerAction.WARMUP if number < warm_up else ProfilerAction.RECORD
+            # On a device, the warm-up is recorded as well: a profiler that stops within its
+            # warm-up has recorded nothing; see `launch_nothing`.
+            warms_up = number < warm_up and not on_device
+            return ProfilerAction.WARMUP if warms_up else ProfilerAction.RECORD
 
         activities = [ProfilerActivity.CPU]
-        more: dict[str, Any] = {"record_shapes": step_ns >= _SHAPES_NS}
-        if cuda.is_available():
+        more: dict[str, Any] = {"record_shapes": on_device or step_ns >= _SHAPES_NS}
+        if on_device:
             activities.append(ProfilerActivity.CUDA)
-            more = _recording_waits()
+            more |= _recording_waits()
         profiler = profile(activities=activities, schedule=schedule, **more)
         before = request_thread.threads()
         with _quiet(), self._own_profilers.starting_stepwhys(), self._forks.switching:
@@ -229,7 +240,7 @@ class ProfilerWindow:
             profiler.stop()
             self._is_recording = False
         self._stop_request_thread()
-        about = {
+        about: dict[str, Any] = {
             "kind": "torch-profiler",
             "first_step": self._first_step,
             "last_step": self._last_step,
@@ -237,7 +248,14 @@ class ProfilerWindow:
             "end_ns": self._end_ns,
         }
 
-        self._recorder.window(about, lambda folder: write_trace(profiler, folder))
+        def write(folder: Path) -> None:
+            has_kernels = write_trace(profiler, folder)
+            if self._on_device and not has_kernels and device.holds_tensors():
+                about["kernels_missing"] = True
+
+        self._recorder.window(about, write)
+        if "kernels_missing" in about:
+            self._recorder.message("warning", "kernels-missing", _NO_KERNELS)
 
     def _report_too_large(self, error: WindowTooLargeError) -> None:
         """Report that a window was dropped, and why."""
@@ -249,6 +267,8 @@ class ProfilerWindow:
         with self._forks.switching:
             profiler, self._profiler = self._profiler, None
             if profiler is not None:
+                if self._on_device:
+                    device.launch_nothing()
                 with contextlib.suppress(Exception):
                     profiler.stop()
             self._is_recording = False

@@ -23,8 +23,14 @@ from stepwhy.importers.formats.kineto.arguments import KinetoArgs
 from stepwhy.importers.formats.kineto.host_compute import computes_on_host
 from stepwhy.importers.formats.kineto.plain import LARGE, NotPlainError, PlainDocument
 from stepwhy.importers.formats.kineto.records import add_records
-from stepwhy.importers.formats.kineto.run import device_memory, device_model, meta_of
+from stepwhy.importers.formats.kineto.run import (
+    device_memory,
+    device_model,
+    lacks_kernels,
+    meta_of,
+)
 from stepwhy.importers.shared.chrome_json import LARGEST_NS, Document, looks_like_chrome_json
+from stepwhy.importers.shared.missing_kernels import count_missing_kernels
 from stepwhy.inputs.source import HEAD_BYTES
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Health, TraceBuilder
@@ -122,6 +128,8 @@ def _read(
     if not facts.slices:
         return None
     _add_capacity(builder, device_memory(document.header), offset_ns, used=facts.memory)
+    if lacks_kernels(document.header, facts):
+        count_missing_kernels(builder.health)
     trace = builder.finish(meta_of(FORMAT, document.header, facts))
     if trace.meta.device_expected and trace.meta.idle_accelerator and computes_on_host(trace):
         return replace(trace, meta=replace(trace.meta, device_expected=False))

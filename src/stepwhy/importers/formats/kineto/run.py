@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepwhy.trace import NULL, Kind, Meta
+from stepwhy.trace.kinds import BUSY_KINDS
 
 if TYPE_CHECKING:
     from stepwhy.importers.formats.kineto.facts import Facts
@@ -91,6 +92,17 @@ def _used_device(facts: Facts) -> bool:
         return True
     calls_are_recorded = bool({Kind.RUNTIME, Kind.SYNC} & facts.kinds)
     return facts.device_rows and not calls_are_recorded
+
+
+def lacks_kernels(header: dict[str, Any], facts: Facts) -> bool:
+    """Whether launches were recorded on a known device, but nothing that it did."""
+    return (
+        bool(device_model(header))
+        and Kind.LAUNCH in facts.kinds
+        and facts.kinds.isdisjoint(BUSY_KINDS)
+        and facts.complete
+        and not facts.profiler_ranges
+    )
 
 
 def _may_be_cut_off(header: dict[str, Any], facts: Facts) -> bool:

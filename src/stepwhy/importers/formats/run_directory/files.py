@@ -72,6 +72,7 @@ class WindowFile(msgspec.Struct):
     ran_ahead: bool = False
     drained: bool = False
     annotated: bool = False
+    kernels_missing: bool = False
 
 
 class Message(msgspec.Struct):

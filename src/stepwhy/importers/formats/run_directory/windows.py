@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from stepwhy.errors import InputError
 from stepwhy.importers.formats.run_directory.files import WindowFile, read_record
 from stepwhy.importers.formats.run_directory.session_windows import RunWindow
+from stepwhy.importers.shared.missing_kernels import count_missing_kernels
 from stepwhy.inputs.reading import read_source
 from stepwhy.trace import Kind
+from stepwhy.trace.health import KERNELS_MISSING
 from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ _DRAFTS = ".[0-9]*"
 _UNFINISHED = (
     "A traced window was left unfinished and is ignored: the training was killed while the window "
     "was traced or written, or it is still being traced."
+)
+_WITHOUT_KERNELS = (
+    "A traced window was left out because the profiler recorded no kernel of the device in it."
 )
 _TRACE_NAMES = ("run_metadata.pb", "trace.json.gz", "trace.json", "*.xplane.pb")
 
@@ -65,7 +70,16 @@ def read_windows(folder: RunFolder, read_trace: ReadTrace) -> Windows:
             _add(windows, window, read_trace)
         except InputError as error:
             windows.notes.append(f"A traced window could not be read: {error}")
+    _leave_out_without_kernels(windows)
     return windows
+
+
+def _leave_out_without_kernels(windows: Windows) -> None:
+    """Leave out windows without kernels beside others, where their device would seem idle."""
+    kept = [t for t in windows.traces if not t.health.has(KERNELS_MISSING)]
+    if kept and len(kept) < len(windows.traces):
+        windows.notes += [_WITHOUT_KERNELS] * (len(windows.traces) - len(kept))
+        windows.traces = kept
 
 
 def _has_drafts(folder: RunFolder) -> bool:
@@ -87,6 +101,10 @@ def _add(windows: Windows, folder: RunFolder, read_trace: ReadTrace) -> None:
         _fit_steps(trace, about)
         if about.ran_ahead:
             meta = replace(trace.meta, signals=trace.meta.signals | {"host-ahead"})
+            trace = replace(trace, meta=meta)
+        if about.kernels_missing and not trace.health.has(KERNELS_MISSING):
+            count_missing_kernels(trace.health)
+            meta = replace(trace.meta, device_expected=True, idle_accelerator="")
             trace = replace(trace, meta=meta)
     if about is not None and about.kind == "tf1-run":
         windows.runs.append(RunWindow(trace, about.start_ns, about.end_ns))
@@ -115,10 +133,10 @@ def _fit_steps(trace: Trace, window: WindowFile) -> None:
     """Let the marks of steps be those of the window.
 
     A script that ends inside a window leaves the mark of a step that never finished. Before the
-    window, there are marks of steps that led up to a wait for the device, and those that the
-    training sets itself. The latter may leave out a part of each step, which then ends where the
-    next one begins. The last mark may end with the process, although the device had finished
-    before.
+    window, there are marks of the warm-up, of steps that led up to a wait for the device, and
+    those that the training sets itself. The latter may leave out a part of each step, which then
+    ends where the next one begins. The last mark may end with the process, although the device had
+    finished before.
     """
     slices = trace.slices
     steps = slices.kind == Kind.STEP
@@ -128,7 +146,7 @@ def _fit_steps(trace: Trace, window: WindowFile) -> None:
         slices.dur_ns = np.minimum(slices.dur_ns, longest)
     ends = slices.start_ns + slices.dur_ns
     inside = ends <= window.end_ns + _CLOCKS_AGREE_NS
-    if window.ran_ahead or window.annotated:
+    if window.ran_ahead or window.annotated or window.kind == "torch-profiler":
         inside &= slices.start_ns + slices.dur_ns // 2 >= window.start_ns
     # The columns may be read-only.
     slices.kind = np.where(steps & ~inside, np.int8(Kind.ANNOTATION), slices.kind)
