@@ -161,9 +161,9 @@ def test_torch_optimizers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
     assert last - first == 3
     # Warm-up and export of the profiler, before and after the window, are not training time.
     assert [i for i, s in enumerate(steps) if s["profiled"]] == list(range(first - 1, last + 2))
-    assert (about["start_ns"], about["end_ns"]) == pytest.approx(
-        (steps[first]["start_ns"], steps[last]["end_ns"]), abs=5_000_000
-    )
+    # It begins once the profiler has switched over, and ends with its last step.
+    assert steps[first]["start_ns"] <= about["start_ns"] < steps[first]["end_ns"]
+    assert steps[last]["end_ns"] <= about["end_ns"] < steps[last + 1]["end_ns"]
     with gzip.open(window / "trace.json.gz") as file:
         names = [event.get("name", "") for event in json.load(file)["traceEvents"]]
     assert len({name for name in names if name.startswith("ProfilerStep#")}) == 4
