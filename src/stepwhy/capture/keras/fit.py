@@ -61,9 +61,7 @@ class FitObserver:
             self._noted, self._first = 0, batch
         self.handle(FitObserver.batch_ends, callbacks, batch)
 
-    def handle(
-        self, event: Callable[[FitObserver, Loop, Any, Any], None], callbacks: Any, value: Any
-    ) -> None:
+    def handle(self, event: Event, callbacks: Any, value: Any) -> None:
         """Pass on an event of `fit` from the thread that drives the loop; never raises.
 
         Args:
