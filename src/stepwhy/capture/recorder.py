@@ -39,6 +39,7 @@ from stepwhy.capture.process.folder import (
     folder_of,
     write_json,
 )
+from stepwhy.capture.settings import process_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Recorder:
             "world_size": _integer("WORLD_SIZE"),
             "observer": observer,
             "python": platform.python_version(),
+            "settings": process_settings,
         }
         self._start_over()
         lifetime.on_end(self._suspend)

@@ -1,12 +1,15 @@
-"""Anomaly detection is on during training.
+"""A setting for debugging slows the steps.
 
 ## What it means
 `torch.autograd.set_detect_anomaly(True)` checks every gradient for NaN, and records a Python stack
 for each operation of the forward pass. It is meant for finding the operation that produced a NaN.
+Environment variables have similar effects: with `CUDA_LAUNCH_BLOCKING`, each launch waits for its
+kernel; `JAX_DEBUG_NANS` waits for each result; `JAX_DISABLE_JIT` compiles nothing.
 
 ## Why it costs
-Every gradient is read again, and the host waits for the result of each check. On an accelerator,
-that is one synchronisation for each operation of the backward pass.
+With anomaly detection, every gradient is read again, and the host waits for the result of each
+check. On an accelerator, that is one synchronisation for each operation of the backward pass. Where
+launches wait, the host cannot prepare work while the device computes.
 
 ## How it is measured
 From the checks in the trace: the backward pass calls `aten::_is_any_true` for at least `OFTEN` of
@@ -14,25 +17,39 @@ its operations. The cost is the time of these checks in the steady steps, on an 
 while it is idle. It is a lower bound: recording the stacks often takes longer, but the trace does
 not show that time separately.
 
+`stepwhy run` records the variables of the process when its first steps are written. One counts only
+if it applies to the run: its framework, an accelerator, several ranks. With
+`CUDA_LAUNCH_BLOCKING`, the launches in the trace show whether they return after their kernels. If
+most do, the cost is the part of the step that could overlap: the time in which the device
+computes, or that in which it is idle, whichever is shorter. For other variables, no record shows
+the cost. Variables that slow only some programs are listed as evidence, and are not a problem by
+themselves.
+
 ## Fix
-Turn anomaly detection off, and turn it on again only to find a NaN.
+Turn anomaly detection off, and turn it on again only to find a NaN. Unset the variables in the
+shell, in the job's script, and in the program.
 
 ## Fix risk
 None for the result. A NaN no longer stops the training: check the loss every hundred steps.
 
 ## When it abstains
-Without host operations, or where the trace does not name the operations of a backward pass. Launch
-blocking, deterministic algorithms and XLA dumps are not detected, because a trace does not show
-them.
+Without host operations, or where the trace does not name the operations of a backward pass, unless
+a variable slows the run. Deterministic algorithms that the program selects itself and XLA dumps are
+not detected, because a trace does not show them. Traces of other profilers do not contain
+environment variables.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+from msgspec.structs import replace
+
 from stepwhy.diagnoses.shared.measure import by_name, idle, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.program import is_pytorch
-from stepwhy.diagnoses.shared.rule import Rule
+from stepwhy.diagnoses.shared.rule import Rule, saving, untimed
+from stepwhy.diagnoses.shared.settings import applied
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
@@ -53,6 +70,7 @@ RULE = Rule(
     needs=(("host-ops",), ("steps",)),
     # It also formats a stack for each operation of the forward pass, in Python.
     refines="python-overhead",
+    reads_settings=True,
 )
 
 OFTEN = 0.5  # of the operations of the backward pass; some have no gradient to check
@@ -62,12 +80,79 @@ _ANSWER = regex(r"aten::_is_any_true")
 _NODE = regex(r"autograd::engine::evaluate_function: .*")
 
 
+_BLOCKING = "CUDA_LAUNCH_BLOCKING"
+_BLOCKED = 0.5  # of the kernels; launches that do not wait return before all but the shortest ones
+_SAME_NS = 5_000  # the profiler's clocks of host and device differ by microseconds
+_UNSET = "Unset the variables for debugging"
+_RETURNED = "share of kernels whose launch returned after them"
+_MAY_SLOW = "Some environment variables may slow the steps"
+
+
 def diagnose(facts: Facts) -> Finding:
+    """Judge the checks of anomaly detection, and the environment variables of the process."""
+    settings, abstention = applied(facts), untimed(RULE, facts)
+    found = abstention or _anomaly(facts)
+    evidence = tuple(Evidence(about.effect, text, "") for text, about in settings)
+    slow = [text.partition("=")[0] for text, about in settings if about.slows]
+    share = _blocked_share(facts) if abstention is None and _BLOCKING in slow else None
+    if share is not None:
+        evidence = (Evidence(_RETURNED, share, "fraction"), *evidence)
+        if share < _BLOCKED:
+            slow.remove(_BLOCKING)  # set after the driver had read it
+    if slow and found.verdict != "found":
+        is_blocked = share is not None and share >= _BLOCKED
+        return _slowed(slow, evidence, _overlap_ns(facts) if is_blocked else None)
+    found = replace(found, evidence=found.evidence + evidence)
+    return replace(found, title=_MAY_SLOW) if evidence and found.verdict == "clear" else found
+
+
+def _slowed(slow: list[str], evidence: tuple[Evidence, ...], cost_ns: int | None) -> Finding:
+    """The finding for variables that slow every run to which they apply.
+
+    Args:
+        slow: Their names.
+        evidence: What they do.
+        cost_ns: Time per step that could overlap; None if it is not known.
+    """
+    fix = Fix(
+        f"Unset {', '.join(slow)} in the shell, in the job's script, and where the program sets "
+        "os.environ. Set it again only to find an error.",
+        "",
+        "none",
+    )
+    # What the program itself waits for stays, and is not known.
+    gain = None if cost_ns is None else saving("launches that do not wait", 0, cost_ns)
+    return replace(RULE.finding(cost_ns, evidence, fix, gain), title=_UNSET)
+
+
+def _overlap_ns(facts: Facts) -> int:
+    """Time per step that could overlap if launches did not wait for their kernels, ns."""
+    idle_ns = mean_within(facts, idle(facts))
+    busy_ns = max(sum(facts.recorded.values()) - idle_ns, 0)
+    return on_scale(facts, min(idle_ns, busy_ns))
+
+
+def _blocked_share(facts: Facts) -> float | None:
+    """Share of the kernels whose launch returned only after they had ended; None if unknown."""
+    slices = facts.trace.slices
+    rows, calls = facts.launches.joined
+    kernels = np.isin(slices.kind[rows], (Kind.KERNEL,))
+    rows, calls = rows[kernels], calls[kernels]
+    if not len(rows):
+        return None
+    ended = slices.start_ns[rows] + slices.dur_ns[rows]
+    returned = slices.start_ns[calls] + slices.dur_ns[calls]
+    return float(np.mean(returned + _SAME_NS >= ended))
+
+
+def _anomaly(facts: Facts) -> Finding:
     """Judge the time of the checks that anomaly detection adds to the backward pass."""
     if not is_pytorch(facts):
         return RULE.not_applicable(
             "Anomaly detection is recognised only among PyTorch's operations."
         )
+    if "host-ops" not in facts.trace.meta.signals:
+        return RULE.lacks("host-ops")
     nodes, answers = len(_backward(facts, _NODE)), len(_backward(facts, _ANSWER))
     if not nodes:
         return RULE.no_data(

@@ -73,6 +73,7 @@ class Meta(msgspec.Struct, frozen=True):
         run_ns: Start and end of the observed command, ns; None if either is unknown.
         untraced: Why none of its steps was traced, a clause; '' if some were.
         untraced_advice: What to do about that, without a full stop.
+        settings: Environment variables of the process that may slow it, with their values.
     """
 
     format: str
@@ -95,6 +96,7 @@ class Meta(msgspec.Struct, frozen=True):
     untraced_advice: str = ""
     python: str = ""
     cpu: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 class Trace(msgspec.Struct, frozen=True, dict=True):

@@ -32,7 +32,8 @@ r"""A trace drawn as text: the fixtures of literate tests.
   (``1``, or ``1 of 4``), ``world_size``, ``signals`` (default: those for which something is drawn;
   ``+x`` and ``-x`` change that), ``expects: accelerator``, ``model`` (of the accelerators below
   it), ``idle`` (model of an accelerator without work), ``run`` (start and end of the command:
-  ``0 s .. 90 s``). Lines that begin with ``#`` are comments.
+  ``0 s .. 90 s``), ``settings`` (environment variables: ``NAME=VALUE ...``).
+  Lines that begin with ``#`` are comments.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ _TABLES: dict[str, Table] = {
 }  # fmt: skip
 _FACTS = (
     "unit", "format", "framework", "rank", "stage", "world_size", "signals", "expects", "arrows",
-    "model", "run", "idle",
+    "model", "run", "idle", "settings",
 )  # fmt: skip
 _DEVICE_KINDS = {"CPU": DeviceKind.CPU, "GPU": DeviceKind.GPU, "TPU": DeviceKind.TPU}
 _SIGNALS = {
@@ -181,8 +182,14 @@ class _Drawing(msgspec.Struct):
                 run_ns=self._run(),
                 device_expected=self.accelerator or self.facts.get("expects") == "accelerator",
                 idle_accelerator=self.facts.get("idle", ""),
+                settings=self._settings(),
             )
         )
+
+    def _settings(self) -> tuple[tuple[str, str], ...]:
+        """Environment variables, each as NAME=VALUE, without spaces in them."""
+        pairs = (word.partition("=") for word in self.facts.get("settings", "").split())
+        return tuple((name, value) for name, _, value in pairs)
 
     def _run(self) -> tuple[int, int] | None:
         """Start and end of the command."""

@@ -76,7 +76,8 @@ def _meta(meta: Meta, redactor: Redactor) -> Meta:
     """Facts in which every text is redacted, because any field of a file may contain a secret."""
     facts = ((name, getattr(meta, name)) for name in meta.__struct_fields__)
     texts = {name: redactor.text(value) for name, value in facts if isinstance(value, str)}
-    return replace(meta, **texts, notes=tuple(redactor.texts(meta.notes)))
+    settings = tuple((name, redactor.text(value)) for name, value in meta.settings)
+    return replace(meta, **texts, notes=tuple(redactor.texts(meta.notes)), settings=settings)
 
 
 def _health(health: Health, redactor: Redactor) -> Health:

@@ -217,6 +217,16 @@ def test_threads_and_cores_are_known_from_the_first_step(tmp_path):
     assert (series(trace, "intra_op_threads").last, usable_cores(trace)) == (16, 2)
 
 
+def test_settings_of_the_process_are_known(tmp_path):
+    process = write_run(tmp_path, steps(5, MS))
+    about = {"framework": "jax", "settings": {"JAX_DEBUG_NANS": "1"}}
+    (process / "process.json").write_text(json.dumps(about))
+    assert open_one(str(process)).trace.meta.settings == (("JAX_DEBUG_NANS", "1"),)
+    (found,) = [f for f in explain([str(tmp_path)]).findings if f.id == "debug-settings"]
+    assert (found.verdict, found.cost_ns_per_step) == ("found", None)
+    assert "Unset JAX_DEBUG_NANS" in found.fix.text
+
+
 def test_why_the_observer_stopped_is_told(tmp_path):
     process = write_run(tmp_path, steps(5, MS))
     said = {"level": "warning", "slug": "observer-stopped", "text": "it stopped"}

@@ -58,6 +58,8 @@ class Rule(msgspec.Struct, frozen=True):
         without_steps: Whether it can judge a record that does not show the steps.
         usual_share: Share of the cost that the fix saved on average where it was tried; the finding
             is ranked by it. 1 where no such average is known.
+        reads_settings: Whether it judges the settings of a process, `Meta.settings`. Where there
+            are any, it checks itself what else it needs.
         is_deliberate: Whether what it finds is often chosen on purpose, so that it is listed last.
     """
 
@@ -74,6 +76,7 @@ class Rule(msgspec.Struct, frozen=True):
     without_steps: bool = False
     usual_share: float = 1.0
     is_deliberate: bool = False
+    reads_settings: bool = False
 
     def finding(
         self,
@@ -175,6 +178,8 @@ def _abstain(rule: Rule, facts: Facts) -> Finding | None:
         if not facts.trace.meta.device_expected and len(facts.trace.slices):
             return rule.not_applicable("The run uses no accelerator.")
         return rule.lacks("device-activity")
+    if rule.reads_settings and facts.trace.meta.settings:
+        return None
     seen = facts.trace.meta.signals | _seen(facts)
     absent = [names[0] for names in rule.needs if not seen.intersection(names)]
     if absent:
@@ -183,7 +188,12 @@ def _abstain(rule: Rule, facts: Facts) -> Finding | None:
         return rule.lacks(*absent)
     # Placement is valid in any trace; times are not.
     needs_no_times = rule.family == "placement" or rule.without_steps
-    reason = None if needs_no_times else unusable(facts)
+    return None if needs_no_times else untimed(rule, facts)
+
+
+def untimed(rule: Rule, facts: Facts) -> Finding | None:
+    """The abstention of a rule where the times of the steps cannot be judged; else None."""
+    reason = unusable(facts)
     return None if reason is None else rule.incomplete(lack_of(reason), why_unknown(reason))
 
 

@@ -59,6 +59,7 @@ class ProcessFile(msgspec.Struct):
     intra_op_threads: Int | None = None
     usable_cores: Int | None = None
     python: str = ""
+    settings: dict[str, str] = {}
     ended_ns: Int | msgspec.UnsetType | None = msgspec.UNSET
 
 

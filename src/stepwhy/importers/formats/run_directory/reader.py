@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 # Windows and files that cannot be read make one each.
 _MOST_NOTES = 50
+_MOST_SETTINGS = 50
 _TRAINS_WITH = (
     "Check that the command trains with TensorFlow, Keras, PyTorch or jitted JAX, under a Python "
     "that reads PYTHONPATH"
@@ -207,6 +208,7 @@ def _meta(
         signals=frozenset(signals),
         run_ns=_span(run),
         notes=(*meta.notes, *notes),
+        settings=tuple(sorted(process.settings.items()))[:_MOST_SETTINGS],
     )
 
 
