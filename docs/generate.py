@@ -21,6 +21,7 @@ import click
 import generate_accuracy
 import generate_api
 import generate_diagnoses
+import generate_gpu
 import generate_harm
 import generate_lab
 import generate_overhead
@@ -235,6 +236,11 @@ def harm_results() -> str:
     return "\n".join([_HEAD, "# Foreign programs under `stepwhy run`\n", *parts])
 
 
+def gpu_results() -> str:
+    """What was found, predicted and measured on a GPU."""
+    return "\n".join([_HEAD, "# Results on a GPU\n", *generate_gpu.parts(table)])
+
+
 def overhead() -> str:
     """What observing a training costs it."""
     found = generate_overhead.load()
@@ -248,6 +254,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": command_line,
     "reference/python.md": python_api,
     "reference/trace-schema.md": trace_schema,
+    "reference/gpu-results.md": gpu_results,
     "reference/lab-results.md": lab_results,
     "reference/accuracy.md": accuracy,
     "reference/harm-results.md": harm_results,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,8 +13,6 @@ from stepwhy.cli.bench import busy_option, json_option, out_option
 from stepwhy.text import one_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from stepwhy.cli.lab_pairs import Pair
     from stepwhy.findings import LabResult
 
@@ -37,8 +36,8 @@ def list_pairs() -> None:
     table = Table(
         "pair", "planted", "what it is about", box=None, pad_edge=False, padding=(0, 3, 0, 0)
     )
-    for pair in pairs():
-        table.add_row(*map(one_line, (pair.name, pair.diagnosis, pair.title)))
+    for pair in pairs(gpu=True):
+        table.add_row(*map(one_line, (pair.name, pair.diagnosis or "-", pair.title)))
     Console().print(table)
 
 
@@ -117,6 +116,13 @@ def run_pair(
     is_flag=True,
     help="Run nothing: predict again from what the lab's accuracy.json holds, and store it there.",
 )
+@click.option(
+    "--gpu",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="Run nothing: grade what scripts/gpu-lab measured on a GPU. With --again, explain its "
+    "recorded runs again.",
+)
 @out_option
 @json_option
 @click.pass_context
@@ -131,6 +137,7 @@ def grade(
     predict: bool,
     again: bool,
     recompute: bool,
+    gpu: Path | None,
     as_json: bool,
 ) -> None:
     """Run the pairs, or all, and show what was found, and what was found by mistake.
@@ -141,6 +148,9 @@ def grade(
     With --predict, the gains of the fixes are measured and compared with the predicted ones. Each
     pair is stored when it is done, and pairs that were measured today are not run again.
     """
+    if gpu is not None:
+        _grade_gpu(gpu, again=again, record=record, as_json=as_json)
+        return
     if predict or recompute:
         _grade_predictions(
             names, size, repeats or 3, out, again=again, run=not recompute, as_json=as_json
@@ -169,6 +179,25 @@ def grade(
         render_grade(graded(done))
         output.line(f"Runs: {folder}")
     ctx.exit(0 if all(map(is_passed, done)) else 1)
+
+
+def _grade_gpu(folder: Path, *, again: bool, record: bool, as_json: bool) -> None:
+    """Show what a session on a GPU has shown."""
+    from stepwhy.cli.lab_gpu import GPU_GRADE_FILE, gpu_grade
+    from stepwhy.cli.lab_pairs import lab_folder
+    from stepwhy.cli.measuring import save_result
+    from stepwhy.report.json import render
+    from stepwhy.report.terminal.gpu import render_gpu
+
+    found = gpu_grade(folder, again=again)
+    if record and (found.tiny or not found.card):
+        raise click.UsageError("These results do not come from a GPU, so they are not recorded.")
+    if record:
+        save_result(lab_folder() / GPU_GRADE_FILE, found)
+    if as_json:
+        output.document(render(found))
+    else:
+        render_gpu(found)
 
 
 def _grade_predictions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stepwhy.findings import Result
 
 PAIR_FILE = "pair.toml"
+GPU_PREFIX = "gpu/"
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -28,11 +29,12 @@ class Pair(msgspec.Struct, frozen=True):
         name: Its name, such as 'tf1/towers'.
         folder: Folder of its programs.
         title: Its title, in one line.
-        diagnosis: Id of the diagnosis of the planted fault.
+        diagnosis: Id of the diagnosis of the planted fault; '' if none should find anything.
         faulty: The faulty program and its arguments.
         fixed: The fixed program and its arguments.
         sizes: Further arguments of both, by name of a size; 'small' is the default.
         page: Page about the problem, relative to the documentation; '' for none.
+        variables: Environment variables of the faulty and of the fixed program, as NAME=VALUE.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Pair(msgspec.Struct, frozen=True):
     fixed: tuple[str, ...]
     sizes: dict[str, tuple[str, ...]]
     page: str
+    variables: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 def lab_folder() -> Path:
@@ -58,10 +61,15 @@ def lab_folder() -> Path:
     raise NotFoundError("the lab is not installed", "Run from a clone of the repository")
 
 
-def pairs() -> list[Pair]:
-    """All pairs, sorted by name."""
+def pairs(*, gpu: bool = False) -> list[Pair]:
+    """The pairs, sorted by name.
+
+    Args:
+        gpu: Whether to include those whose fault shows on a GPU only.
+    """
     root = lab_folder()
-    return [_pair(file, root) for file in sorted(root.glob(f"*/*/{PAIR_FILE}"))]
+    every = [_pair(file, root) for file in sorted(root.glob(f"*/*/{PAIR_FILE}"))]
+    return [pair for pair in every if gpu or not pair.name.startswith(GPU_PREFIX)]
 
 
 def find(name: str) -> Pair:
@@ -70,7 +78,7 @@ def find(name: str) -> Pair:
     Raises:
         NotFoundError: If there is none, or if there are several.
     """
-    every = pairs()
+    every = pairs(gpu=True)
     found = [p for p in every if name in (p.name, p.name.rpartition("/")[2])]
     if len(found) == 1:
         return found[0]
@@ -104,14 +112,19 @@ def programs_of(
     return [
         program(
             label,
-            [sys.executable, str(pair.folder / words[0]), *words[1:], *pair.sizes[size]],
+            [
+                *(["env", *variables] if variables else []),
+                *(sys.executable, str((pair.folder / words[0]).resolve())),
+                *words[1:],
+                *pair.sizes[size],
+            ],
             folder / label,
             folder,
             explain_run,
         )
-        for label, words, explain_run in (
-            ("faulty", pair.faulty, explain_faulty or explain),
-            ("fixed", pair.fixed, explain),
+        for label, words, variables, explain_run in (
+            ("faulty", pair.faulty, pair.variables[0], explain_faulty or explain),
+            ("fixed", pair.fixed, pair.variables[1], explain),
         )
     ]
 
@@ -127,4 +140,10 @@ def _pair(file: Path, root: Path) -> Pair:
         fixed=tuple(about.get("fixed", ["fixed.py"])),
         sizes={name: tuple(words) for name, words in about.get("sizes", {"small": []}).items()},
         page=about.get("page", ""),
+        variables=(_variables(about, "faulty"), _variables(about, "fixed")),
     )
+
+
+def _variables(about: dict[str, Any], side: str) -> tuple[str, ...]:
+    named = about.get(f"{side}_variables", {})
+    return tuple(f"{name}={value}" for name, value in named.items())

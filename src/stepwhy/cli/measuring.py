@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from stepwhy.findings import Accuracy, BenchResult, Comparison, Grade, LabResult, Trial
+    from stepwhy.findings import (
+        Accuracy,
+        BenchResult,
+        Comparison,
+        GpuGrade,
+        Grade,
+        LabResult,
+        Trial,
+    )
 
 
 def new_folder(folder: Path) -> Path:
@@ -65,7 +73,7 @@ def _not_writable(folder: Path, error: OSError) -> CaptureError:
 
 
 def save_result(
-    path: Path, result: Accuracy | BenchResult | Comparison | Grade | LabResult | Trial
+    path: Path, result: Accuracy | BenchResult | Comparison | GpuGrade | Grade | LabResult | Trial
 ) -> str:
     """Write a result as JSON.
 

@@ -3,6 +3,7 @@
 from stepwhy.findings.abstentions import SIGNALS, Abstention, AbstentionCode
 from stepwhy.findings.accuracy import ACCURACY_SCHEMA, Accuracy, PairAccuracy, PricingInputs
 from stepwhy.findings.edits import Edit, parse_edit
+from stepwhy.findings.gpu import GPU_GRADE_SCHEMA, GpuGrade, GpuPair, LivePoint, Overhead
 from stepwhy.findings.machine import GpuLoad, HostLine
 from stepwhy.findings.measurement import (
     BENCH_SCHEMA,
@@ -70,6 +71,7 @@ __all__ = [
     "BENCH_SCHEMA",
     "CATEGORIES",
     "COMPARE_SCHEMA",
+    "GPU_GRADE_SCHEMA",
     "GRADE_SCHEMA",
     "LAB_SCHEMA",
     "OPS_SCHEMA",
@@ -97,7 +99,9 @@ __all__ = [
     "FindingVerdict",
     "Fix",
     "GapPart",
+    "GpuGrade",
     "GpuLoad",
+    "GpuPair",
     "Grade",
     "GradedPair",
     "HealthEntry",
@@ -105,12 +109,14 @@ __all__ = [
     "HostLoad",
     "Input",
     "LabResult",
+    "LivePoint",
     "Machine",
     "Measurement",
     "MemoryHolder",
     "MemoryUse",
     "Op",
     "OpDifference",
+    "Overhead",
     "PairAccuracy",
     "ParallelUse",
     "Pipeline",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         Accuracy,
         BenchResult,
         Comparison,
+        GpuGrade,
         Grade,
         LabResult,
         PlacementResult,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         | BenchResult
         | Comparison
         | LabResult
+        | GpuGrade
         | Grade
         | PlacementResult
         | ProfileResult

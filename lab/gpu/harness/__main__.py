@@ -1,0 +1,315 @@
+"""Run the GPU lab: see docs/how-to/run-the-gpu-lab.md. Needs only Python's standard library.
+
+Programs run with the Python that runs this, with its PyTorch and JAX. Every result is written as
+soon as it is there; --missing goes on after an interruption.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import bundle
+from children import Ended, run, stepwhy
+from environment import environment
+from pairs import FOLDER, SIDES, Pair, pairs, printed
+from points import answers
+from recorded import evidence, reduce
+from sizes import SIZES, Peaks
+from store import Store, write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HERE = Path(__file__).resolve().parent
+# Those whose faults are expected to show best come first.
+_FIRST = (
+    "pageable_copy", "fp32_head", "loop_optimizer", "naive_attention", "item_sync",
+    "launch_bound", "empty_cache", "launch_blocking", "jax_recompile", "jax_transfer",
+)  # fmt: skip
+_ROUNDS = 5  # of the pairs, if the budget allows
+_OVERHEAD_ROUNDS = 3
+_EXPLAINING_S = 45.0  # of the budget, kept for explaining the runs
+_LONGEST_S = 150.0  # of one program
+_WINDOW_BYTES = 4 * 2**20  # larger windows are left out of the results after they were explained
+# Fix, program, its arguments with a tiny size, and those of the pair whose size it has.
+_TRIALS = (
+    ("pin-memory", "loader", ("--workers", "2")),
+    ("loader-workers=2", "loader", ()),
+    ("fused-optimizer", "loop_optimizer", ()),
+    ("channels-last", "layout", ()),
+    ("autocast=bfloat16", "unfused_batch_norm", ()),
+    ("empty-cache-rarely", "empty_cache", ()),
+)
+
+
+class OutOfTimeError(Exception):
+    """The budget ended before the result was there."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something to measure.
+
+    Args:
+        name: Name of its result.
+        seconds: How long it takes, about.
+        measure: Measures it.
+    """
+
+    name: str
+    seconds: float
+    measure: Callable[[], dict[str, Any]]
+
+
+class Lab:
+    """One session on a machine.
+
+    Args:
+        store: Holds the results.
+        tiny: Whether to run the smallest size.
+        end: When the budget ends, by `time.monotonic`.
+    """
+
+    def __init__(self, store: Store, *, tiny: bool, end: float) -> None:
+        self.store, self.tiny, self.end = store, tiny, end
+        self.pairs = pairs()
+
+    def left_s(self) -> float:
+        return self.end - time.monotonic()
+
+    def items(self) -> Iterator[Item]:
+        """What to measure, the most important first."""
+        yield Item("environment", 25, lambda: environment(tiny=self.tiny))
+        yield Item("peaks", 25, self.peaks)
+        for name in ("steady", "abandoned", "cpu", "graph", "workers", "jax"):
+            if name != "jax" or _has("jax"):
+                yield Item(f"run/{name}", 15, lambda name=name: self.live_run(name))
+        for number in range(_OVERHEAD_ROUNDS):
+            for name in ("short", "long"):
+                for side in ("plain", "observed"):
+                    yield Item(f"overhead/{name}/{side}/{number}", 10,
+                               lambda n=name, s=side, i=number: self.overhead(n, s, i))  # fmt: skip
+        names = sorted(self.pairs, key=lambda n: _FIRST.index(n) if n in _FIRST else len(_FIRST))
+        names = [name for name in names if _has("jax") or not self.pairs[name].uses_jax]
+        for number in range(1 if self.tiny else _ROUNDS):
+            for name in names:
+                for side in SIDES:
+                    yield Item(f"pair/{name}/{side}/{number}", 18,
+                               lambda n=name, s=side, i=number: self.pair(n, s, i))  # fmt: skip
+            if not number:
+                for fix, name, more in _TRIALS:
+                    yield Item(f"try/{fix.partition('=')[0]}", 70,
+                               lambda f=fix, n=name, m=more: self.trial(f, n, m))  # fmt: skip
+
+    def peaks(self) -> dict[str, Any]:
+        words = [sys.executable, str(HERE / "measure_peaks.py"), *(["--tiny"] if self.tiny else [])]
+        ended = self.child(words)
+        return {"peaks": json.loads(ended.output.splitlines()[-1])}
+
+    def size(self, pair: Pair, side: str) -> tuple[tuple[str, ...], dict[str, float]]:
+        """Arguments of a program, and what was computed for them."""
+        if self.tiny:
+            return pair.tiny, {}
+        measured = self.store.get("peaks")
+        if measured is None:
+            raise RuntimeError("the peaks of the card were not measured")
+        size = SIZES[pair.name](Peaks(**measured["peaks"]))
+        more = size.faulty if side == "faulty" else size.fixed
+        planned = {"share": size.share, "step_ms": 1000 * size.step_s}
+        return (*size.words(), *more), planned
+
+    def pair(self, name: str, side: str, number: int) -> dict[str, Any]:
+        pair = self.pairs[name]
+        sizes, planned = self.size(pair, side)
+        command = pair.command(side, sizes)
+        if side == "fixed" and not self.tiny and name == "loader":  # as many as the host has cores
+            command += SIZES[name](Peaks(**self.store.get("peaks")["peaks"])).fixed
+        if side == "faulty" and not self.tiny and name == "tiny_batch":
+            command += SIZES[name](Peaks(**self.store.get("peaks")["peaks"])).faulty
+        result = self.observed(f"pair/{name}/{side}/{number}", command, pair.variables[side])
+        return {**result, "planned": planned}
+
+    def live_run(self, name: str) -> dict[str, Any]:
+        return self.observed(f"run/{name}", self.live_command(name), {})
+
+    def live_command(self, name: str) -> list[str]:
+        if name in ("abandoned", "cpu"):
+            width = 64 if self.tiny or name == "cpu" else 2048
+            return [sys.executable, str(HERE / "probe.py"), name, str(width)]
+        pair, side = {
+            "steady": ("empty_cache", "fixed"),
+            "graph": ("launch_bound", "fixed"),
+            "workers": ("loader", "fixed"),
+            "jax": ("jax_transfer", "faulty"),
+        }[name]
+        return self.pairs[pair].command(side, self.size(self.pairs[pair], side)[0])
+
+    def overhead(self, name: str, side: str, number: int) -> dict[str, Any]:
+        """Steps of about 1 or 10 ms, with or without stepwhy."""
+        size = {"width": 64, "layers": 4, "rows": 64}
+        if not self.tiny:
+            peaks = Peaks(**self.store.get("peaks")["peaks"])
+            width, layers = (512, 12) if name == "short" else (2048, 12)
+            rows = round((1e-3 if name == "short" else 1e-2) * 0.7 * peaks.bf16)
+            size = {"width": width, "layers": layers, "rows": rows // (6 * layers * width**2) + 64}
+        words = [w for key, value in size.items() for w in (f"--{key}", str(value))]
+        steps = "100" if self.tiny else "600" if name == "short" else "300"
+        command = [sys.executable, str(FOLDER / "device_memory.py"), *words, "--steps", steps]
+        if side == "plain":
+            ended = self.child(command)
+            return printed(ended.output)
+        return self.observed(f"overhead/{name}/{side}/{number}", command, {}, keep=False)
+
+    def observed(
+        self, name: str, command: list[str], variables: dict[str, str], *, keep: bool = True
+    ) -> dict[str, Any]:
+        """Run a program under `stepwhy run`."""
+        folder = self.store.fresh_run(name)
+        ended = self.child(stepwhy("run", "--quiet", "--out", str(folder), "--", *command),
+                           variables)  # fmt: skip
+        result = {
+            **printed(ended.output),
+            "seconds": round(ended.seconds, 2),
+            "evidence": evidence(folder),
+            "warnings": ended.errors[-1000:],
+        }
+        if ended.output.lstrip().startswith("{"):
+            result["printed"] = json.loads(ended.output.splitlines()[-1])
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        return result
+
+    def trial(self, fix: str, name: str, more: tuple[str, ...]) -> dict[str, Any]:
+        pair = self.pairs[name]
+        command = [*pair.command("faulty", self.size(pair, "faulty")[0]), *more]
+        folder = self.store.fresh_run(f"try/{fix.partition('=')[0]}")
+        budget = "20s" if self.tiny else "45s"
+        words = ["try", "--fix", fix, "--budget", budget, "--json", "--out", str(folder)]
+        ended = self.child(stepwhy(*words, "--", *command))
+        file = folder / "trial.json"
+        found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        shutil.rmtree(folder, ignore_errors=True)
+        return {"verdict": found.get("verdict", ""), "trial": found, "command": command,
+                "fix": fix, "warnings": ended.errors[-1000:]}  # fmt: skip
+
+    def child(self, command: list[str], variables: dict[str, str] | None = None) -> Ended:
+        limit = min(self.left_s(), _LONGEST_S)
+        ended = run(command, limit, variables)
+        if ended.code is None and limit < _LONGEST_S:
+            raise OutOfTimeError
+        if ended.failure:
+            raise RuntimeError(f"{ended.failure}\n{ended.errors}")
+        return ended
+
+    def measure(self, *, only: tuple[str, ...]) -> None:
+        """Measure what has no result yet, until the budget ends."""
+        self.end -= 0 if self.tiny else _EXPLAINING_S
+        for item in self.items():
+            if self.store.get(item.name) is not None or not _chosen(item.name, only):
+                continue
+            if self.left_s() < (1 if self.tiny else item.seconds):
+                continue
+            say(f"{item.name} ({self.left_s():.0f} s left)")
+            try:
+                result = item.measure()
+            except OutOfTimeError:
+                continue
+            except Exception as error:  # noqa: BLE001 - the others are measured all the same
+                result = {"error": f"{type(error).__name__}: {error}"[-3000:]}
+                say(f"  failed: {result['error'].splitlines()[0]}")
+            self.store.put(item.name, result)
+        self.end += 0 if self.tiny else _EXPLAINING_S
+
+    def explain(self) -> None:
+        """Explain the runs of pairs that were not explained yet, several at once."""
+        names = [
+            name for name in self.store.all()
+            if name.startswith("pair/") and self.store.get(name)
+            and not self.store.explanation(name).is_file() and self.store.run_of(name).is_dir()
+        ]  # fmt: skip
+        workers = max(min((os.cpu_count() or 2) // 2, 8), 1)
+        with ThreadPoolExecutor(workers) as pool:
+            for name, error in zip(names, pool.map(self._explain_one, names), strict=True):
+                if error:
+                    say(f"{name} was not explained: {error}")
+
+    def _explain_one(self, name: str) -> str:
+        if self.left_s() < 1:
+            return "the budget has ended"
+        run_dir = self.store.run_of(name)
+        ended = run(stepwhy("explain", "--json", str(run_dir)), min(self.left_s(), _LONGEST_S))
+        if ended.failure:
+            return ended.failure
+        write_whole(self.store.explanation(name), gzip.compress(ended.output.encode(), mtime=0))
+        left_out = reduce(run_dir, _WINDOW_BYTES)
+        return f"windows are not kept: {', '.join(left_out)}" if left_out else ""
+
+
+def _has(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _chosen(name: str, only: tuple[str, ...]) -> bool:
+    needed = name in ("environment", "peaks")
+    return not only or needed or any(name.startswith(each) for each in only)
+
+
+def say(text: str) -> None:
+    print(f"gpu-lab: {text}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="gpu-lab", description=__doc__)
+    parser.add_argument(
+        "--bundle",
+        type=Path,
+        metavar="FILE",
+        help="only write what a machine without a network needs, as a tar.gz",
+    )
+    parser.add_argument(
+        "--python-version",
+        action="append",
+        metavar="X.Y",
+        help="of that machine; default 3.12; can be repeated",
+    )
+    parser.add_argument("--out", type=Path, default=Path("gpu-lab-results"), metavar="FOLDER")
+    parser.add_argument("--budget", type=float, default=9.0, metavar="MINUTES")
+    parser.add_argument("--missing", action="store_true", help="keep the results that are there")
+    parser.add_argument("--tiny", action="store_true", help="smallest sizes, also for a CPU")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME",
+                        help="beginnings of names: run, overhead, pair/layout, try")  # fmt: skip
+    options = parser.parse_args()
+    if options.bundle:
+        return bundle.write(options.bundle, options.python_version or ["3.12"])
+    end = time.monotonic() + 60 * options.budget
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    store = Store(options.out.resolve())
+    if store.all() and not options.missing:
+        say(f"{options.out} holds results: add --missing to go on, or name another folder")
+        return 2
+    lab = Lab(store, tiny=options.tiny, end=end)
+    lab.measure(only=tuple(options.only))
+    found = answers(store.all())
+    store.put("points", {"points": found})
+    lab.explain()
+    for each in found:
+        say(f"{each['answer']:<12} {each['point']}: {each['evidence']}")
+    failed = [name for name, item in store.all().items() if item.get("error")]
+    say(f"{len(store.all())} results in {options.out}; failed: {', '.join(failed) or 'none'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

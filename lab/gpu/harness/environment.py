@@ -1,0 +1,105 @@
+"""Facts about the machine: card, driver, versions, and what may be observed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from children import run, stepwhy
+
+_LIMIT_S = 60.0
+_QUERY = "name,driver_version,memory.total,clocks.max.sm,power.limit,mig.mode.current"
+_PROFILERS = ("nsys", "ncu", "dcgm", "nv-hostengine")
+# In an own process: its names are private, so that any of them may be missing.
+_FRAMEWORKS = """
+import importlib, importlib.metadata, json
+names = {
+    "torch.optim": ["Optimizer.profile_hook_step"],
+    "torch.profiler": ["profile._prepare_trace"] if False else ["profile"],
+    "torch.amp.grad_scaler": ["GradScaler._maybe_opt_step"],
+    "torch._dynamo.utils": ["dynamo_timed"],
+    "torch._C": ["_current_graph_task_id"],
+    "torch._C._profiler": ["_ExperimentalConfig"],
+    "torch._C._autograd": ["_profiler_enabled", "_disable_profiler"],
+    "jax._src.profiler": ["_profile_state"],
+}
+missing, versions = [], []
+for package in ("torch", "triton", "jax", "jaxlib", "numpy"):
+    try:
+        versions.append(f"{package} {importlib.metadata.version(package)}")
+    except importlib.metadata.PackageNotFoundError:
+        pass
+for module, paths in names.items():
+    if not any(v.startswith(module.split(".")[0] + " ") for v in versions):
+        continue
+    for path in paths:
+        try:
+            found = importlib.import_module(module)
+            for part in path.split("."):
+                found = getattr(found, part)
+        except Exception:
+            missing.append(f"{module}.{path}")
+print(json.dumps({"versions": versions, "missing_names": missing}))
+"""
+
+
+def environment(*, tiny: bool) -> dict[str, Any]:
+    """The facts.
+
+    Args:
+        tiny: Whether the programs run in their smallest size.
+    """
+    smi = _smi("--query-gpu=" + _QUERY, "--format=csv,noheader,nounits")
+    card = [word.strip() for word in smi.splitlines()[0].split(",")] if smi else []
+    checked = run(stepwhy("check"), _LIMIT_S)
+    about: dict[str, Any] = {
+        "tiny": tiny,
+        "card": card[0] if card else "",
+        "driver": card[1] if len(card) > 1 else "",
+        "nvidia_smi": smi.strip(),
+        "date": datetime.now().astimezone().date().isoformat(),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "ptrace_scope": _text("/proc/sys/kernel/yama/ptrace_scope"),
+        "capabilities": _capabilities(),
+        "other_profilers": _profilers(),
+        "check": checked.output[-6000:] or checked.errors,
+    }
+    looked_up = run([sys.executable, "-c", _FRAMEWORKS], 2 * _LIMIT_S)
+    try:
+        about |= json.loads(looked_up.output.splitlines()[-1])
+    except (IndexError, ValueError):
+        about |= {"versions": [], "missing_names": None}
+    return about
+
+
+def _smi(*words: str) -> str:
+    program = shutil.which("nvidia-smi")
+    ended = run([program, *words], _LIMIT_S) if program else None
+    return ended.output if ended is not None and ended.code == 0 else ""
+
+
+def _profilers() -> list[str]:
+    found = set()
+    for file in Path("/proc").glob("[0-9]*/comm"):
+        name = _text(str(file))
+        found |= {each for each in _PROFILERS if name.startswith(each)}
+    return sorted(found)
+
+
+def _capabilities() -> str:
+    lines = _text("/proc/self/status").splitlines()
+    return next((line.split()[1] for line in lines if line.startswith("CapEff")), "")
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

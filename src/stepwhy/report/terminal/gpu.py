@@ -1,0 +1,76 @@
+"""A session of the GPU lab in the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.padding import Padding
+
+from stepwhy.report.console import Console, Text
+from stepwhy.report.gpu import (
+    OVERHEAD_HEAD,
+    is_passed,
+    overhead_rows,
+    pair_row,
+    point_rows,
+    summary,
+)
+from stepwhy.report.grade import remark
+from stepwhy.report.terminal.fitting import INDENT, fitted_table
+from stepwhy.report.terminal.measurement import print_parts, report_width
+from stepwhy.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from stepwhy.findings.gpu import GpuGrade, GpuPair
+
+_TITLES = ("pair", "planted", "first", "false alarm", "predicted", "measured")
+_COLOURS = {"ok": "green", "broken": "red"}
+
+
+def render_gpu(grade: GpuGrade, console: Console | None = None) -> None:
+    """Print the pairs, the live points, the overhead, and a summary.
+
+    Args:
+        grade: What to report.
+        console: Console to print to; None for standard output.
+    """
+    console = console or Console()
+    width = report_width(console)
+    pairs = [_cells(pair) for pair in grade.pairs]
+    remarks = [
+        Text(f"{one_line(pair.graded.name)}: {remark(pair.graded)}.", "dim")
+        for pair in grade.pairs
+        if remark(pair.graded)
+    ]
+    points = [
+        Text(f"{answer:<12} {about} ({name}): {evidence}", _COLOURS.get(answer, ""))
+        for name, about, answer, evidence in point_rows(grade)
+    ]
+    costs = [[Text(cell) for cell in row] for row in overhead_rows(grade)]
+    blocks: list[Sequence[RenderableType]] = [
+        [_table(_TITLES, pairs, width)] if pairs else [],
+        remarks,
+        points,
+        [_table(OVERHEAD_HEAD, costs, width)] if costs else [],
+        [Text(line) for line in summary(grade)],
+    ]
+    parts = [Padding(Group(*lines), (1, 0, 0, INDENT)) for lines in blocks if lines]
+    print_parts([*parts, Text("")], console)
+
+
+def _cells(pair: GpuPair) -> list[Text]:
+    """One line; the interval of the gain is left to the page, which is wider."""
+    name, *others = (cell.partition(" (")[0] for cell in pair_row(pair)[: len(_TITLES)])
+    return [Text(name, "green" if is_passed(pair.graded) else "red"), *map(Text, others)]
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[Text]], width: int) -> RenderableType:
+    return fitted_table([[Text(title, "dim") for title in titles], *rows], width, names={0, 1})
+
+
+__all__ = ["render_gpu"]
