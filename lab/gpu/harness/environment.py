@@ -21,7 +21,7 @@ _FRAMEWORKS = """
 import importlib, importlib.metadata, json
 names = {
     "torch.optim": ["Optimizer.profile_hook_step"],
-    "torch.profiler": ["profile._prepare_trace"] if False else ["profile"],
+    "torch.autograd.profiler": ["profile._prepare_trace"],
     "torch.amp.grad_scaler": ["GradScaler._maybe_opt_step"],
     "torch._dynamo.utils": ["dynamo_timed"],
     "torch._C": ["_current_graph_task_id"],
