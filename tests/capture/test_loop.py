@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -404,6 +405,9 @@ def test_a_step_that_is_only_noted_is_logged_like_any_other(
 ) -> None:
     time_ns = itertools.count(1_000_000_000, 200_000)
     monkeypatch.setattr(loops, "now_ns", lambda: next(time_ns))
+    clock = SimpleNamespace(perf_counter_ns=lambda: next(time_ns))
+    monkeypatch.setattr(loops, "time", clock)
+    monkeypatch.setattr(loops, "EPOCH_OFFSET_NS", 0)
     monkeypatch.setattr(pacing, "_PERIOD_NS", 320_000_000)
     steps = StepLog(loop)
     steps.begin()
@@ -421,6 +425,14 @@ def test_a_step_that_is_only_noted_is_logged_like_any_other(
     assert len(lines) == loop.known_steps == 9000
     assert all(a["end_ns"] == b["start_ns"] for a, b in pairwise(lines))
     assert [n for n, line in enumerate(lines) if "compile_ns" in line] == [8000]
+
+
+def test_calls_in_a_step_that_is_only_noted_are_parts_of_it(loop: Loop, calls: CallLog) -> None:
+    assert calls.may_begin()
+    loop.only_notes = True
+    assert not calls.may_begin()
+    StepLog(loop).end()
+    assert calls.may_begin()
 
 
 def test_an_observed_step_is_not_only_noted(loop: Loop) -> None:

@@ -86,7 +86,10 @@ class CallLog:
 
     def may_begin(self) -> bool:
         """Whether a call may be logged: not within another call, nor in a marked step."""
-        return not self._inside and self.loop.recorder.alive and self.loop.marker() is None
+        loop = self.loop
+        return (
+            not (loop.only_notes or self._inside) and loop.recorder.alive and loop.marker() is None
+        )
 
     def begin(self, number: int) -> bool:
         """Begin a call; returns whether it is logged."""
@@ -257,7 +260,8 @@ def observe_method(
 
     @functools.wraps(original)
     def observed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        number = begin(self) if calls.may_begin() else None
+        loop = calls.loop
+        number = begin(self) if not loop.only_notes and calls.may_begin() else None
         if number is None:
             return original(self, *args, **kwargs)
         failed = True

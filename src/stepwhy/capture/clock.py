@@ -10,13 +10,14 @@ import time
 
 from stepwhy.capture.compiled_code import never_compiled
 
-_EPOCH_OFFSET_NS = time.time_ns() - time.perf_counter_ns()
+EPOCH_OFFSET_NS = time.time_ns() - time.perf_counter_ns()
+"""What `now_ns` adds to `time.perf_counter_ns`; for code in which even a call is too long."""
 
 
 @never_compiled
 def now_ns() -> int:
     """Nanoseconds since the epoch, never going back within a process."""
-    return time.perf_counter_ns() + _EPOCH_OFFSET_NS
+    return time.perf_counter_ns() + EPOCH_OFFSET_NS
 
 
 def clock_set_ns() -> int:

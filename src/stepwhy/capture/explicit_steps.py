@@ -17,9 +17,10 @@ from __future__ import annotations
 import os
 import threading
 
-from stepwhy.capture import RUN_DIR_VARIABLE, registry, step_marks
+from stepwhy.capture import RUN_DIR_VARIABLE, registry
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.process import lifetime
+from stepwhy.capture.step_marks import marks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,11 +77,11 @@ class ExplicitSteps:
         self._ends_with_process = False
         self.forget()
         lifetime.on_begin(self.forget)
-        registry.count("marked_steps", lambda: int(step_marks.marker() is not None))
+        registry.count("marked_steps", lambda: int(marks.marker is not None))
 
     def forget(self) -> None:
         """Start over, as in a process that has marked nothing (after a fork)."""
-        step_marks.set_marker(None)
+        marks.marker = None
         self._driver: Driver | None = None
         self._thread = 0
         self._inside = False
@@ -101,7 +102,7 @@ class ExplicitSteps:
         """End the previous step, if there is one, and begin the next."""
         start_ns, end_ns = self._start_ns, now_ns()
         self._thread = threading.get_ident()
-        step_marks.set_marker(self)
+        marks.marker = self
         if self._driver is not None:
             self._advance(self._driver, start_ns)
         elif start_ns:

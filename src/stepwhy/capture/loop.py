@@ -8,9 +8,10 @@ functions are logged and the importer finds the steps in them (`call_log`).
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, TypeVar
 
-from stepwhy.capture.clock import now_ns
+from stepwhy.capture.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.capture.meters import CompileTime, InputWait, ProcessLoad, ThreadTime, load_members
 from stepwhy.capture.pacing import ChangeDetector, StepPace, WritePace
 from stepwhy.capture.process import lifetime
@@ -46,6 +47,7 @@ class Loop:
         thread_time: Meter of the current step.
         process_load: Meter of the current step.
         light: Whether the current step is only timed.
+        only_notes: Whether the current step may end with `StepLog.note`; calls in it are its parts.
         lines: Number of lines logged.
         known_steps: How many of them are steps with known ends; calls outside of them mark none.
         marker: Returns what marks the ends of steps, in which calls are then parts; None for none.
@@ -73,7 +75,7 @@ class Loop:
         self.input_wait = InputWait()
         self.thread_time = ThreadTime()
         self.process_load.start_over()
-        self.light = False
+        self.light = self.only_notes = False
         self.lines = self.known_steps = 0
         self.window.forget()
         self._main = threading.main_thread().ident
@@ -221,9 +223,6 @@ class StepLog:
 
     Args:
         loop: The loop of this process.
-
-    Attributes:
-        only_notes: Whether the step that begins may end with `note`.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -242,7 +241,7 @@ class StepLog:
         self._notes: list[int] = []
         self._pace = WritePace()
         self._note_until_ns = 0
-        self.only_notes = False
+        self._loop.only_notes = False
 
     def begin(self) -> None:
         """Begin a sequence of steps; the first one starts here."""
@@ -266,7 +265,7 @@ class StepLog:
         Returns:
             Whether the step has ended.
         """
-        end_ns = now_ns()
+        end_ns = time.perf_counter_ns() + EPOCH_OFFSET_NS
         if end_ns >= self._note_until_ns or self._loop.compile_time.intervals:
             return False
         self._notes.append(end_ns)
@@ -277,7 +276,7 @@ class StepLog:
     def _write_notes(self) -> None:
         """Write the steps that were only noted."""
         notes, self._notes = self._notes, []
-        self._note_until_ns, self.only_notes = 0, False
+        self._note_until_ns, self._loop.only_notes = 0, False
         if not notes:
             return
         loop, lines = self._loop, []
@@ -318,7 +317,7 @@ class StepLog:
         loop.next_step(self._steps, end_ns, ready=ready)
         if batches == 1 and loop.only_timed_until_ns > end_ns:
             self._note_until_ns = min(loop.only_timed_until_ns, self._pace.next_ns(end_ns))
-            self.only_notes = True
+            loop.only_notes = True
 
     def end(self) -> None:
         """End the sequence of steps: what follows belongs to none."""

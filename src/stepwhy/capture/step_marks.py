@@ -7,27 +7,25 @@ observer on every backend.
 
 from __future__ import annotations
 
-_marker: object | None = None
-_in_fit = False
+
+class Marks:
+    """What this process knows of its steps; read in each step, so without a call.
+
+    Attributes:
+        marker: The object that logs the marked steps; None while the training marks none.
+        in_fit: Whether an epoch of Keras' `fit` runs, whose steps are logged already.
+    """
+
+    __slots__ = ("in_fit", "marker")
+
+    def __init__(self) -> None:
+        self.marker: object | None = None
+        self.in_fit = False
+
+
+marks = Marks()
 
 
 def marker() -> object | None:
     """The object that logs the marked steps; None while the training marks none."""
-    return _marker
-
-
-def set_marker(new: object | None) -> None:
-    """Set the object that logs the marked steps; None if the training stops marking them."""
-    global _marker  # noqa: PLW0603 - the process has one
-    _marker = new
-
-
-def in_fit() -> bool:
-    """Whether an epoch of Keras' `fit` runs, whose steps are logged already."""
-    return _in_fit
-
-
-def set_in_fit(*, running: bool) -> None:
-    """Set whether an epoch of Keras' `fit` runs."""
-    global _in_fit  # noqa: PLW0603 - the process has one
-    _in_fit = running
+    return marks.marker

@@ -159,7 +159,7 @@ def test_a_loop_without_an_optimizer_has_a_step_per_backward_pass(
 def test_backward_passes_of_keras_fit_are_no_steps(
     observer: observing.StepObserver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepwhy.capture.step_marks._in_fit", True)
+    monkeypatch.setattr("stepwhy.capture.step_marks.marks.in_fit", True)
     for _ in range(30):
         observer.passed_backward()
     assert observer._clock is None

@@ -11,12 +11,12 @@ import functools
 import weakref
 from typing import TYPE_CHECKING
 
-from stepwhy.capture import step_marks
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.keras.backend import backend, loop_of
 from stepwhy.capture.keras.batches import log_batch
 from stepwhy.capture.keras.evaluations import log_of
 from stepwhy.capture.loop import StepLog, no_marker
+from stepwhy.capture.step_marks import marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,10 @@ class FitObserver:
 
     Args:
         run_dir: The run directory, absolute.
+
+    Attributes:
+        noted: Id of the `CallbackList` whose steps are only noted; 0 for none.
+        note: Ends such a step, see `StepLog.note`.
     """
 
     def __init__(self, run_dir: str) -> None:
@@ -45,20 +49,13 @@ class FitObserver:
         self._first = 0
         self._warned = False
         self._fit: weakref.ref[Any] | None = None
-        # The `CallbackList` whose steps are only noted, by its id: see `StepLog.note`.
-        self._noted = 0
-
-    def before_batch(self, callbacks: Any, batch: Any) -> None:
-        """A batch is about to begin; never raises."""
-        if self._noted != id(callbacks):
-            self.handle(FitObserver.batch_begins, callbacks, batch)
+        self.noted = 0
+        self.note: Callable[[], bool]
 
     def after_batch(self, callbacks: Any, batch: Any) -> None:
-        """A batch has ended; never raises."""
-        if self._noted == id(callbacks):
-            if step_marks.marker() is None and self._steps.note():
-                return
-            self._noted, self._first = 0, batch
+        """A batch has ended, which could not be noted only; never raises."""
+        if self.noted:
+            self.noted, self._first = 0, batch
         self.handle(FitObserver.batch_ends, callbacks, batch)
 
     def handle(self, event: Event, callbacks: Any, value: Any) -> None:
@@ -73,7 +70,7 @@ class FitObserver:
             loop = self._loop or self._begin()
         except Exception:
             return
-        if step_marks.marker() is not None or not loop.recorder.alive or not loop.drives():
+        if marks.marker is not None or not loop.recorder.alive or not loop.drives():
             return
         try:
             event(self, loop, callbacks, value)
@@ -84,6 +81,7 @@ class FitObserver:
         """Prepare at the first event: only now is the backend known for certain."""
         self._loop = loop_of(self._run_dir)
         self._steps = StepLog(self._loop)
+        self.note = self._steps.note
         # On this backend Python fetches the batch before it begins it.
         self._waits_between = backend() == "torch"
         return self._loop
@@ -95,8 +93,8 @@ class FitObserver:
         if self._fit is None or self._fit() is not callbacks:
             self._fit = weakref.ref(callbacks)
             log_batch(loop.recorder)  # later iterators of this `fit` are those of its validation
-        step_marks.set_in_fit(running=True)
-        self._noted = 0
+        marks.in_fit = True
+        self.noted = 0
         self._steps.begin()
         self._ended_ns = now_ns()
 
@@ -113,7 +111,7 @@ class FitObserver:
         self._steps.end_step(self._wait_ns, batches)
         if self._waits_between and not loop.light:
             self._ended_ns = now_ns()
-        self._noted = id(callbacks) if self._steps.only_notes else 0
+        self.noted = id(callbacks) if loop.only_notes else 0
         if batches > 1 and not self._warned:
             self._warned = True
             text = f"an observed step is a call that trains on {batches} batches"
@@ -121,17 +119,17 @@ class FitObserver:
 
     def epoch_ends(self, loop: Loop, _: Any, __: Any) -> None:
         """End the steps: what follows is no training."""
-        self._noted = 0
+        self.noted = 0
         loop.marker = no_marker
-        step_marks.set_in_fit(running=False)
+        marks.in_fit = False
         self._steps.end()
 
     def _on_abort(self, loop: Loop, fit: object) -> None:
         """A `fit` was aborted: no further step comes, so close its window."""
         if loop.marker is fit:
             loop.marker = no_marker
-            self._noted = 0
-            step_marks.set_in_fit(running=False)
+            self.noted, loop.only_notes = 0, False
+            marks.in_fit = False
             loop.window.finish()
 
     def fit_ends(self, loop: Loop, _: Any, __: Any) -> None:
@@ -153,14 +151,40 @@ def observe_fit(module: ModuleType, run_dir: str) -> None:
 
     events = module.CallbackList
     _observe(events, "on_epoch_begin", after=handler(FitObserver.epoch_begins))
-    _observe(events, "on_train_batch_begin", before=observer.before_batch)
-    _observe(events, "on_train_batch_end", after=observer.after_batch)
+    _observe_batches(events, observer)
     _observe(events, "on_epoch_end", before=handler(FitObserver.epoch_ends))
     _observe(events, "on_train_end", before=handler(FitObserver.fit_ends))
     evaluations = log_of(run_dir)
     for name in ("on_test_batch_end", "on_predict_batch_end"):
         if hasattr(events, name):
             _observe(events, name, after=evaluations.batch_ended)
+
+
+def _observe_batches(events: Any, observer: FitObserver) -> None:
+    """Log the batches that a `CallbackList` hears of, with few calls where they are only noted."""
+    begin, end = events.on_train_batch_begin, events.on_train_batch_end
+    batch_begins = functools.partial(observer.handle, FitObserver.batch_begins)
+
+    @functools.wraps(begin)
+    def on_train_batch_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if observer.noted != id(self):
+            batch_begins(self, _first(args, kwargs))
+        return begin(self, *args, **kwargs)
+
+    @functools.wraps(end)
+    def on_train_batch_end(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = end(self, *args, **kwargs)
+        if observer.noted != id(self) or marks.marker is not None or not observer.note():
+            observer.after_batch(self, _first(args, kwargs))
+        return result
+
+    events.on_train_batch_begin = on_train_batch_begin
+    events.on_train_batch_end = on_train_batch_end
+
+
+def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The first argument of a call: the number of the epoch or batch."""
+    return args[0] if args else next(iter(kwargs.values()), 0)
 
 
 def _ignore(_: Any, __: Any) -> None:
@@ -173,7 +197,7 @@ def _observe(owner: Any, name: str, before: Call = _ignore, after: Call = _ignor
 
     @functools.wraps(original)
     def observed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        value = args[0] if args else next(iter(kwargs.values()), 0)
+        value = _first(args, kwargs)
         before(self, value)
         result = original(self, *args, **kwargs)
         after(self, value)

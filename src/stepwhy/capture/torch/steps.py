@@ -17,7 +17,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from stepwhy.capture import registry, step_marks
+from stepwhy.capture import registry
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.compiled_code import never_compiled
 from stepwhy.capture.meters import ProcessLoad
@@ -25,6 +25,7 @@ from stepwhy.capture.pacing import StepPace
 from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.process.threads import threads_and_cores
 from stepwhy.capture.run_times import RunTimes
+from stepwhy.capture.step_marks import marks
 from stepwhy.capture.torch.step_log import BATCH_STEPS, LONG_STEP_NS, UNKNOWN, StepLog
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class StepObserver:
         Each candidate is counted separately: a program may have one optimizer per parameter.
         """
         self._only_noted_until_ns = 0
-        if step_marks.marker() is not None or step_marks.in_fit():
+        if marks.marker is not None or marks.in_fit:
             return False
         clock = self._clock and self._clock()
         if optimizer is self._passes:
