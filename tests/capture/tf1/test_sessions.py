@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -81,6 +82,7 @@ class Session:
 
     _target = b""
     graph: Any = Graph()
+    observer: Any
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -124,10 +126,12 @@ def session(tmp_path: Path) -> Session:
     kind.make_callable = sessions._observed_make_callable(Session.make_callable, observer)
 
     def close() -> None:
+        observer._work_up_notes()
         observer._log.write()
         recorder.close()
 
     kind.close = staticmethod(close)
+    kind.observer = observer
     return Observed()
 
 
@@ -223,6 +227,8 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A fetch that advances a clock by some ns."""
     time_ns = [1]
     monkeypatch.setattr(sessions, "now_ns", lambda: time_ns[0])
+    monkeypatch.setattr(sessions, "perf_counter_ns", lambda: time_ns[0])
+    monkeypatch.setattr(sessions, "EPOCH_OFFSET_NS", 0)
 
     def last(duration_ns: int) -> None:
         time_ns[0] += duration_ns
@@ -292,6 +298,66 @@ def test_a_lasting_change_opens_another_window(
     changes = [e for e in read(tmp_path, "events.jsonl") if e["kind"] == "change"]
     assert [i // 600 for i in traced] == [0] * 5 + [1] * 5 + [2] * 5
     assert len(changes) == 3
+
+
+def noted(session: Session) -> int:
+    """How many runs are only noted so far."""
+    return len(session.observer._noted)
+
+
+def test_light_runs_are_noted_first_and_logged_like_any_other(
+    session: Session, tmp_path: Path, train: Any
+) -> None:
+    def fail() -> None:
+        train(7)
+        raise ValueError("no step")
+
+    most = 0
+    for step in range(20_000):
+        session.run(train.__get__(200_000))
+        most = max(most, noted(session))
+        if step % 5000 == 4999:
+            session.run("metric")
+            assert noted(session) == 0
+    assert most > 50
+    with pytest.raises(ValueError, match="no step"):
+        session.run(fail)
+    steps = log(session, tmp_path)
+    runs = [step for step in steps if step["signature"] == 0]
+    light = sum(step.get("light", 0) for step in runs)
+    assert len(steps) == 20_005
+    assert len(runs) == 20_000
+    # In the first second a quarter of the 5,000 steps, later all but 24 in 320 ms.
+    assert light == pytest.approx(0.25 * 5000 + (1 - 24 / 1600) * 15_000, rel=0.02)
+    assert {step["end_ns"] - step["start_ns"] for step in runs} == {200_000}
+    assert all(a["end_ns"] <= b["start_ns"] for a, b in pairwise(steps))
+    assert steps[-1]["failed"] == 1
+
+
+def test_a_run_that_is_only_noted_may_fail_run_others_or_be_one_of_another_thread(
+    session: Session, tmp_path: Path, train: Any
+) -> None:
+    deeds: list[Any] = []
+
+    def step() -> None:
+        train(200_000)
+        if deeds and noted(session):
+            deeds.pop()()
+
+    def fail() -> None:
+        raise ValueError("no step")
+
+    other = threading.Thread(target=session.run, args=("train",))
+    for deed in (fail, lambda: session.run("inner"), lambda: (other.start(), other.join())):
+        for _ in range(8000):
+            session.run(step)
+        deeds.append(deed)
+        with contextlib.suppress(ValueError):
+            while deeds:
+                session.run(step)
+    steps = log(session, tmp_path)
+    assert {run["signature"] for run in steps} == {0}
+    assert [run["light"] for run in steps if run.get("failed")] == [1]
 
 
 def test_windows_of_one_graph_share_its_files(session: Session, tmp_path: Path) -> None:

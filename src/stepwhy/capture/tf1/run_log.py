@@ -43,6 +43,11 @@ class RunLog:
         self._due_ns = 0
         self._pace = WritePace()
 
+    @property
+    def due_ns(self) -> int:
+        """When the next batch is due."""
+        return self._due_ns
+
     def add(self, note: Note) -> None:
         """Note a run; it is written with the next batch.
 

@@ -4,6 +4,10 @@ Every `Session.run` of the driving thread is timed. A step lasts from one run of
 fetches to the next; when it is traced, all its runs are. Between steps, queues are sampled and the
 graph is checked for growth.
 
+Between two runs the training evicts this code from the CPU caches, where each call of another
+function takes a microsecond. While steps of one run are only timed, the start and end of each are
+therefore only noted, and many are worked up at once.
+
 A traced run is never repeated, whatever it raises: the update may have been applied already. Where
 the training traces a run itself, its own record is kept instead.
 """
@@ -14,10 +18,10 @@ import contextlib
 import functools
 import threading
 from threading import get_ident
-from time import thread_time_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.clock import now_ns
+from stepwhy.capture.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.capture.meters import ProcessLoad
 from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.process import lifetime
@@ -50,6 +54,10 @@ _FIRST_OWN_TRACES = 3
 _LARGEST_OWN_TRACE = 16 << 20  # bytes
 # The step at which the queues of a loop are looked up if none of its steps is traced.
 _QUEUES_BY_STEP = 16
+# Most light runs that are noted before they are worked up.
+_MOST_NOTES = 512
+_LIGHT = ',"light":1'
+_FAILED = ',"light":1,"failed":1'
 
 
 class _Pending:
@@ -108,6 +116,9 @@ class SessionObserver:
         recorder: Writes the log and the windows.
         protos: The module that holds `RunOptions` and `RunMetadata`.
         make_read: Makes a function that reads the sizes of queues.
+
+    Attributes:
+        notes: Whether a run may only be noted, see `begin_note`.
     """
 
     def __init__(self, recorder: Recorder, protos: Any, make_read: MakeRead) -> None:
@@ -120,6 +131,9 @@ class SessionObserver:
         self._conflict = ProfilerConflict(recorder)
         self._load = ProcessLoad()
         self._types = ParameterTypes(recorder)
+        # Run before the log's handlers, since handlers run in reverse order.
+        lifetime.on_end(self._work_up_notes)
+        lifetime.on_flush(self._work_up_notes)
         self.forget()
 
     def forget(self) -> None:
@@ -137,6 +151,68 @@ class SessionObserver:
         self._load.start_over()
         self._driver = threading.main_thread().ident
         self._driver_ran = False
+        self.notes = False
+        self._noted: list[tuple[int, int, str]] = []
+        self._noted_kind = 0
+        self._note_until_ns = 0
+
+    def begin_note(self, fetches: Any, feeds: Any) -> bool:
+        """Begin a run that is only noted; `end_note` ends it.
+
+        Args:
+            fetches: What it fetches.
+            feeds: What it is fed.
+
+        Returns:
+            False if it is not the run of which the light steps consist; `begin` decides about it.
+        """
+        try:
+            if self._inside or get_ident() != self._driver:
+                return False
+            if self._signatures.of(fetches, feeds)[0] != self._noted_kind:
+                return False
+        except Exception:
+            return False  # `begin` meets it, too, and reports it
+        self._inside = True
+        return True
+
+    def end_note(self, start_ns: int, about: str = _LIGHT) -> None:
+        """Note a run that has ended.
+
+        Args:
+            start_ns: Its start on the clock of `time.perf_counter_ns`.
+            about: Further members of its log line.
+        """
+        end_ns = perf_counter_ns()
+        self._inside = False
+        self._noted.append((start_ns, end_ns, about))
+        if end_ns >= self._note_until_ns or len(self._noted) >= _MOST_NOTES:
+            self.notes = False
+
+    def _work_up_notes(self) -> None:
+        """Log the runs that were only noted, as if each had been passed to `begin` and `end`."""
+        noted, self._noted, self.notes = self._noted, [], False
+        plan, kind = self._plan, self._noted_kind
+        for start_ns, end_ns, about in noted:
+            times = start_ns + EPOCH_OFFSET_NS, end_ns + EPOCH_OFFSET_NS
+            plan.timed(times[0])
+            if plan.change is not None:
+                self._log_change(*plan.change)
+            plan.kinds[kind].add(end_ns - start_ns)
+            self._log.add((kind, *times, 0, about, UNKNOWN, UNKNOWN, (UNKNOWN, UNKNOWN)))
+        self._runs += len(noted)
+
+    def _may_note(self, pending: _Pending, end_ns: int) -> None:
+        """Decide whether runs that follow this one are only noted.
+
+        Args:
+            pending: The run that has ended, and begins a light step.
+            end_ns: When it ended.
+        """
+        until_ns = min(self._plan.only_timed_until_ns, self._log.due_ns)
+        if until_ns > end_ns and not pending.is_traced:
+            self.notes, self._noted_kind = True, pending.signature
+            self._note_until_ns = until_ns - EPOCH_OFFSET_NS
 
     def begin(
         self, session: Any, fetches: Any, feeds: Any, options: Any, metadata: Any = None
@@ -158,6 +234,8 @@ class SessionObserver:
                 return None
             if not (get_ident() == self._driver and self._driver_ran) and not self._drives():
                 return None
+            if self._noted:
+                self._work_up_notes()
             kind, exact = self._signatures.of(fetches, feeds)
             plan = self._plan
             pending = _Pending(kind, plan.run_times(kind))
@@ -185,7 +263,7 @@ class SessionObserver:
 
     def _prepare_light(self, pending: _Pending) -> None:
         """Prepare a run of a step that is only timed."""
-        pending.members = ',"light":1'
+        pending.members = _LIGHT
         if self._cpu_ns:
             # The CPU time of the previous, observed step ends here.
             pending.gap_cpu_ns = thread_time_ns() - self._cpu_ns
@@ -268,6 +346,8 @@ class SessionObserver:
         end_ns = now_ns()
         try:
             self._log_run(pending, end_ns, failed)
+            if self._plan.light:
+                self._may_note(pending, end_ns)
         except Exception as error:
             self._recorder.stop(error)
             return
@@ -338,6 +418,15 @@ def _observed_run(original: Run, observer: SessionObserver) -> Run:
         options: Any = None,
         run_metadata: Any = None,
     ) -> Any:
+        if observer.notes and options is None and observer.begin_note(fetches, feed_dict):
+            start_ns = perf_counter_ns()
+            try:
+                result = original(self, fetches, feed_dict, None, run_metadata)
+            except BaseException:
+                observer.end_note(start_ns, _FAILED)
+                raise
+            observer.end_note(start_ns)
+            return result
         pending = observer.begin(self, fetches, feed_dict, options, run_metadata)
         if pending is None:
             return original(self, fetches, feed_dict, options, run_metadata)

@@ -107,6 +107,20 @@ class TracePlan:
         self._start_ns = 0
         return True
 
+    @property
+    def only_timed_until_ns(self) -> int:
+        """Until when all steps are light; 0 if this one is not, or steps have several runs."""
+        return self._pace.due_ns if self.light and self.opens and self._usual_runs == 1 else 0
+
+    def timed(self, start_ns: int) -> None:
+        """A light step of one run has begun, which was not passed to `open`.
+
+        Args:
+            start_ns: The time.
+        """
+        self._follow_step_time(start_ns)
+        self._usual_runs, self._runs = self._runs, 1
+
     def follow(self) -> None:
         """Count a run that begins no step."""
         self._runs += 1
@@ -122,11 +136,7 @@ class TracePlan:
             time_ns: The time.
         """
         self._usual_runs, self._runs = self._runs, 1
-        self.change = None
-        if not self.tracing and self._start_ns and self._change.add(time_ns - self._start_ns):
-            self.change = self._start_ns, time_ns
-            self._renew()
-        self._start_ns = time_ns
+        self._follow_step_time(time_ns)
         self.after_trace = self.tracing
         self.opens = True
         # Trace every other step only, for comparison.
@@ -134,6 +144,14 @@ class TracePlan:
             not self.after_trace and self._budget.steps < _TRACED_STEPS and self._traces(kind)
         )
         self.light = self._pace.next_step(time_ns) and not self.tracing
+
+    def _follow_step_time(self, time_ns: int) -> None:
+        """Compare the time of the step that ends with those before."""
+        self.change = None
+        if not self.tracing and self._start_ns and self._change.add(time_ns - self._start_ns):
+            self.change = self._start_ns, time_ns
+            self._renew()
+        self._start_ns = time_ns
 
     def _traces(self, kind: RunTimes) -> bool:
         """Whether to trace the step that begins; if so, count it."""
