@@ -15,6 +15,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Longer parameters are counted in a test's name, not shown.
+_LONGEST_SHOWN = 200
+
+
+def pytest_make_parametrize_id(val, argname):
+    """Keep whole documents out of the names of tests."""
+    is_long = isinstance(val, str | bytes) and len(val) > _LONGEST_SHOWN
+    return f"{argname} of {len(val)}" if is_long else None
+
+
 def pytest_configure(config):
     """Compiled kernels of tests are their own, kept from run to run, and made by request alone."""
     compiled.can_compile = lambda: False  # tests start no compiler behind their backs

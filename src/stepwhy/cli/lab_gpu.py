@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import tomllib
+import zlib
 from datetime import date, datetime
+from io import BytesIO
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from stepwhy.engine import explain
 from stepwhy.errors import InputError, NotFoundError, StepwhyError
 from stepwhy.findings import Result
 from stepwhy.findings.gpu import GpuGrade, GpuPair, LivePoint, Overhead
+from stepwhy.inputs.side_files import MOST_RECORD_BYTES, read_side_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,9 +71,9 @@ def _items(folder: Path) -> Items:
     found: Items = {}
     for file in sorted((folder / "items").glob("*.json")):
         try:
-            item = json.loads(file.read_text(encoding="utf-8"))
+            item = json.loads(read_side_file(folder, file, MOST_RECORD_BYTES) or b"")
             found[str(item["name"])] = item
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (StepwhyError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{file} is not a result of the GPU lab", "Remove it") from error
     if not found:
         raise NotFoundError(
@@ -132,12 +135,14 @@ def _result(folder: Path, name: str, *, again: bool) -> Result:
     flat = name.replace("/", ".")
     run, stored = folder / "runs" / flat, folder / "explained" / f"{flat}.json.gz"
     has_window = any(run.glob("process-*/windows/*/trace.*"))
-    if stored.is_file() and not (again and has_window):
+    if not (again and has_window):
         try:
-            with gzip.open(stored) as file:
-                return msgspec.json.decode(file.read(_MOST_BYTES), type=Result)
-        except (OSError, EOFError, msgspec.MsgspecError):
-            pass  # of another version: explain it again
+            packed = read_side_file(folder, stored, _MOST_BYTES)
+            if packed is not None:
+                with gzip.open(BytesIO(packed)) as file:
+                    return msgspec.json.decode(file.read(_MOST_BYTES), type=Result)
+        except (StepwhyError, OSError, EOFError, zlib.error, msgspec.MsgspecError):
+            pass  # damaged, or of another version: explain it again
     return explain([str(run)])
 
 
