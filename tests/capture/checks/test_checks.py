@@ -593,7 +593,12 @@ def test_stack_access(machine, scope, status, state):
     files = {"proc/self/status": status}
     if scope:
         files["proc/sys/kernel/yama/ptrace_scope"] = f"{scope}\n"
-    assert host.stack_access(machine(files)).state == state
+    assert host.stack_access(machine(files), Path("py-spy")).state == state
+
+
+def test_missing_py_spy(machine):
+    item = host.stack_access(machine({"proc/self/status": ""}), None)
+    assert (item.state, item.found) == ("missing", "py-spy is not installed")
 
 
 @pytest.mark.parametrize(

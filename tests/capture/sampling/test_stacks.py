@@ -380,6 +380,14 @@ def test_other_failure_is_reported_the_second_time(samplers, spy, folder, clock)
     assert (messages(folder), len(spy.calls)) == (["stacks-unreadable"], 2)
 
 
+def test_missing_py_spy_is_reported_once(folder, clock, monkeypatch):
+    monkeypatch.setattr(stacks, "find_py_spy", lambda: None)
+    samplers = StackSamplers(folder.parent, ["train.py"], clock=clock)
+    run_for(samplers, clock, 10)
+    samplers.finish()
+    assert messages(folder) == ["py-spy-missing"]
+
+
 def test_failure_at_the_end_of_a_process_is_ignored(tmp_path, spy, clock):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         folder = tmp_path / "run" / f"process-{child.pid}"

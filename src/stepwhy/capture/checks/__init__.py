@@ -15,6 +15,7 @@ from stepwhy.capture.checks.item import Item, Report
 from stepwhy.capture.checks.machine import Machine
 from stepwhy.capture.checks.target import target_of
 from stepwhy.capture.launcher.command import RUNS_DIR
+from stepwhy.capture.sampling.py_spy import find_py_spy
 from stepwhy.redaction.commands import redact_command
 
 if TYPE_CHECKING:
@@ -72,4 +73,4 @@ def _around(machine: Machine, out_dir: Path | None) -> Iterator[Item]:
     yield host.cpu_limit(machine)
     yield storage.shared_memory(machine)
     yield host.run_delay(machine)
-    yield host.stack_access(machine)
+    yield host.stack_access(machine, find_py_spy())

@@ -14,6 +14,8 @@ from stepwhy.capture.sampling import ptrace
 from stepwhy.capture.sampling.stacks import PERMISSION
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stepwhy.capture.checks.machine import Machine
 
 # Other work on a third of the cores was enough to reverse measured verdicts.
@@ -89,13 +91,25 @@ def run_delay(machine: Machine) -> Item:
     return Item("run-delay", "ok", "/proc/self/schedstat", "waiting for a core is measured")
 
 
-def stack_access(machine: Machine) -> Item:
-    """Whether another process may read the Python stack of the training, as py-spy does.
+def stack_access(machine: Machine, sampler: Path | None) -> Item:
+    """Whether py-spy, another process, may read the Python stack of the training.
+
+    Args:
+        machine: The machine.
+        sampler: py-spy; None if it is not installed.
 
     Source: Linux, Documentation/admin-guide/LSM/Yama.rst.
     """
     if machine.read("proc/self/status") is None:
         return _unknown("stack-access", "who may read the stack of a process")
+    if sampler is None:
+        return Item(
+            "stack-access",
+            "missing",
+            "py-spy is not installed",
+            "no line of Python is named for what happens between operations",
+            "Install it: pip install py-spy",
+        )
     scope = (machine.read("proc/sys/kernel/yama/ptrace_scope") or "0").strip()
     privileged = bool(machine.capabilities() & 1 << _CAP_SYS_PTRACE)
     if scope == "0" or (privileged and scope != "3"):

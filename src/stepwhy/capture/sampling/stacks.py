@@ -94,6 +94,7 @@ _REFUSED = (
 _UNREADABLE = (
     "py-spy could not read the stacks of this Python, so no source line is named. Update py-spy"
 )
+_MISSING = "py-spy is not installed, so no source line is named. Install it: pip install py-spy"
 
 
 @dataclass(slots=True)
@@ -189,6 +190,7 @@ class StackSamplers:
             Whether any began or ended.
         """
         if self._program is None:
+            self._report_missing()
             return False
         before = self._changes
         try:
@@ -204,6 +206,14 @@ class StackSamplers:
         except Exception:
             return False  # a deleted folder, a full disk: try again at the next tick
         return self._changes != before
+
+    def _report_missing(self) -> None:
+        """Say once in each process that its stacks are not sampled; never raises."""
+        with contextlib.suppress(OSError):  # a full disk: try again at the next tick
+            for pid, folder in observed(self._run_dir).items():
+                if folder not in self._targets:
+                    _report(folder, "py-spy-missing", _MISSING)
+                    self._targets[folder] = _Target(pid, folder, None, self._clock())
 
     @property
     def _changes(self) -> int:
