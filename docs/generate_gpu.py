@@ -9,9 +9,11 @@ import msgspec
 
 from stepwhy.findings.gpu import GpuGrade
 from stepwhy.report.gpu import (
+    BOUND_HEAD,
     OVERHEAD_HEAD,
     PAIR_HEAD,
     POINT_HEAD,
+    bound_rows,
     overhead_rows,
     pair_row,
     point_rows,
@@ -48,6 +50,8 @@ def parts(table: Callable[..., str]) -> list[str]:
     return [
         INTRODUCTION,
         "\n".join(f"- {sentence}" for sentence in summary(grade)) + "\n",
+        table(BOUND_HEAD, bound_rows(grade)),
+        "## Pairs\n",
         table(PAIR_HEAD, map(pair_row, grade.pairs)),
         "## Live points\n",
         table(POINT_HEAD, point_rows(grade)),

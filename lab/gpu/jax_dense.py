@@ -17,7 +17,16 @@ def predict(params, inputs):
     return hidden @ params[-1]
 
 
-def train_step(params, inputs, is_real):
+def tanh_on_host(inputs):
+    return jax.pure_callback(np.tanh, jax.ShapeDtypeStruct(inputs.shape, inputs.dtype), inputs)
+
+
+TRANSFORMS = {"none": lambda inputs: inputs, "device": jnp.tanh, "host": tanh_on_host}
+
+
+def train_step(params, inputs, is_real, transform):
+    inputs = TRANSFORMS[transform](inputs)
+
     def loss_of(params):
         squares = (predict(params, inputs) - 1).astype(jnp.float32) ** 2
         return (squares * is_real[:, None]).sum() / (is_real.sum() * squares.shape[1])
@@ -35,6 +44,7 @@ def options_of():
     parser.add_argument("--on-host", action="store_true", help="copy the inputs in each step")
     parser.add_argument("--watch", action="store_true", help="read loss and weights in each step")
     parser.add_argument("--donate", action="store_true", help="reuse the memory of the weights")
+    parser.add_argument("--tanh", choices=TRANSFORMS, default="none", help="of the inputs")
     return parser.parse_args()
 
 
@@ -48,7 +58,9 @@ class Trainer:
         self.inputs = host.astype(np.float32)
         if not options.on_host:
             self.inputs = jnp.asarray(self.inputs)
-        self.train_step = jax.jit(train_step, donate_argnums=(0,) if options.donate else ())
+        self.train_step = jax.jit(
+            train_step, static_argnums=(3,), donate_argnums=(0,) if options.donate else ()
+        )
 
     def step(self, number):
         rows, lengths = self.options.rows, self.options.lengths
@@ -56,7 +68,7 @@ class Trainer:
         used = rows if self.options.padded else length
         inputs = self.inputs if used == rows else self.inputs[:used]
         is_real = np.arange(used) < length
-        self.params, loss = self.train_step(self.params, inputs, is_real)
+        self.params, loss = self.train_step(self.params, inputs, is_real, self.options.tanh)
         if self.options.watch:
             self.largest = [float(jnp.abs(weights).max()) for weights in self.params]
         return loss

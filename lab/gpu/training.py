@@ -61,7 +61,7 @@ def run(step, options):
             first_loss = loss.detach().clone()
     synchronise()
     times.append((time.perf_counter() - started) / block)
-    print(f"loss {float(first_loss):.6g} to {float(loss):.6g}")
+    print(f"loss {float(first_loss):.6g} to {float(loss.detach()):.6g}")
     print("ms per step", *(f"{1000 * each:.4f}" for each in times), flush=True)
 
 

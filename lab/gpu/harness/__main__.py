@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 import bundle
 from children import Ended, run, stepwhy
+from clocks import Clocks, query
 from environment import environment
 from pairs import FOLDER, SIDES, Pair, pairs, printed
-from points import answers
-from recorded import evidence, reduce
+from points import answers, facts
+from recorded import evidence
 from sizes import SIZES, Peaks
-from store import Store, write_whole
+from slim import reduce
+from store import Store, size_of, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,11 +40,19 @@ _FIRST = (
     "pageable_copy", "fp32_head", "loop_optimizer", "naive_attention", "item_sync",
     "launch_bound", "empty_cache", "launch_blocking", "jax_recompile", "jax_transfer",
 )  # fmt: skip
+_BEFORE_TRIALS = 4  # pairs; the others follow the trials
+_TRIAL_S = 30  # for one fix
 _ROUNDS = 5  # of the pairs, if the budget allows
 _OVERHEAD_ROUNDS = 3
+_LIVE_RUNS = ("steady", "abandoned", "idle", "subscribed", "cpu", "graph", "workers", "jax")
+_PROBES = ("abandoned", "idle", "subscribed", "cpu")
 _EXPLAINING_S = 45.0  # of the budget, kept for explaining the runs
 _LONGEST_S = 150.0  # of one program
-_WINDOW_BYTES = 4 * 2**20  # larger windows are left out of the results after they were explained
+# Windows beyond these are left out of the results after they were explained: a folder of results
+# is to be copied from a machine without a network, and to be attached to a report.
+_WINDOW_BYTES = 6 * 2**20
+_WINDOWS_BYTES = 48 * 2**20
+_REFUSED = 8  # exit code of `stepwhy try` where a fix cannot be tried
 # Fix, program, its arguments with a tiny size, and those of the pair whose size it has.
 _TRIALS = (
     ("pin-memory", "loader", ("--workers", "2")),
@@ -93,25 +103,35 @@ class Lab:
         """What to measure, the most important first."""
         yield Item("environment", 25, lambda: environment(tiny=self.tiny))
         yield Item("peaks", 25, self.peaks)
-        for name in ("steady", "abandoned", "cpu", "graph", "workers", "jax"):
+        for name in _LIVE_RUNS:
             if name != "jax" or _has("jax"):
-                yield Item(f"run/{name}", 15, lambda name=name: self.live_run(name))
-        for number in range(_OVERHEAD_ROUNDS):
-            for name in ("short", "long"):
-                for side in ("plain", "observed"):
-                    yield Item(f"overhead/{name}/{side}/{number}", 10,
-                               lambda n=name, s=side, i=number: self.overhead(n, s, i))  # fmt: skip
+                yield Item(f"run/{name}", 12, lambda name=name: self.live_run(name))
+        yield from self._overheads(0)
         names = sorted(self.pairs, key=lambda n: _FIRST.index(n) if n in _FIRST else len(_FIRST))
         names = [name for name in names if _has("jax") or not self.pairs[name].uses_jax]
-        for number in range(1 if self.tiny else _ROUNDS):
-            for name in names:
-                for side in SIDES:
-                    yield Item(f"pair/{name}/{side}/{number}", 18,
-                               lambda n=name, s=side, i=number: self.pair(n, s, i))  # fmt: skip
-            if not number:
-                for fix, name, more in _TRIALS:
-                    yield Item(f"try/{fix.partition('=')[0]}", 70,
-                               lambda f=fix, n=name, m=more: self.trial(f, n, m))  # fmt: skip
+        yield from self._pairs(0, names[:_BEFORE_TRIALS])
+        for fix, name, more in _TRIALS:
+            yield Item(f"try/{fix.partition('=')[0]}", _TRIAL_S + 15,
+                       lambda f=fix, n=name, m=more: self.trial(f, n, m))  # fmt: skip
+        yield from self._pairs(0, names[_BEFORE_TRIALS:])
+        for number in range(1, 1 if self.tiny else _ROUNDS):
+            if number < _OVERHEAD_ROUNDS:
+                yield from self._overheads(number)
+            yield from self._pairs(number, names)
+
+    def _overheads(self, number: int) -> Iterator[Item]:
+        """One round of the programs with and without stepwhy."""
+        for name in ("short", "long"):
+            for side in ("plain", "observed"):
+                yield Item(f"overhead/{name}/{side}/{number}", 10,
+                           lambda n=name, s=side: self.overhead(n, s, number))  # fmt: skip
+
+    def _pairs(self, number: int, names: list[str]) -> Iterator[Item]:
+        """One round of some pairs, faulty and fixed in turns."""
+        for name in names:
+            for side in SIDES:
+                yield Item(f"pair/{name}/{side}/{number}", 16,
+                           lambda n=name, s=side: self.pair(n, s, number))  # fmt: skip
 
     def peaks(self) -> dict[str, Any]:
         words = [sys.executable, str(HERE / "measure_peaks.py"), *(["--tiny"] if self.tiny else [])]
@@ -145,8 +165,8 @@ class Lab:
         return self.observed(f"run/{name}", self.live_command(name), {})
 
     def live_command(self, name: str) -> list[str]:
-        if name in ("abandoned", "cpu"):
-            width = 64 if self.tiny or name == "cpu" else 2048
+        if name in _PROBES:
+            width = 64 if self.tiny or name in ("cpu", "idle") else 2048
             return [sys.executable, str(HERE / "probe.py"), name, str(width)]
         pair, side = {
             "steady": ("empty_cache", "fixed"),
@@ -195,55 +215,84 @@ class Lab:
         pair = self.pairs[name]
         command = [*pair.command("faulty", self.size(pair, "faulty")[0]), *more]
         folder = self.store.fresh_run(f"try/{fix.partition('=')[0]}")
-        budget = "20s" if self.tiny else "45s"
-        words = ["try", "--fix", fix, "--budget", budget, "--json", "--out", str(folder)]
-        ended = self.child(stepwhy(*words, "--", *command))
+        words = ["try", "--fix", fix, "--budget", f"{_TRIAL_S}s", "--json", "--out", str(folder)]
+        ended = self.child(stepwhy(*words, "--", *command), allowed=(_REFUSED,))
         file = folder / "trial.json"
         found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         shutil.rmtree(folder, ignore_errors=True)
-        return {"verdict": found.get("verdict", ""), "trial": found, "command": command,
-                "fix": fix, "warnings": ended.errors[-1000:]}  # fmt: skip
+        if not found:
+            raise RuntimeError(f"{ended.failure or 'no result'}\n{ended.errors}")
+        return {"verdict": found["verdict"], "trial": found, "command": command, "fix": fix,
+                "warnings": ended.errors[-1000:]}  # fmt: skip
 
-    def child(self, command: list[str], variables: dict[str, str] | None = None) -> Ended:
+    def child(
+        self,
+        command: list[str],
+        variables: dict[str, str] | None = None,
+        *,
+        allowed: tuple[int, ...] = (),
+    ) -> Ended:
         limit = min(self.left_s(), _LONGEST_S)
         ended = run(command, limit, variables)
         if ended.code is None and limit < _LONGEST_S:
             raise OutOfTimeError
-        if ended.failure:
+        if ended.failure and ended.code not in allowed:
             raise RuntimeError(f"{ended.failure}\n{ended.errors}")
         return ended
 
     def measure(self, *, only: tuple[str, ...]) -> None:
         """Measure what has no result yet, until the budget ends."""
         self.end -= 0 if self.tiny else _EXPLAINING_S
-        for item in self.items():
-            if self.store.get(item.name) is not None or not _chosen(item.name, only):
-                continue
-            if self.left_s() < (1 if self.tiny else item.seconds):
-                continue
-            say(f"{item.name} ({self.left_s():.0f} s left)")
-            try:
-                result = item.measure()
-            except OutOfTimeError:
-                continue
-            except Exception as error:  # noqa: BLE001 - the others are measured all the same
-                result = {"error": f"{type(error).__name__}: {error}"[-3000:]}
-                say(f"  failed: {result['error'].splitlines()[0]}")
-            self.store.put(item.name, result)
+        with Clocks() as clocks:
+            for item in self.items():
+                if self.store.get(item.name) is None and _chosen(item.name, only):
+                    self._measure_one(item, clocks)
         self.end += 0 if self.tiny else _EXPLAINING_S
 
+    def _measure_one(self, item: Item, clocks: Clocks) -> None:
+        if self.left_s() < (1 if self.tiny else item.seconds):
+            return
+        say(f"{item.name} ({self.left_s():.0f} s left)")
+        started = time.monotonic()
+        try:
+            result = item.measure()
+        except OutOfTimeError:
+            return
+        except Exception as error:  # noqa: BLE001 - the others are measured all the same
+            result = {"error": f"{type(error).__name__}: {error}"[-3000:]}
+            say(f"  failed: {result['error'].splitlines()[0]}")
+        if item.name == "environment":
+            _check_card(result, tiny=self.tiny)
+        card = result.get("card", (self.store.get("environment") or {}).get("card", ""))
+        self.store.put(item.name, {"card": card, **result, "clocks": clocks.since(started)})
+        if not item.name.startswith("pair/"):
+            self.judge()  # at once, for a session that is killed
+
+    def judge(self) -> list[dict[str, str]]:
+        """Judge the live points by what is there, and keep the answers."""
+        items = self.store.all()
+        for name, item in items.items():
+            if name.startswith("run/"):
+                item["explained"] = facts(self.store.explained_result(name))
+        found = answers(items)
+        self.store.put("points", {"points": found})
+        return found
+
     def explain(self) -> None:
-        """Explain the runs of pairs that were not explained yet, several at once."""
+        """Explain the runs that were not explained yet, several at once, and reduce them."""
         names = [
             name for name in self.store.all()
-            if name.startswith("pair/") and self.store.get(name)
+            if name.startswith(("pair/", "run/")) and self.store.get(name)
             and not self.store.explanation(name).is_file() and self.store.run_of(name).is_dir()
         ]  # fmt: skip
+        names.sort(key=_importance)
         workers = max(min((os.cpu_count() or 2) // 2, 8), 1)
         with ThreadPoolExecutor(workers) as pool:
             for name, error in zip(names, pool.map(self._explain_one, names), strict=True):
                 if error:
                     say(f"{name} was not explained: {error}")
+                else:
+                    self._reduce(name)
 
     def _explain_one(self, name: str) -> str:
         if self.left_s() < 1:
@@ -253,8 +302,39 @@ class Lab:
         if ended.failure:
             return ended.failure
         write_whole(self.store.explanation(name), gzip.compress(ended.output.encode(), mtime=0))
-        left_out = reduce(run_dir, _WINDOW_BYTES)
-        return f"windows are not kept: {', '.join(left_out)}" if left_out else ""
+        traces = map(str, run_dir.glob("process-*/windows/*/trace.json.gz"))
+        run([sys.executable, str(HERE / "slim.py"), *traces], min(self.left_s(), _LONGEST_S))
+        return ""
+
+    def _reduce(self, name: str) -> None:
+        """Reduce an explained run, and note which of its windows were left out."""
+        run_dir = self.store.run_of(name)
+        left = _WINDOWS_BYTES - size_of(self.store.runs) + size_of(run_dir)
+        left_out = reduce(run_dir, _WINDOW_BYTES, left)
+        if left_out:
+            say(f"{name}: windows are not kept: {', '.join(left_out)}")
+            self.store.put(name, {**(self.store.get(name) or {}), "left_out": left_out})
+
+
+def _importance(name: str) -> tuple[int, str]:
+    """Runs for live points first, then those of the first round of pairs."""
+    last = name.rpartition("/")[2]
+    return (int(last) + 1 if last.isdigit() else 0, name)
+
+
+class NoGpuError(Exception):
+    """There is no GPU to measure."""
+
+
+def _check_card(about: dict[str, Any], *, tiny: bool) -> None:
+    """Check that there is what is to be measured.
+
+    Raises:
+        NoGpuError: There is not; the message says why and what to do.
+    """
+    if not tiny and not about.get("card"):
+        problem = about.get("problem") or "PyTorch finds no GPU"
+        raise NoGpuError(f"{problem}. Use a Python with PyTorch for CUDA, or try it with --tiny")
 
 
 def _has(package: str) -> bool:
@@ -296,18 +376,45 @@ def main() -> int:
     end = time.monotonic() + 60 * options.budget
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     store = Store(options.out.resolve())
-    if store.all() and not options.missing:
-        say(f"{options.out} holds results: add --missing to go on, or name another folder")
+    if refused := _refused(store, options):
+        say(refused)
         return 2
     lab = Lab(store, tiny=options.tiny, end=end)
-    lab.measure(only=tuple(options.only))
-    found = answers(store.all())
-    store.put("points", {"points": found})
+    try:
+        lab.measure(only=tuple(options.only))
+    except NoGpuError as error:
+        say(f"{error}.")
+        return 2
+    lab.judge()
     lab.explain()
-    for each in found:
+    for each in lab.judge():
         say(f"{each['answer']:<12} {each['point']}: {each['evidence']}")
-    failed = [name for name, item in store.all().items() if item.get("error")]
-    say(f"{len(store.all())} results in {options.out}; failed: {', '.join(failed) or 'none'}")
+    return _summary(store, options.out)
+
+
+def _refused(store: Store, options: argparse.Namespace) -> str:
+    """Why this session must not write to a folder of results; '' if it may."""
+    if store.all() and not options.missing:
+        return f"{options.out} holds results: add --missing to go on, or name another folder"
+    about = store.get("environment") or {}
+    if about and about.get("tiny") != options.tiny:
+        kind = "in" if about.get("tiny") else "not in"
+        return f"the results in {options.out} are {kind} the smallest size: name another folder"
+    before, now = about.get("card", ""), query("name").strip()
+    if before and now and before != now.splitlines()[0]:
+        return f"{options.out} holds results of {before}, this is {now}: name another folder"
+    return ""
+
+
+def _summary(store: Store, out: Path) -> int:
+    """Say what is there and what is not; returns an exit code."""
+    items = store.all()
+    failed = [name for name, item in items.items() if item.get("error")]
+    for name in store.damaged():
+        say(f"{name} is damaged: --missing measures it again")
+    say(f"{len(items)} results in {out}, {size_of(store.folder) / 2**20:.1f} MiB; "
+        f"failed: {', '.join(failed) or 'none'}")  # fmt: skip
+    say(f"Grade them: stepwhy lab grade --gpu {out}")
     return 1 if failed else 0
 
 

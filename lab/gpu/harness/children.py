@@ -55,8 +55,14 @@ def variables(more: dict[str, str] | None = None) -> dict[str, str]:
     path = [str(folder) for folder in folders if folder.is_dir()]
     before = os.environ.get("PYTHONPATH")
     path += [before] if before else []
-    calm = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONUNBUFFERED": "1"}
-    return {**os.environ, **calm, "PYTHONPATH": os.pathsep.join(path), **(more or {})}
+    programs = [str(ROOT / "site" / version / "bin"), os.environ.get("PATH", os.defpath)]
+    calm = {
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": os.pathsep.join(path),
+        "PATH": os.pathsep.join(programs),  # a bundle brings py-spy
+    }
+    return {**os.environ, **calm, **(more or {})}
 
 
 def run(command: list[str], limit_s: float, more: dict[str, str] | None = None) -> Ended:
@@ -77,7 +83,7 @@ def run(command: list[str], limit_s: float, more: dict[str, str] | None = None) 
         errors="replace",
         env=variables(more),
         start_new_session=True,
-        preexec_fn=_end_with_parent,  # noqa: PLW1509 - started from threads that hold no lock
+        preexec_fn=end_with_parent,  # noqa: PLW1509 - started from threads that hold no lock
     )
     code: int | None = None
     try:
@@ -103,6 +109,7 @@ def _stop(child: subprocess.Popen[str]) -> tuple[str, str]:
     return "", ""
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """End this child when its parent ends; for `preexec_fn`."""
     if _PRCTL is not None:
         _PRCTL(_DIES_WITH_PARENT, signal.SIGTERM)

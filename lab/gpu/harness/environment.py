@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from children import run, stepwhy
+from clocks import query
 
 _LIMIT_S = 60.0
 _QUERY = "name,driver_version,memory.total,clocks.max.sm,power.limit,mig.mode.current"
+_NAMES = "name,driver_version"  # which every version knows
 _PROFILERS = ("nsys", "ncu", "dcgm", "nv-hostengine")
 # In an own process: its names are private, so that any of them may be missing.
 _FRAMEWORKS = """
@@ -45,7 +46,16 @@ for module, paths in names.items():
                 found = getattr(found, part)
         except Exception:
             missing.append(f"{module}.{path}")
-print(json.dumps({"versions": versions, "missing_names": missing}))
+about = {"card": "", "problem": "PyTorch is not installed"}
+try:
+    import torch
+    about["problem"] = ""
+    if torch.cuda.is_available():
+        properties = torch.cuda.get_device_properties(0)
+        about |= {"card": properties.name, "memory_bytes": properties.total_memory}
+except ImportError:
+    pass
+print(json.dumps({"versions": versions, "missing_names": missing, **about}))
 """
 
 
@@ -55,12 +65,11 @@ def environment(*, tiny: bool) -> dict[str, Any]:
     Args:
         tiny: Whether the programs run in their smallest size.
     """
-    smi = _smi("--query-gpu=" + _QUERY, "--format=csv,noheader,nounits")
-    card = [word.strip() for word in smi.splitlines()[0].split(",")] if smi else []
+    smi = query(_QUERY) or query(_NAMES)
+    card = [word.strip() for word in smi.splitlines()[0].split(",")] if smi.strip() else []
     checked = run(stepwhy("check"), _LIMIT_S)
     about: dict[str, Any] = {
         "tiny": tiny,
-        "card": card[0] if card else "",
         "driver": card[1] if len(card) > 1 else "",
         "nvidia_smi": smi.strip(),
         "date": datetime.now().astimezone().date().isoformat(),
@@ -75,14 +84,10 @@ def environment(*, tiny: bool) -> dict[str, Any]:
     try:
         about |= json.loads(looked_up.output.splitlines()[-1])
     except (IndexError, ValueError):
-        about |= {"versions": [], "missing_names": None}
+        about |= {"card": "", "versions": [], "missing_names": None, "problem": looked_up.failure}
+    if card and not about["card"] and not about["problem"]:
+        about["problem"] = f"PyTorch cannot use the GPU that nvidia-smi shows: {card[0]}"
     return about
-
-
-def _smi(*words: str) -> str:
-    program = shutil.which("nvidia-smi")
-    ended = run([program, *words], _LIMIT_S) if program else None
-    return ended.output if ended is not None and ended.code == 0 else ""
 
 
 def _profilers() -> list[str]:

@@ -1,231 +1,430 @@
 """The live points: what `stepwhy run` does on a GPU, judged by what runs there have recorded.
 
-Each answer is 'ok', 'broken' or 'cannot tell', with what it rests on. Without a GPU, most are
+Each answer is 'passed', 'failed' or 'cannot tell', with what it rests on. Without a GPU, most are
 'cannot tell'.
 """
 
 from __future__ import annotations
 
+import math
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-OK, BROKEN, UNKNOWN = "ok", "broken", "cannot tell"
+PASSED, FAILED, UNKNOWN = "passed", "failed", "cannot tell"
 _DEVICE_TIME = 0.05  # largest difference of the device time per step from the synchronised step
 _SLOWER = 0.01  # largest overhead of a step of 10 ms
 _LONG = 3.0  # medians: a step that took as long contains the start or the end of the profiler
+_SAME_LOSS = 0.01  # relative; as far as reordered sums in mixed precision may differ
+_SAME_MEMORY = 0.05  # sizes of the card's memory: drivers keep some for themselves
+_NEAR = 3  # steps before the window in which the profiler may start
 
 Items = dict[str, dict[str, Any]]
 Answer = tuple[str, str]
+
+
+def facts(result: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What the points need of an explanation; None if there is none.
+
+    Args:
+        result: An explanation, as `stepwhy explain --json` prints it.
+    """
+    if result is None:
+        return None
+    devices = [each for each in result["devices"] if each["kind"] != "cpu"]
+    return {
+        "busy_ms": sum(each["busy_ns"] for each in devices) / 1e6 if devices else None,
+        "kernels": sum(each["kernels"] or 0 for each in result["trace"]["devices"]),
+        "health": [each["counter"] for file in result["inputs"] for each in file["health"]],
+        "models": [each.get("model", "") for each in devices],
+        "verdict": result["verdict"]["sentence"],
+    }
 
 
 def answers(items: Items) -> list[dict[str, str]]:
     """The answer to each point.
 
     Args:
-        items: All results by name.
+        items: All results by name; those of runs with `explained`, the facts of the explanation.
     """
     found = []
     for name, about, judge in POINTS:
         try:
             answer, text = judge(items)
+        except _NotMeasuredError as error:
+            answer, text = UNKNOWN, str(error)
         except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError) as error:
             answer, text = UNKNOWN, f"not recorded ({type(error).__name__}: {error})"
         found.append({"point": name, "about": about, "answer": answer, "evidence": text})
     return found
 
 
+class _NotMeasuredError(Exception):
+    """What a point rests on was not measured; the message says what and why."""
+
+
+def _run(items: Items, name: str) -> dict[str, Any]:
+    """A run that succeeded."""
+    run = items.get(f"run/{name}")
+    if run is None:
+        raise _NotMeasuredError(f"run/{name} was not measured")
+    if run.get("error"):
+        first = str(run["error"]).splitlines()[0]
+        raise _NotMeasuredError(f"run/{name} failed: {first}")
+    return run
+
+
+def _explained(items: Items, name: str) -> dict[str, Any]:
+    explained = _run(items, name).get("explained")
+    if explained is None:
+        raise _NotMeasuredError(f"run/{name} was not explained")
+    return explained
+
+
 def _on_gpu(items: Items) -> bool:
-    return bool(items["environment"].get("card"))
+    return bool(items.get("environment", {}).get("card"))
 
 
-def _windows(items: Items, run: str) -> list[dict[str, Any]]:
-    return [w for w in items[run]["evidence"]["windows"] if "unreadable" not in w]
+def _needs_gpu(judge: Callable[[Items], Answer]) -> Callable[[Items], Answer]:
+    """A judge that cannot tell without a GPU."""
+
+    def judged(items: Items) -> Answer:
+        return judge(items) if _on_gpu(items) else (UNKNOWN, "no GPU")
+
+    return judged
 
 
-def _of_window(
-    run: str, field: str, what: str, *, needs_gpu: bool = True
-) -> Callable[[Items], Answer]:
+def _tells_on_gpu(judge: Callable[[Items], Answer]) -> Callable[[Items], Answer]:
+    """A judge whose evidence is shown, but proves nothing, without a GPU."""
+
+    def judged(items: Items) -> Answer:
+        answer, text = judge(items)
+        return (answer, text) if _on_gpu(items) else (UNKNOWN, f"no GPU; on this CPU: {text}")
+
+    return judged
+
+
+def _windows(items: Items, name: str) -> list[dict[str, Any]]:
+    """Readable windows of a run."""
+    windows = [w for w in _run(items, name)["evidence"]["windows"] if "unreadable" not in w]
+    if not windows:
+        raise _NotMeasuredError(f"no window was recorded in run/{name}")
+    return windows
+
+
+def _of_window(name: str, field: str, what: str) -> Callable[[Items], Answer]:
     """Judge by a count in the windows of a run, which must not be zero."""
 
+    @_needs_gpu
     def judge(items: Items) -> Answer:
-        if needs_gpu and not _on_gpu(items):
-            return UNKNOWN, "no GPU"
-        counts = [window.get(field, 0) for window in _windows(items, run)]
-        if not counts:
-            return BROKEN, "no window was recorded"
+        counts = [window.get(field, 0) for window in _windows(items, name)]
         text = f"{what} in each window: {', '.join(map(str, counts))}"
-        return (OK if all(counts) else BROKEN), text
+        return (PASSED if all(counts) else FAILED), text
 
     return judge
 
 
-def _around_window(items: Items) -> Answer:
-    steps = items["run/steady"]["evidence"]["steps"]
-    usual = median(ms for ms, profiled in steps if not profiled)
-    long = [ms for ms, profiled in steps[5:] if not profiled and ms > _LONG * usual]
-    marked = [ms for ms, profiled in steps if profiled]
-    text = f"median {usual:.2f} ms; marked as profiled: {_shown(marked)}; not marked but long: "
-    return (BROKEN if long else OK), text + (_shown(long) or "none")
-
-
 def _shown(times: list[float]) -> str:
-    return ", ".join(f"{ms:.1f}" for ms in times[:8])
+    return ", ".join(f"{ms:.1f}" for ms in times[:8]) or "none"
 
 
+@_tells_on_gpu
+def _around_window(items: Items) -> Answer:
+    steps = _run(items, "steady")["evidence"]["steps"]
+    marked = [number for number, (_, profiled) in enumerate(steps) if profiled]
+    if not marked:
+        raise _NotMeasuredError("no step of run/steady is marked as profiled")
+    usual = median(ms for ms, profiled in steps if not profiled)
+    before = [ms for ms, _ in steps[max(marked[0] - _NEAR, 1) : marked[0]]]
+    long = [ms for ms in before if ms > _LONG * usual]
+    text = (
+        f"median {usual:.2f} ms; marked as profiled: {_shown([steps[n][0] for n in marked])}; "
+        f"not marked, right before: {_shown(before)}"
+    )
+    return (FAILED if long else PASSED), text
+
+
+@_tells_on_gpu
 def _after_stop(items: Items) -> Answer:
-    steps = items["run/steady"]["evidence"]["steps"]
-    last = max(n for n, (_, profiled) in enumerate(steps) if profiled)
-    usual, after = median(ms for ms, _ in steps[last + 2 :]), steps[last + 1][0]
+    steps = _run(items, "steady")["evidence"]["steps"]
+    marked = [number for number, (_, profiled) in enumerate(steps) if profiled]
+    if not marked or len(steps) < marked[-1] + 3:
+        raise _NotMeasuredError("run/steady has no steps after its window")
+    usual, after = median(ms for ms, _ in steps[marked[-1] + 2 :]), steps[marked[-1] + 1][0]
     text = f"first step after the window {after:.2f} ms, median of later ones {usual:.2f} ms"
-    return (OK if after <= _LONG * usual else BROKEN), text
+    return (PASSED if after <= _LONG * usual else FAILED), text
 
 
+@_needs_gpu
 def _device_time(items: Items) -> Answer:
-    if not _on_gpu(items):
-        return UNKNOWN, "no GPU"
-    window = _windows(items, "run/steady")[0]
-    count = window["last_step"] - window["first_step"] + 1
-    per_step, step = window["device_ms"] / count, mean(items["run/steady"]["step_ms"])
-    difference = per_step / step - 1
-    text = f"{per_step:.2f} ms of device work per step in the window, {step:.2f} ms per step after"
-    answer = OK if abs(difference) <= _DEVICE_TIME else BROKEN
-    return answer, f"{text}: {100 * difference:+.1f} %"
+    busy, step = _explained(items, "steady")["busy_ms"], mean(_run(items, "steady")["step_ms"])
+    if busy is None:
+        return FAILED, "the explanation knows no GPU"
+    difference = busy / step - 1
+    answer = PASSED if abs(difference) <= _DEVICE_TIME else FAILED
+    return answer, (
+        f"{busy:.2f} ms of device work per step in the window, {step:.2f} ms per synchronised "
+        f"step of a program that is bound by the GPU: {100 * difference:+.1f} %"
+    )
 
 
 def _cpu_training(items: Items) -> Answer:
-    output = items["run/cpu"]["printed"]
+    output = _run(items, "cpu")["printed"]
     if not output["gpu"]:
         return UNKNOWN, "no GPU"
-    text = f"CUDA context in the training at its end: {'yes' if output['context'] else 'no'}"
-    return (BROKEN if output["context"] else OK), text
+    if output["context"] is None:
+        return UNKNOWN, "the driver does not say whether there is a context"
+    states = (output["context_before"], output["context"])
+    before, after = ("yes" if state else "no" for state in states)
+    text = f"CUDA context before the training: {before}, after it: {after}"
+    if output["context_before"]:
+        return UNKNOWN, text
+    return (FAILED if output["context"] else PASSED), text
 
 
+def sides(items: Items, name: str) -> tuple[list[float], list[float]]:
+    """Mean steps of the runs of a program without and with stepwhy, ms."""
+    plain, observed = (
+        [mean(item["step_ms"]) for key, item in items.items()
+         if key.startswith(f"overhead/{name}/{side}/") and item.get("step_ms")]
+        for side in ("plain", "observed")
+    )  # fmt: skip
+    return plain, observed
+
+
+@_tells_on_gpu
 def _slowdown(items: Items) -> Answer:
-    text, worst = [], 0.0
+    text = []
     for name in ("short", "long"):
-        sides = [
-            [mean(item["step_ms"]) for key, item in items.items()
-             if key.startswith(f"overhead/{name}/{side}/") and item.get("step_ms")]
-            for side in ("plain", "observed")
-        ]  # fmt: skip
-        if not all(sides):
-            return UNKNOWN, "not measured"
-        plain, observed = map(median, sides)
-        text.append(f"{plain:.3f} ms alone, {observed:.3f} ms after the window")
-        if name == "long":
-            worst = observed / plain - 1
-    if not _on_gpu(items):
-        return UNKNOWN, f"no GPU; on this CPU: {'; '.join(text)}"
-    return (OK if worst <= _SLOWER else BROKEN), "; ".join(text)
+        plain, observed = sides(items, name)
+        if plain and observed:
+            text.append(
+                f"{median(plain):.3f} ms alone ({_range(plain)}), {median(observed):.3f} ms after "
+                f"the window ({_range(observed)})"
+            )
+    if not all(sides(items, "long")):
+        return UNKNOWN, "; ".join(["steps of 10 ms were not measured", *text])
+    plain, observed = sides(items, "long")
+    if median(observed) <= (1 + _SLOWER) * median(plain):
+        return PASSED, "; ".join(text)
+    # Slower, but not beyond what runs of one kind differ by.
+    apart = min(observed) > max(plain)
+    return (FAILED if apart else UNKNOWN), "; ".join(text)
 
 
+def _range(times: list[float]) -> str:
+    return f"{min(times):.3f} to {max(times):.3f} in {len(times)} runs"
+
+
+def _same_losses(items: Items, name: str, other: str) -> Answer:
+    """Compare the losses of a run with those of a pair's program that trains the same."""
+    losses = _run(items, name)["losses"]
+    expected = items.get(other, {}).get("losses")
+    text = f"loss {' to '.join(map(str, losses))}"
+    if not losses or not all(map(math.isfinite, losses)):
+        return FAILED, text
+    if not expected:
+        return PASSED, f"{text}; {other} was not measured to compare it with"
+    differs = max(abs(a - b) / max(abs(b), 1e-9) for a, b in zip(losses, expected, strict=True))
+    text = f"{text}; {100 * differs:.2g} % from {other}"
+    return (PASSED if differs <= _SAME_LOSS else FAILED), text
+
+
+def _abandoned(items: Items) -> Answer:
+    windows = _windows(items, "abandoned")
+    kernels = [window.get("kernels", 0) for window in windows]
+    text = f"kernels in each window: {', '.join(map(str, kernels))}"
+    if "profiler-in-use" not in _run(items, "abandoned")["evidence"]["messages"]:
+        return UNKNOWN, f"{text}; but no window had to be abandoned"
+    return (PASSED if all(kernels) else FAILED), text
+
+
+@_needs_gpu
 def _graphs(items: Items) -> Answer:
-    if not _on_gpu(items):
-        return UNKNOWN, "no GPU"
-    run = items["run/graph"]
-    kernels = [window.get("kernels", 0) for window in _windows(items, "run/graph")]
-    losses = f"loss {run['losses']}"
-    if not kernels:
-        return BROKEN, f"no window; steps seen: {len(run['evidence']['steps'])}; {losses}"
-    return (OK if all(kernels) else BROKEN), f"kernels in each window: {kernels}; {losses}"
+    kernels = [window.get("kernels", 0) for window in _windows(items, "graph")]
+    same, text = _same_losses(items, "graph", "pair/launch_bound/faulty/0")
+    answer = PASSED if all(kernels) and same == PASSED else FAILED
+    return answer, f"kernels in each window: {', '.join(map(str, kernels))}; {text}"
 
 
-def _reports_no_kernels(items: Items) -> Answer:
-    if not _on_gpu(items):
-        return UNKNOWN, "no GPU"
-    empty = [
+def _reported(items: Items, name: str) -> tuple[int, int, bool]:
+    """Number of windows of a run, of those without kernels, and whether these are reported."""
+    run = _run(items, name)
+    windows = [w for w in run["evidence"]["windows"] if "unreadable" not in w]
+    empty = [window for window in windows if not window.get("kernels")]
+    noted = "kernels-missing" in run["evidence"]["messages"]
+    return len(windows), len(empty), noted and all(w.get("kernels_missing") for w in empty)
+
+
+@_needs_gpu
+def _empty_trace(items: Items) -> Answer:
+    if not _run(items, "idle")["printed"]["held"]:
+        return UNKNOWN, "PyTorch found no GPU in run/idle"
+    count, empty, noted = _reported(items, "idle")
+    if not empty:
+        return UNKNOWN, f"none of the {count} windows of run/idle lacks kernels"
+    silent = [
         key for key, item in items.items()
-        for window in item.get("evidence", {}).get("windows", [])
-        if window.get("kernels") == 0 and key != "run/cpu"
+        if item.get("evidence") and key.startswith(("run/", "pair/"))
+        and not key.startswith(("run/cpu", "run/jax", "pair/jax_"))
+        and _silently_empty(item["evidence"])
     ]  # fmt: skip
-    text = f"windows without a kernel: {', '.join(empty) or 'none'}"
-    return (BROKEN if empty else OK), text
+    text = f"run/idle has no kernels, which is {'reported' if noted else 'not reported'}"
+    others = f"silent about missing kernels: {', '.join(silent) or 'none'}"
+    return (PASSED if noted and not silent else FAILED), f"{text}; {others}"
 
 
+def _silently_empty(evidence: dict[str, Any]) -> bool:
+    empty = [w for w in evidence["windows"] if w.get("kernels") == 0]
+    return bool(empty) and "kernels-missing" not in evidence["messages"]
+
+
+@_needs_gpu
 def _others(items: Items) -> Answer:
-    running = items["environment"].get("other_profilers", [])
-    return UNKNOWN, f"not tested beside another one; running here: {', '.join(running) or 'none'}"
+    state = _run(items, "subscribed")["printed"]["subscriber"]
+    running = ", ".join(items["environment"].get("other_profilers", [])) or "none"
+    text = f"another subscriber of CUPTI: {state}; other profilers that run here: {running}"
+    if state != "subscribed":
+        return UNKNOWN, text
+    count, empty, noted = _reported(items, "subscribed")
+    if count and not empty:
+        return PASSED, f"{text}; all {count} windows have kernels"
+    said = _run(items, "subscribed")["evidence"]["messages"]
+    if not count:
+        return (PASSED if said else FAILED), f"{text}; no window; messages: {', '.join(said)}"
+    return (PASSED if noted else FAILED), (
+        f"{text}; {empty} of {count} windows have no kernels, which is "
+        f"{'reported' if noted else 'not reported'}"
+    )
 
 
+@_needs_gpu
 def _nvml(items: Items) -> Answer:
-    if not _on_gpu(items):
-        return UNKNOWN, "no GPU"
-    count = items["run/steady"]["evidence"]["gpu_samples"]
-    return (OK if count else BROKEN), f"samples of the GPU in counters.jsonl: {count}"
+    evidence = _run(items, "steady")["evidence"]
+    if not evidence["gpu_samples"]:
+        return FAILED, "no sample of the GPU is in counters.jsonl"
+    last, wrong = evidence["gpus"][-1], []
+    wanted = ("utilisation_percent", "used_bytes", "process_bytes", "power_mw", "sm_clock_mhz",
+              "throttle_reasons")  # fmt: skip
+    absent = [name for name in wanted if last.get(name) is None]
+    expected = items["environment"].get("memory_bytes")
+    total = last.get("total_bytes")
+    if expected and total and abs(total / expected - 1) > _SAME_MEMORY:
+        wrong.append(f"memory {total / 2**30:.1f} GiB, by PyTorch {expected / 2**30:.1f} GiB")
+    if last.get("name") != items["environment"]["card"]:
+        wrong.append(f"name {last.get('name')}")
+    text = (
+        f"{evidence['gpu_samples']} samples; not known here: {', '.join(absent) or 'nothing'}; "
+        f"in contradiction to the card: {', '.join(wrong) or 'nothing'}"
+    )
+    return (FAILED if wrong else PASSED), text
 
 
 def _py_spy(items: Items) -> Answer:
-    has = items["run/steady"]["evidence"]["stack_samples"]
-    scope = items["environment"].get("ptrace_scope", "unknown")
-    text = f"stack samples: {'yes' if has else 'none'}; ptrace_scope {scope}"
-    return (OK if has else BROKEN), text
+    evidence = _run(items, "steady")["evidence"]
+    scope = items["environment"].get("ptrace_scope") or "unknown"
+    said = sorted({slug for slug in evidence["messages"] if slug.startswith(("stack", "py-spy"))})
+    text = f"ptrace_scope {scope}"
+    if evidence["stack_samples"]:
+        return PASSED, f"stacks were sampled; {text}"
+    if said:
+        return UNKNOWN, f"no stacks, which is reported: {', '.join(said)}; {text}"
+    return FAILED, f"no stacks, and no message says why; {text}"
 
 
+@_tells_on_gpu
 def _trials(items: Items) -> Answer:
-    tried = {k[4:]: v for k, v in items.items() if k.startswith("try/")}
+    tried = {key[4:]: item for key, item in items.items() if key.startswith("try/")}
     if not tried:
         return UNKNOWN, "not tried"
-    text = "; ".join(f"{name}: {item.get('verdict') or item.get('error')}"
-                     for name, item in tried.items())  # fmt: skip
-    if not _on_gpu(items):
-        return UNKNOWN, f"no GPU; on this CPU: {text}"
-    failed = [name for name, item in tried.items() if item.get("error")]
-    return (BROKEN if failed else OK), text
+    text = "; ".join(f"{name}: {_outcome(item)}" for name, item in tried.items())
+    failed = [
+        name for name, item in tried.items()
+        if item.get("error") or item.get("verdict") not in ("gain", "no gain", "cannot tell")
+    ]  # fmt: skip
+    if failed:
+        return FAILED, text
+    missing = sum(name not in tried for name in TRIED)
+    return (UNKNOWN if missing else PASSED), f"{text}{f'; {missing} not tried' if missing else ''}"
 
 
+TRIED = ("pin-memory", "loader-workers", "fused-optimizer", "channels-last", "autocast",
+         "empty-cache-rarely")  # fmt: skip
+
+
+def _outcome(item: dict[str, Any]) -> str:
+    if item.get("error"):
+        return str(item["error"]).splitlines()[0]
+    trial = item.get("trial", {})
+    return f"{item['verdict']} ({trial['reason']})" if trial.get("reason") else item["verdict"]
+
+
+@_tells_on_gpu
 def _forks(items: Items) -> Answer:
-    run = items["run/workers"]
-    if not _on_gpu(items):
-        return UNKNOWN, f"no GPU; with workers, {len(run['evidence']['steps'])} steps were seen"
-    return OK, f"workers forked after CUDA had started; loss {run['losses']}"
+    steps = len(_run(items, "workers")["evidence"]["steps"])
+    same, text = _same_losses(items, "workers", "pair/loader/faulty/0")
+    lost = [slug for slug in _run(items, "workers")["evidence"]["messages"]
+            if slug in ("observer-stopped", "window-lost")]  # fmt: skip
+    text = f"{steps} steps with worker processes; {text}; lost: {', '.join(lost) or 'nothing'}"
+    return (PASSED if steps and not lost and same == PASSED else FAILED), text
 
 
 def _names(items: Items) -> Answer:
-    missing = items["environment"].get("missing_names")
-    if missing is None:
+    about = items.get("environment", {})
+    if about.get("missing_names") is None:
         return UNKNOWN, "not looked up"
-    text = f"with {', '.join(items['environment']['versions'])}, missing: "
-    return (BROKEN if missing else OK), text + (", ".join(missing) or "none")
+    text = f"with {', '.join(about['versions'])}, missing: "
+    return (FAILED if about["missing_names"] else PASSED), text + (
+        ", ".join(about["missing_names"]) or "none"
+    )
 
 
+@_tells_on_gpu
 def _jax(items: Items) -> Answer:
-    run = items["run/jax"]["evidence"]
+    versions = items.get("environment", {}).get("versions", [])
+    if not any(each.startswith("jax ") for each in versions):
+        return UNKNOWN, "JAX is not installed"
+    run, explained = _run(items, "jax")["evidence"], _explained(items, "jax")
     sizes = [window.get("bytes", 0) for window in run["windows"]]
-    text = f"steps {len(run['steps'])}, bytes of each window: {sizes}"
-    return (OK if sizes and all(sizes) else BROKEN), text
+    text = (
+        f"{len(run['steps'])} steps, {len(sizes)} windows, {explained['kernels']} kernels of "
+        f"{', '.join(explained['models']) or 'no GPU'}"
+    )
+    if not explained["models"]:
+        return UNKNOWN, f"JAX did not use the GPU; {text}"
+    return (PASSED if sizes and explained["kernels"] else FAILED), text
 
 
+@_needs_gpu
 def _properties(items: Items) -> Answer:
-    if not _on_gpu(items):
-        return UNKNOWN, "no GPU"
-    known = _windows(items, "run/steady")[0]["device_properties"]
+    known = _windows(items, "steady")[0]["device_properties"]
     needed = {"name", "totalGlobalMem", "numSms", "computeMajor", "computeMinor"}
-    return (OK if needed <= set(known) else BROKEN), f"in the trace: {', '.join(known)}"
+    models = _explained(items, "steady")["models"]
+    text = f"in the trace: {', '.join(known)}; in the result: {', '.join(models) or 'no model'}"
+    return (PASSED if needed <= set(known) and any(models) else FAILED), text
 
 
 POINTS: tuple[tuple[str, str, Callable[[Items], Answer]], ...] = (
     ("shapes", "shapes of operations are recorded", _of_window(
-        "run/steady", "with_shapes", "operations with shapes")),
+        "steady", "with_shapes", "operations with shapes")),
     ("cpu-training", "a training on the CPU gets no CUDA context", _cpu_training),
     ("window-start", "steps in which the profiler starts are marked", _around_window),
     ("device-time", "device work in the window is that of its steps", _device_time),
     ("window-end", "the step after the window is like the others", _after_stop),
-    ("abandoned-window", "kernels are recorded after an abandoned window", _of_window(
-        "run/abandoned", "kernels", "kernels")),
+    ("abandoned-window", "kernels are recorded after an abandoned window", _needs_gpu(_abandoned)),
     ("after-window", "steps after the window are as fast as without stepwhy", _slowdown),
-    ("cuda-graph", "graphs that were captured before run and are recorded", _graphs),
+    ("cuda-graph", "programs that replay CUDA graphs run and are recorded", _graphs),
     ("sync-events", "waits of streams and events are recorded", _of_window(
-        "run/steady", "sync_events", "waits")),
-    ("empty-trace", "no window lacks kernels", _reports_no_kernels),
-    ("other-profilers", "another profiler uses the GPU", _others),
-    ("nvml", "load and memory of the GPU are sampled", _nvml),
+        "steady", "sync_events", "waits")),
+    ("empty-trace", "a trace without kernels is reported as that", _empty_trace),
+    ("other-profilers", "beside another profiler: kernels, or a message that they lack", _others),
+    ("nvml", "load and memory of the GPU are sampled, and are right", _nvml),
     ("py-spy", "stacks are sampled", _py_spy),
     ("trials", "fixes can be tried on the device", _trials),
     ("forks", "workers that fork after CUDA has started", _forks),
     ("private-names", "what stepwhy wraps exists in these versions", _names),
-    ("jax", "windows of JAX are recorded", _jax),
+    ("jax", "windows of JAX have kernels", _jax),
     ("device-properties", "the trace describes the card", _properties),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a run directory holds: the evidence for the live points, and what is kept of it."""
+"""What a run directory holds: the evidence for the live points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_STEPS = 200  # whose times are kept as evidence
-_KEPT = ("report.html", "report.txt", "result.json")  # made again from the rest
 
 
 def evidence(run: Path) -> dict[str, Any]:
@@ -19,15 +18,15 @@ def evidence(run: Path) -> dict[str, Any]:
     Args:
         run: A run directory.
     """
-    found: dict[str, Any] = {"windows": [], "steps": [], "messages": [], "gpu_samples": 0}
+    found: dict[str, Any] = {"windows": [], "steps": [], "messages": [], "gpus": []}
     found["stack_samples"] = any(run.glob("process-*/stacks.json"))
     for process in sorted(run.glob("process-*")):
         found["windows"] += [_window(folder) for folder in sorted(process.glob("windows/[0-9]*"))]
         found["steps"] += _steps(process / "steps.jsonl")
         found["messages"] += [line.get("slug", "") for line in _lines(process / "messages.jsonl")]
-        counters = (process / "counters.jsonl",)
-        found["gpu_samples"] += sum(bool(line.get("gpus")) for f in counters for line in _lines(f))
-    return found
+        samples = _lines(process / "counters.jsonl")
+        found["gpus"] += [gpu for line in samples for gpu in line.get("gpus", ())]
+    return {**found, "gpu_samples": len(found["gpus"]), "gpus": found["gpus"][-1:]}
 
 
 def _steps(file: Path) -> list[list[float]]:
@@ -41,7 +40,7 @@ def _steps(file: Path) -> list[list[float]]:
 
 def _window(folder: Path) -> dict[str, Any]:
     about = _read(folder / "window.json")
-    found = {key: about.get(key) for key in ("first_step", "last_step", "start_ns", "end_ns")}
+    found = {key: about.get(key) for key in ("first_step", "last_step", "kernels_missing")}
     file = folder / "trace.json.gz"
     if not file.is_file():
         files = [each for each in folder.iterdir() if each.is_file()]
@@ -57,38 +56,10 @@ def _window(folder: Path) -> dict[str, Any]:
         **found,
         "bytes": file.stat().st_size,
         "kernels": len(kernels),
-        "device_ms": _union([(float(e["ts"]), float(e["dur"])) for e in kernels]) / 1e3,
         "with_shapes": sum("Input Dims" in (e.get("args") or {}) for e in events),
         "sync_events": sum(e.get("cat") == "cuda_sync" for e in events),
         "device_properties": sorted(properties[0]),
     }
-
-
-def _union(spans: list[tuple[float, float]]) -> float:
-    """Time that at least one span covers."""
-    total, reached = 0.0, float("-inf")
-    for start, length in sorted(spans):
-        end = start + length
-        total += max(end - max(start, reached), 0.0)
-        reached = max(reached, end)
-    return total
-
-
-def reduce(run: Path, most_bytes: int) -> list[str]:
-    """Remove what explaining a run again does not need; returns the windows that were left out.
-
-    Args:
-        run: A run directory.
-        most_bytes: Size above which a window is left out.
-    """
-    for name in _KEPT:
-        (run / name).unlink(missing_ok=True)
-    left_out = []
-    for file in run.glob("process-*/windows/*/*"):
-        if file.is_file() and file.stat().st_size > most_bytes:
-            left_out.append(f"{file.parent.name}: {file.stat().st_size / 2**20:.1f} MiB")
-            file.unlink()
-    return left_out
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:

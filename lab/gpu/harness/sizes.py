@@ -19,6 +19,7 @@ _ACTIVATION_PASSES = 12  # bytes per value of an activation that a layer reads a
 _WEIGHT_BYTES = 30  # per weight and step: conversion, gradient, update
 _LONGEST_S = 0.06  # of a step: a pair runs 60 of them
 _MEMORY = 0.6  # of the card's memory; others may use the rest
+_TANH_S = 1e-9  # of one value in NumPy, on one core
 _LAUNCHES = 9.0  # of a small linear layer in a step: forward, backward, update
 
 
@@ -333,6 +334,15 @@ def fragmentation(peaks: Peaks) -> Size:
     return Size({"rows": rows, "width": width, "layers": 8}, calls, step, need)
 
 
+def recomputation(peaks: Peaks) -> Size:
+    rows, width = fitted(peaks, 8192, 4096, 16)
+    layer = layer_s(peaks, rows, width)
+    need = 16 * layer_bytes(rows, width) + 24 * rows * width
+    sizes = {"rows": rows, "width": width, "layers": 16}
+    # A forward pass of three of four segments: the last one is not computed again.
+    return Size(sizes, 16 * 0.75 * layer / 3, 16 * 1.25 * layer, need)
+
+
 def _jax(peaks: Peaks) -> tuple[int, int, float]:
     rows, width = fitted(peaks, 8192, 4096, 6)
     return rows, width, layer_s(peaks, rows, width)
@@ -357,6 +367,15 @@ def jax_transfer(peaks: Peaks) -> Size:
     return Size(sizes, copy, copy + layers * layer, 2**32)
 
 
+def jax_callback(peaks: Peaks) -> Size:
+    rows, width, layer = _jax(peaks)
+    values = rows * width
+    callback = values * (8 / peaks.pageable + _TANH_S)
+    layers = multiple(0.7 * callback / layer, 1, 2)
+    sizes = {"rows": rows, "width": width, "layers": layers}
+    return Size(sizes, callback, callback + layers * layer, 2**32)
+
+
 def jax_sync(peaks: Peaks) -> Size:
     layers, width, rows = 6, 2048, 512
     reading = layers * (peaks.sync_s + 6 * peaks.launch_s)
@@ -371,7 +390,7 @@ SIZES: dict[str, Callable[[Peaks], Size]] = {
     for each in (
         pageable_copy, item_sync, launch_bound, fp32_head, loop_optimizer, layout,
         naive_attention, loader, empty_cache, tiny_batch, unaligned, casts, launch_blocking,
-        weights_h2d, graph_breaks, recompile, fragmentation, unfused_batch_norm, jax_recompile,
-        jax_no_donate, jax_transfer, jax_sync,
+        weights_h2d, graph_breaks, recompile, fragmentation, unfused_batch_norm, recomputation,
+        jax_callback, jax_recompile, jax_no_donate, jax_transfer, jax_sync,
     )
 }  # fmt: skip

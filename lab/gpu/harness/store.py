@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
+import zlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,35 +27,28 @@ class Store:
         for each in (self.items, self.runs, self.explained):
             each.mkdir(parents=True, exist_ok=True)
 
-    def clear(self) -> None:
-        """Remove all results."""
-        for each in (self.items, self.runs, self.explained):
-            shutil.rmtree(each)
-            each.mkdir()
-
     def get(self, name: str) -> dict[str, Any] | None:
-        """A result; None if there is none, or if it could not be measured."""
-        try:
-            found = json.loads(self._file(name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return None if found.get("error") else found
+        """A result; None if there is none, or if it failed or is damaged."""
+        found = _read(self._file(name))
+        return None if found is None or found.get("error") else found
 
     def all(self) -> dict[str, dict[str, Any]]:
-        """All results by name."""
-        found = {}
-        for file in sorted(self.items.glob("*.json")):
-            result = json.loads(file.read_text(encoding="utf-8"))
-            found[result["name"]] = result
-        return found
+        """All results by name, without damaged ones."""
+        found = (_read(file) for file in sorted(self.items.glob("*.json")))
+        return {each["name"]: each for each in found if each is not None}
+
+    def damaged(self) -> list[str]:
+        """Names of files that are no results."""
+        return [file.name for file in sorted(self.items.glob("*.json")) if _read(file) is None]
 
     def put(self, name: str, result: dict[str, Any]) -> None:
         """Write a result: complete, or not at all."""
-        text = json.dumps({"name": name, **result}, indent=1)
+        text = json.dumps({**result, "name": name}, indent=1)
         write_whole(self._file(name), text.encode())
 
     def fresh_run(self, name: str) -> Path:
-        """Folder for a run; what an interrupted one has left is removed."""
+        """Folder for a run; what an earlier one has left is removed."""
+        self.explanation(name).unlink(missing_ok=True)
         folder = self.runs / _flat(name)
         shutil.rmtree(folder, ignore_errors=True)
         return folder
@@ -64,8 +59,25 @@ class Store:
     def explanation(self, name: str) -> Path:
         return self.explained / f"{_flat(name)}.json.gz"
 
+    def explained_result(self, name: str) -> dict[str, Any] | None:
+        """What stepwhy explained about a run; None if it was not explained."""
+        try:
+            found = json.loads(gzip.decompress(self.explanation(name).read_bytes()))
+        except (OSError, ValueError, EOFError, zlib.error):
+            return None
+        return found if isinstance(found, dict) else None
+
     def _file(self, name: str) -> Path:
         return self.items / f"{_flat(name)}.json"
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """A result; None if it is missing or damaged."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("name"), str) else None
 
 
 def write_whole(file: Path, content: bytes) -> None:
@@ -73,6 +85,11 @@ def write_whole(file: Path, content: bytes) -> None:
     part = file.with_name(f".{file.name}.part")
     part.write_bytes(content)
     os.replace(part, file)  # noqa: PTH105 - as `Path.replace`
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def _flat(name: str) -> str:

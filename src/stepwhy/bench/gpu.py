@@ -28,6 +28,7 @@ def gpu_pair(
     *,
     day: date,
     planned_share: float | None = None,
+    clocks_mhz: tuple[float, float] | None = None,
     error: str = "",
 ) -> GpuPair:
     """What was reported and measured about one pair.
@@ -40,6 +41,7 @@ def gpu_pair(
         steps_ms: For 'faulty' and 'fixed', steps in some blocks, by the programs' own clocks.
         day: Day of the runs.
         planned_share: Computed share of the fault in the step.
+        clocks_mhz: Median clock of the GPU during both programs.
         error: Why a program could not be run or explained.
     """
     first = [_first(result) for result in faulty]
@@ -60,6 +62,7 @@ def gpu_pair(
         gain_high_ns=None if gain is None else gain + reach,
         kept=_kept(low, high, gain, reach),
         planned_share=planned_share,
+        clocks_mhz=clocks_mhz,
     )
 
 

@@ -9,6 +9,8 @@ import msgspec
 from stepwhy.findings.measurement import GradedPair  # noqa: TC001 - msgspec reads it
 
 GPU_GRADE_SCHEMA = "stepwhy.gpu-grade/1"
+# Whether memory is free says nothing about the time of a step.
+_WITHOUT_COST = frozenset({"memory-headroom"})
 
 
 class GpuPair(msgspec.Struct, frozen=True):
@@ -27,6 +29,8 @@ class GpuPair(msgspec.Struct, frozen=True):
             its interval is; '' if one of them is missing.
         planned_share: Share of the fault in the step that was computed for this card; null if it
             was not.
+        clocks_mhz: Median clock of the GPU during the faulty and during the fixed program; null if
+            one of them was not sampled.
     """
 
     graded: GradedPair
@@ -39,6 +43,19 @@ class GpuPair(msgspec.Struct, frozen=True):
     gain_high_ns: int | None = None
     kept: Literal["yes", "overlap", "no", ""] = ""
     planned_share: float | None = None
+    clocks_mhz: tuple[float, float] | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the planted fault is the first finding in most runs."""
+        return 2 * self.graded.found_first > self.graded.faulty_runs
+
+    @property
+    def has_alarm(self) -> bool:
+        """Whether a fault was reported where there is none."""
+        if self.graded.diagnosis:
+            return self.graded.false_alarms > 0
+        return bool(set(self.graded.other_first) - _WITHOUT_COST)
 
 
 class LivePoint(msgspec.Struct, frozen=True):
@@ -47,7 +64,7 @@ class LivePoint(msgspec.Struct, frozen=True):
     Args:
         point: Its name.
         about: What should be true.
-        answer: 'ok', 'broken' or 'cannot tell'.
+        answer: 'passed', 'failed' or 'cannot tell'.
         evidence: What the answer rests on.
     """
 
@@ -73,6 +90,42 @@ class Overhead(msgspec.Struct, frozen=True):
     runs: int
 
 
+class Bound(msgspec.Struct, frozen=True):
+    """What a session on a GPU should show at least.
+
+    Args:
+        bound: What is asked for.
+        measured: What was measured; what is missing if it was not.
+        answer: Whether it is met.
+    """
+
+    bound: str
+    measured: str
+    answer: Literal["met", "not met", "not measured"]
+
+
+class GpuClocks(msgspec.Struct, frozen=True):
+    """The state of the GPU during the measurements.
+
+    Args:
+        samples: Number of samples.
+        low_mhz: Lowest median clock of a measurement; null if unknown, as the others.
+        high_mhz: Highest median clock of one.
+        power_w: Highest power.
+        temperature_c: Highest temperature.
+        reasons: Why clocks were reduced, each with the names of the measurements concerned.
+        missing: Why nothing, or not everything, was sampled.
+    """
+
+    samples: int = 0
+    low_mhz: float | None = None
+    high_mhz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    reasons: dict[str, tuple[str, ...]] = {}
+    missing: str = ""
+
+
 class GpuGrade(msgspec.Struct, frozen=True):
     """What a session of the GPU lab showed.
 
@@ -80,6 +133,9 @@ class GpuGrade(msgspec.Struct, frozen=True):
         pairs: The pairs, sorted by name.
         points: The live points.
         overhead: What observing costs.
+        bounds: What a session should show, and whether it did.
+        clocks: The state of the GPU during the measurements.
+        left_out: Results that are not part of this, or only in part, with the reason.
         card: Model of the GPU; '' without one.
         driver: Version of its driver.
         versions: Frameworks and their versions.
@@ -92,6 +148,9 @@ class GpuGrade(msgspec.Struct, frozen=True):
     pairs: tuple[GpuPair, ...]
     points: tuple[LivePoint, ...] = ()
     overhead: tuple[Overhead, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    clocks: GpuClocks = GpuClocks()
+    left_out: tuple[str, ...] = ()
     card: str = ""
     driver: str = ""
     versions: tuple[str, ...] = ()
@@ -102,4 +161,6 @@ class GpuGrade(msgspec.Struct, frozen=True):
     stepwhy: str = ""
 
 
-__all__ = ["GPU_GRADE_SCHEMA", "GpuGrade", "GpuPair", "LivePoint", "Overhead"]
+__all__ = [
+    "GPU_GRADE_SCHEMA", "Bound", "GpuClocks", "GpuGrade", "GpuPair", "LivePoint", "Overhead",
+]  # fmt: skip

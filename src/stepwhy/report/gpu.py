@@ -9,10 +9,10 @@ from stepwhy.text import one_line
 from stepwhy.units import format_fraction, format_ns
 
 if TYPE_CHECKING:
-    from stepwhy.findings.gpu import GpuGrade, GpuPair
+    from stepwhy.findings.gpu import GpuClocks, GpuGrade, GpuPair
 
 ON_CPU = (
-    "These results come from programs in their smallest size on a CPU or GPU. They show that the "
+    "These results come from programs in their smallest size, or without a GPU. They show that the "
     "programs and the harness work, and nothing about a GPU."
 )
 PAIR_HEAD = (
@@ -20,6 +20,8 @@ PAIR_HEAD = (
     "remark",
 )
 POINT_HEAD = ("live point", "what should be true", "answer", "evidence")
+BOUND_HEAD = ("answer", "bound", "measured")
+CLOCKS_DIFFER = 0.03  # more than clocks vary from run to run of a card that is not held back
 OVERHEAD_HEAD = ("program", "alone", "observed", "difference", "runs")
 
 
@@ -28,9 +30,9 @@ def summary(grade: GpuGrade) -> list[str]:
     planted = [pair for pair in grade.pairs if pair.graded.diagnosis]
     ran = [pair for pair in planted if pair.graded.faulty_runs]
     clean = [pair for pair in grade.pairs if pair.graded.fixed_runs]
-    first = sum(2 * p.graded.found_first > p.graded.faulty_runs for p in ran)
+    first = sum(pair.is_first for pair in ran)
     found = sum(2 * p.graded.found > p.graded.faulty_runs for p in ran)
-    alarms = sum(bool(p.graded.false_alarms) for p in clean)
+    alarms = sum(pair.has_alarm for pair in clean)
     compared = [pair for pair in grade.pairs if pair.kept]
     inside = sum(pair.kept == "yes" for pair in compared)
     overlap = sum(pair.kept == "overlap" for pair in compared)
@@ -47,14 +49,52 @@ def summary(grade: GpuGrade) -> list[str]:
         "more a part of the interval."
     )
     points = (
-        f"Live points: {answers.count('ok')} ok, {answers.count('broken')} broken, "
+        f"Live points: {answers.count('passed')} passed, {answers.count('failed')} failed, "
         f"{answers.count('cannot tell')} that cannot be told."
     )
     return [
         *([ON_CPU] if grade.tiny or not grade.card else []),
         *(_where(grade), found_text, gains, points),
+        _clocks(grade.clocks),
         *([f"Not run or not explained: {', '.join(failed)}."] if failed else []),
+        *([f"Left out: {'; '.join(map(one_line, grade.left_out))}."] if grade.left_out else []),
     ]
+
+
+def _clocks(clocks: GpuClocks) -> str:
+    """The state of the GPU in a sentence."""
+    if not clocks.samples:
+        return f"Clocks, power and temperature were not sampled: {one_line(clocks.missing)}."
+    parts = [f"{clocks.samples} samples"]
+    if clocks.low_mhz is not None and clocks.high_mhz is not None:
+        parts.append(f"{clocks.low_mhz:.0f} to {clocks.high_mhz:.0f} MHz")
+    if clocks.power_w is not None:
+        parts.append(f"up to {clocks.power_w:.0f} W")
+    if clocks.temperature_c is not None:
+        parts.append(f"up to {clocks.temperature_c:.0f} °C")
+    reduced = [f"{one_line(reason)} in {len(names)} measurements"
+               for reason, names in clocks.reasons.items()]  # fmt: skip
+    missing = f" Missing: {one_line(clocks.missing)}." if clocks.missing else ""
+    return (
+        f"GPU during the measurements: {', '.join(parts)}. "
+        f"Clocks were reduced: {', '.join(reduced) or 'never'}.{missing}"
+    )
+
+
+def bound_rows(grade: GpuGrade) -> list[tuple[str, ...]]:
+    """What was asked for, and whether it was reached."""
+    return [tuple(map(one_line, (b.answer, b.bound, b.measured))) for b in grade.bounds]
+
+
+def remarks(pair: GpuPair) -> str:
+    """What else to know about a pair; '' for nothing."""
+    said = [remark(pair.graded)]
+    if pair.clocks_mhz is not None:
+        faulty, fixed = pair.clocks_mhz
+        if abs(faulty / fixed - 1) > CLOCKS_DIFFER:
+            said.append(f"the clock was {faulty:.0f} MHz in the faulty program, "
+                        f"{fixed:.0f} MHz in the fixed one")  # fmt: skip
+    return "; ".join(filter(None, said))
 
 
 def _where(grade: GpuGrade) -> str:
@@ -79,7 +119,7 @@ def pair_row(pair: GpuPair) -> tuple[str, ...]:
         measured,
         pair.kept or "-",
         "-" if pair.faulty_ns is None else _time(pair.faulty_ns),
-        remark(graded),
+        remarks(pair),
     )
 
 
@@ -116,6 +156,6 @@ def _time(ns: int) -> str:
 
 
 __all__ = [
-    "OVERHEAD_HEAD", "PAIR_HEAD", "POINT_HEAD", "interval", "is_passed", "overhead_rows",
-    "pair_row", "point_rows", "summary",
+    "BOUND_HEAD", "OVERHEAD_HEAD", "PAIR_HEAD", "POINT_HEAD", "bound_rows", "interval", "is_passed",
+    "overhead_rows", "pair_row", "point_rows", "remarks", "summary",
 ]  # fmt: skip

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.padding import Padding
+from rich.table import Table
 
 from stepwhy.report.console import Console, Text
 from stepwhy.report.gpu import (
     OVERHEAD_HEAD,
+    bound_rows,
     is_passed,
     overhead_rows,
     pair_row,
     point_rows,
+    remarks,
     summary,
 )
-from stepwhy.report.grade import remark
 from stepwhy.report.terminal.fitting import INDENT, fitted_table
 from stepwhy.report.terminal.measurement import print_parts, report_width
 from stepwhy.text import one_line
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from stepwhy.findings.gpu import GpuGrade, GpuPair
 
 _TITLES = ("pair", "planted", "first", "false alarm", "predicted", "measured")
-_COLOURS = {"ok": "green", "broken": "red"}
+_COLOURS = {"passed": "green", "met": "green", "failed": "red", "not met": "red"}
 
 
 def render_gpu(grade: GpuGrade, console: Console | None = None) -> None:
@@ -42,25 +44,35 @@ def render_gpu(grade: GpuGrade, console: Console | None = None) -> None:
     console = console or Console()
     width = report_width(console)
     pairs = [_cells(pair) for pair in grade.pairs]
-    remarks = [
-        Text(f"{one_line(pair.graded.name)}: {remark(pair.graded)}.", "dim")
+    notes = [
+        Text(f"{one_line(pair.graded.name)}: {remarks(pair)}.", "dim")
         for pair in grade.pairs
-        if remark(pair.graded)
+        if remarks(pair)
     ]
     points = [
-        Text(f"{answer:<12} {about} ({name}): {evidence}", _COLOURS.get(answer, ""))
+        (answer, f"{about} ({name}): {evidence}")
         for name, about, answer, evidence in point_rows(grade)
     ]
+    reached = [(answer, f"{bound}: {measured}") for answer, bound, measured in bound_rows(grade)]
     costs = [[Text(cell) for cell in row] for row in overhead_rows(grade)]
     blocks: list[Sequence[RenderableType]] = [
         [_table(_TITLES, pairs, width)] if pairs else [],
-        remarks,
-        points,
+        notes,
+        [_answers(points)] if points else [],
         [_table(OVERHEAD_HEAD, costs, width)] if costs else [],
+        [_answers(reached)],
         [Text(line) for line in summary(grade)],
     ]
     parts = [Padding(Group(*lines), (1, 0, 0, INDENT)) for lines in blocks if lines]
     print_parts([*parts, Text("")], console)
+
+
+def _answers(rows: Sequence[tuple[str, str]]) -> RenderableType:
+    """Answers in one column, and beside them what they are about."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for answer, about in rows:
+        table.add_row(Text(answer, _COLOURS.get(answer, "")), Text(about))
+    return table
 
 
 def _cells(pair: GpuPair) -> list[Text]:
