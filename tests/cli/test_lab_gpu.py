@@ -175,6 +175,30 @@ def test_a_folder_without_results_is_an_error(tmp_path):
     assert CliRunner().invoke(cli, ["lab", "grade", "--gpu", str(tmp_path)]).exit_code == 3
 
 
+def test_a_python_without_the_dependencies_is_told_what_it_needs(tmp_path):
+    (tmp_path / "msgspec.py").write_text("raise ImportError('built for another Python')")
+    words = [sys.executable, HARNESS, "--tiny", "--out", tmp_path / "out"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False,
+                           env=os.environ | {"PYTHONPATH": str(tmp_path)})  # fmt: skip
+    assert ended.returncode == 2
+    assert "built for another Python" in ended.stderr
+    assert "--python-version" in ended.stderr
+
+
+def test_a_bundle_explains_with_its_own_dependencies(harness, tmp_path):
+    folder = tmp_path / "gpu-lab"
+    site = folder / f"site/{sys.version_info.major}.{sys.version_info.minor}"
+    site.mkdir(parents=True)
+    (site / "sitecustomize.py").write_text("print('of the bundle')")
+    (folder / "src").symlink_to(HARNESS.parents[2] / "src")
+    (folder / "stepwhy").write_text(harness("bundle").START_STEPWHY)
+    ended = subprocess.run(["/bin/sh", folder / "stepwhy", "explain", "--help"], text=True,
+                           capture_output=True, check=False,
+                           env=os.environ | {"PYTHON": sys.executable})  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("of the bundle\nUsage: ")
+
+
 def test_windows_are_reduced_to_what_explaining_them_needs(harness, tmp_path):
     """The reader needs no other argument, and reads the same from what is left."""
     slim = harness("slim")

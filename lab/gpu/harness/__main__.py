@@ -379,6 +379,9 @@ def main() -> int:
     if refused := _refused(store, options):
         say(refused)
         return 2
+    if problem := _unusable():
+        say(problem)
+        return 2
     lab = Lab(store, tiny=options.tiny, end=end)
     try:
         lab.measure(only=tuple(options.only))
@@ -404,6 +407,18 @@ def _refused(store: Store, options: argparse.Namespace) -> str:
     if before and now and before != now.splitlines()[0]:
         return f"{options.out} holds results of {before}, this is {now}: name another folder"
     return ""
+
+
+def _unusable() -> str:
+    """Why stepwhy does not run with this Python, and what to do; '' if it does."""
+    ended = run([sys.executable, "-c", "import stepwhy.cli, msgspec, numpy, rich"], _LONGEST_S)
+    if not ended.failure:
+        return ""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return (
+        f"stepwhy does not run with {sys.executable}: {ended.failure.partition(': ')[2]}. Name "
+        f"another Python (PYTHON=...), or make a bundle with --python-version {version}"
+    )
 
 
 def _summary(store: Store, out: Path) -> int:

@@ -21,6 +21,15 @@ _START = """#!/bin/sh
 # Runs the GPU lab: ./gpu-lab --help
 exec "${PYTHON:-python3}" "$(dirname "$0")/lab/gpu/harness" "$@"
 """
+START_STEPWHY = """#!/bin/sh
+# Runs stepwhy with the dependencies of this folder: ./stepwhy --help
+here=$(cd "$(dirname "$0")" && pwd)
+python=${PYTHON:-python3}
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+export PYTHONPATH="$here/src:$here/site/$version${PYTHONPATH:+:$PYTHONPATH}"
+export PATH="$here/site/$version/bin:$PATH"
+exec "$python" -m stepwhy "$@"
+"""
 
 
 def write(file: Path, versions: list[str]) -> int:
@@ -35,13 +44,14 @@ def write(file: Path, versions: list[str]) -> int:
         for version in versions:
             if not _install(site / version, version):
                 return 1
-        start = Path(folder) / "gpu-lab"
-        start.write_text(_START, encoding="utf-8")
-        start.chmod(0o755)
+        for name, text in (("gpu-lab", _START), ("stepwhy", START_STEPWHY)):
+            start = Path(folder) / name
+            start.write_text(text, encoding="utf-8")
+            start.chmod(0o755)
         with tarfile.open(file, "w:gz", compresslevel=6) as archive:
             for path, name in (
                 (ROOT / "src", "src"), (ROOT / "lab/gpu", "lab/gpu"), (site, "site"),
-                (start, "gpu-lab"),
+                (Path(folder) / "gpu-lab", "gpu-lab"), (Path(folder) / "stepwhy", "stepwhy"),
             ):  # fmt: skip
                 archive.add(path, f"gpu-lab/{name}", filter=_wanted)
     print(f"{file}: {file.stat().st_size / 2**20:.1f} MiB, for Python {', '.join(versions)}.")
