@@ -57,7 +57,8 @@ def main():
     lab.run, lab._ROUNDS = run, 2
     lab.query = lambda _fields: f"{card}\n"
     lab.environment = lambda tiny: {
-        "tiny": tiny, "card": card, "memory_bytes": 80e9, "driver": "580.1", "date": "2026-01-02",
+        "tiny": tiny, "card": card and f"{card} MIG 1g.10gb", "nvidia_smi": f"{card}, 580.1",
+        "memory_bytes": 80e9, "driver": "580.1", "date": "2026-01-02",
         "python": "3.12.1", "versions": ["torch 2.11.0"], "missing_names": [],
     }  # fmt: skip
     lab.Clocks = _Clocks

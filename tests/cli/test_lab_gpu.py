@@ -270,7 +270,8 @@ def measured(name, ms):
 
 
 ENVIRONMENT = {
-    "card": "NVIDIA H100", "memory_bytes": 80.5e9, "versions": ["torch 2.11.0", "jax 0.10"],
+    "card": "NVIDIA H100 MIG 1g.10gb", "memory_bytes": 80.5e9,
+    "versions": ["torch 2.11.0", "jax 0.10"],
     "missing_names": [], "ptrace_scope": "1",
 }  # fmt: skip
 

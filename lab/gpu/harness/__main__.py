@@ -403,8 +403,10 @@ def _refused(store: Store, options: argparse.Namespace) -> str:
     if about and about.get("tiny") != options.tiny:
         kind = "in" if about.get("tiny") else "not in"
         return f"the results in {options.out} are {kind} the smallest size: name another folder"
-    before, now = about.get("card", ""), query("name").strip()
-    if before and now and before != now.splitlines()[0]:
+    # By nvidia-smi's name: that of PyTorch also names the partition (MIG).
+    before, now = (text.strip().partition(",")[0].partition("\n")[0]
+                   for text in (about.get("nvidia_smi", ""), query("name")))  # fmt: skip
+    if before and now and before != now:
         return f"{options.out} holds results of {before}, this is {now}: name another folder"
     return ""
 

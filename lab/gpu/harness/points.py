@@ -313,7 +313,8 @@ def _nvml(items: Items) -> Answer:
     total = last.get("total_bytes")
     if expected and total and abs(total / expected - 1) > _SAME_MEMORY:
         wrong.append(f"memory {total / 2**30:.1f} GiB, by PyTorch {expected / 2**30:.1f} GiB")
-    if last.get("name") != items["environment"]["card"]:
+    # PyTorch's name ends with the partition, if there is one (MIG).
+    if not items["environment"]["card"].startswith(str(last.get("name"))):
         wrong.append(f"name {last.get('name')}")
     text = (
         f"{evidence['gpu_samples']} samples; not known here: {', '.join(absent) or 'nothing'}; "
