@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -197,6 +198,36 @@ def test_a_bundle_explains_with_its_own_dependencies(harness, tmp_path):
                            env=os.environ | {"PYTHON": sys.executable})  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("of the bundle\nUsage: ")
+
+
+OLD_SMI = """#!/bin/bash
+case "$*" in
+*event_reasons*) echo 'Field "clocks_event_reasons.active" is not a valid field'; exit 2;;
+*--loop-ms*) while echo "1410, 265.31, 55, 0x0000000000000004"; do sleep 0.05; done;;
+*) echo "1410, [N/A], 55, 0x0000000000000004";;
+esac
+"""
+
+
+def test_clocks_are_sampled_in_the_background(harness, monkeypatch, tmp_path):
+    """By a driver that knows the reasons by their older name only."""
+    clocks = harness("clocks")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with clocks.Clocks() as sampler:
+        missing = {"samples": 0, "missing": "nvidia-smi is missing"}
+        assert sampler.since(0) == missing
+    program = tmp_path / "nvidia-smi"
+    program.write_text(OLD_SMI)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
+    started = time.monotonic()
+    with clocks.Clocks() as sampler:
+        while not (found := sampler.since(started))["samples"]:
+            assert time.monotonic() < started + 30
+        assert found["sm_mhz"] == [1410, 1410, 1410]
+        assert found["power_w"] == [265.31] * 3
+        assert found["reasons"] == {"power cap": 1.0}
+        assert sampler.since(time.monotonic())["missing"]  # that was too short
 
 
 def test_windows_are_reduced_to_what_explaining_them_needs(harness, tmp_path):

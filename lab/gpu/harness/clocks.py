@@ -58,6 +58,7 @@ class Clocks:
         self.missing = ""
         self._samples: list[tuple[float, list[str]]] = []
         self._child: subprocess.Popen[str] | None = None
+        self._reader = threading.Thread()
 
     def __enter__(self) -> Self:
         program = shutil.which("nvidia-smi")
@@ -65,12 +66,15 @@ class Clocks:
         if program is None or not fields:
             self.missing = "nvidia-smi is missing" if program is None else "nvidia-smi fails"
             return self
+        by_line = shutil.which("stdbuf")  # each sample counts when it arrives
         self._child = subprocess.Popen(
-            [*_words(program, fields), f"--loop-ms={_EVERY_MS}"],
+            [*([by_line, "-oL"] if by_line else []), *_words(program, fields),
+             f"--loop-ms={_EVERY_MS}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             preexec_fn=end_with_parent,  # noqa: PLW1509 - started before any thread
         )  # fmt: skip
-        threading.Thread(target=self._read, args=(self._child,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(self._child,), daemon=True)
+        self._reader.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -78,10 +82,14 @@ class Clocks:
             self._child.terminate()
             with suppress(subprocess.TimeoutExpired):
                 self._child.wait(5)
+            self._reader.join(5)
 
     def _read(self, child: subprocess.Popen[str]) -> None:
-        for line in child.stdout or ():
-            self._samples.append((time.monotonic(), [word.strip() for word in line.split(",")]))
+        assert child.stdout is not None
+        with child.stdout:
+            for line in child.stdout:
+                words = [word.strip() for word in line.split(",")]
+                self._samples.append((time.monotonic(), words))
 
     def since(self, started: float) -> dict[str, Any]:
         """What was sampled since then.
