@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bundle
-from children import Ended, run, stepwhy
+from children import ROOT, Ended, run, stepwhy
 from clocks import Clocks, query
 from environment import environment
 from pairs import FOLDER, SIDES, Pair, pairs, printed
@@ -388,6 +388,9 @@ def main() -> int:
     except NoGpuError as error:
         say(f"{error}.")
         return 2
+    except (KeyboardInterrupt, SystemExit):  # the latter by SIGTERM
+        say(f"interrupted; the results in {options.out} are kept: go on with --missing")
+        return 130
     lab.judge()
     lab.explain()
     for each in lab.judge():
@@ -431,7 +434,8 @@ def _summary(store: Store, out: Path) -> int:
         say(f"{name} is damaged: --missing measures it again")
     say(f"{len(items)} results in {out}, {size_of(store.folder) / 2**20:.1f} MiB; "
         f"failed: {', '.join(failed) or 'none'}")  # fmt: skip
-    say(f"Grade them: stepwhy lab grade --gpu {out}")
+    program = ROOT / "stepwhy"  # of a bundle
+    say(f"Grade them: {program if program.is_file() else 'stepwhy'} lab grade --gpu {out}")
     return 1 if failed else 0
 
 

@@ -201,8 +201,8 @@ def _slowdown(items: Items) -> Answer:
         plain, observed = sides(items, name)
         if plain and observed:
             text.append(
-                f"{median(plain):.3f} ms alone ({_range(plain)}), {median(observed):.3f} ms after "
-                f"the window ({_range(observed)})"
+                f"{name} steps {median(plain):.3f} ms alone ({_range(plain)}), "
+                f"{median(observed):.3f} ms after the window ({_range(observed)})"
             )
     if not all(sides(items, "long")):
         return UNKNOWN, "; ".join(["steps of 10 ms were not measured", *text])
@@ -215,6 +215,8 @@ def _slowdown(items: Items) -> Answer:
 
 
 def _range(times: list[float]) -> str:
+    if len(times) == 1:
+        return "1 run"
     return f"{min(times):.3f} to {max(times):.3f} in {len(times)} runs"
 
 
