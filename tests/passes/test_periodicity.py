@@ -24,13 +24,13 @@ def test_a_loop_told_by_what_repeats_can_be_written_as_json():
 FORWARD = ["aten::linear", "aten::relu", "aten::linear", "aten::relu", "aten::linear", "aten::sum"]
 
 
-def passes(count, forward=lambda _: FORWARD, *, engine="main", line=None):
+def passes(count, forward=lambda _: FORWARD, *, engine="main", line=None, pause=lambda _: 0):
     """Forward and backward passes without a pause, set-up before them, and no optimizer."""
     line, at = line or Timeline(), 40
     for _ in range(10):
         line.add(line.thread(), Kind.OP, 0, 1, name="aten::randn")
     for i in range(count):
-        names = forward(i)
+        names, at = forward(i), at + pause(i)
         for name in names:
             line.add(line.thread(), Kind.OP, at, at + 1, name=name)
             at += 1
@@ -48,6 +48,19 @@ def test_forward_and_backward_passes_are_steps(count, engine):
     assert (len(steps.starts), steps.source) == (count, "periodicity")
     assert set(steps.durations_ns.tolist()) == {18_000_000}
     assert Cut.BY_PASSES in steps.notes
+
+
+def test_equal_passes_are_steps_however_long_each_takes():
+    steps = Facts(passes(40, pause=lambda i: (0, 40, 9, 160)[i % 4]).trace()).steps
+    assert len(steps.starts) == 40
+
+
+def test_passes_that_differ_are_steps_only_if_they_take_about_equally_long():
+    def forward(i):
+        return FORWARD[:4] if i in {5, 17, 18, 30} else FORWARD
+
+    for pause, source in ((lambda _: 0, "periodicity"), (lambda i: 70 * (i % 3), "whole-trace")):
+        assert Facts(passes(41, forward, pause=pause).trace()).steps.source == source
 
 
 def test_two_passes_are_no_loop():

@@ -50,6 +50,9 @@ _MOST_RARER = 0.1
 # Passes are steps, or several models take turns in a step, if at least this share of the passes
 # repeats so. The others have operations that depend on the data.
 _SAME_PASSES = 0.6
+# If at least this share does, they are steps whatever time each takes: on a busy machine, the times
+# of equal work differ severalfold.
+_EQUAL_PASSES = 0.95
 # A step may accumulate the gradients of several passes.
 _OF_PASSES = 0.7
 # The host also does what comes before and after a loop.
@@ -157,31 +160,35 @@ def _by_passes(trace: Trace, rows: Rows, engine: Rows, nesting: Nesting) -> Peri
     if len(begins) + 1 < _FEWEST_REPEATS or len(_optimizer_steps(trace, rows, nesting)):
         return None
     last = np.flatnonzero(backward)[-1]
-    count = _repeat_together(trace.slices.name[top[: last + 1]], begins)
-    if count is None:
+    count, same = _repeat_together(trace.slices.name[top[: last + 1]], begins)
+    if not count:
         return None
     # Set-up comes before the first pass, which begins with as many operations as its next like.
     forward = int(np.argmax(backward[begins[count - 1] :]))
     begins = np.append(max(int(np.argmax(backward)) - forward, 0), begins)[::count]
     starts = trace.slices.start_ns[top[begins]]
     ends = np.append(starts[1:], trace.ends(top[last : last + 1]))
-    if len(starts) < _FEWEST_REPEATS or not _is_regular(starts):
+    if len(starts) < _FEWEST_REPEATS or not (same >= _EQUAL_PASSES or _is_regular(starts)):
         return None
     return Period(starts, ends, _OF_PASSES, Cut.BY_PASSES)
 
 
-def _repeat_together(names: Rows, begins: Rows) -> int | None:
-    """Number of consecutive passes after which the same operations follow again, None if none do.
+def _repeat_together(names: Rows, begins: Rows) -> tuple[int, float]:
+    """Number of consecutive passes after which the same operations follow again.
 
     Args:
         names: Names of the operations; (operations,).
         begins: Positions of the first operation of each pass; (passes,).
+
+    Returns:
+        The number, 0 if none do; and the share of the passes that equal the one so many before.
     """
     operations = np.add.reduceat(names.astype(np.int64), begins)
     for count in range(1, max(len(begins) // _FEWEST_REPEATS, 1) + 1):
-        if (operations[count:] == operations[:-count]).mean() >= _SAME_PASSES:
-            return count
-    return None
+        same = float((operations[count:] == operations[:-count]).mean())
+        if same >= _SAME_PASSES:
+            return count, same
+    return 0, 0.0
 
 
 def _is_regular(starts: Rows) -> bool:
