@@ -158,7 +158,7 @@ def test_every_lack_has_a_sentence(lack):
         (Gap(Lack.DEVICE_OWNERS), "several processes were merged"),
         (Gap(Lack.DEVICE_OWNERS, 2), "2 processes were merged"),
         (Gap(Lack.DEVICE_WORK, 0.25), "25 % of the kernels and copies that the steps launched are"),
-        (Gap(Lack.OPERATIONS, 9.4), "only 9 operations per step"),
+        (Gap(Lack.OPERATIONS, 9.4), "so few operations per step (9)"),
         (Gap(Lack.WHOLE_STEP, 9), "(kernels and copies: 9)"),
         (Gap(Lack.LAST_WAIT, 5_000_000), "so a step takes at least 5.00 ms."),
         (Gap(Lack.AWAITED_WORK, 0.89), "for 89 % of the record the host waits"),

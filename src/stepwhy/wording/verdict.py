@@ -49,8 +49,8 @@ _LACKS = {
     "which process used which device. Explain the file of each rank instead.",
     Lack.COMMON_CLOCK: "host and device were recorded by two clocks that disagree; device work "
     "appears before its launch, or outside the steps that launched it. Record again.",
-    Lack.OPERATIONS: "the file has no device activity and only {number} operations per step; it "
-    "was sampled or filtered. Record again with all operations.",
+    Lack.OPERATIONS: "the file has no device activity and so few operations per step ({number}) "
+    "that it was sampled or filtered. Record again with all operations.",
     Lack.WHOLE_STEP: "the file has no step marker and little device work (kernels and copies: "
     "{number}); it is a record of single calls. Record a few whole training steps.",
     Lack.AWAITED_WORK: "for {share} of the record the host waits for device work that is not in "
