@@ -46,3 +46,13 @@ def test_watched_run_is_not_advised_to_use_stepwhy_run(sample):
     assert advice.next_steps(replace(traced, run=profiled))[-1] == "Stop that profiler."
     without_framework = replace(untraced, run=replace(untraced.run, framework=""))
     assert advice.next_steps(without_framework) == [advice._NO_FRAMEWORK]
+
+
+def test_where_kernels_are_missing_the_verdict_says_what_to_do(sample):
+    result, record = sample("no_devices"), "Record device activity as well."
+    assert record in advice.next_steps(result)
+    abstention = Abstention("missing-signal", ("kernels",))
+    found = replace(result, verdict=replace(result.verdict, abstention=abstention))
+    assert record not in advice.next_steps(found)
+    watched = replace(found, steps=replace(found.steps, source="hook"))
+    assert advice.next_steps(watched) == []

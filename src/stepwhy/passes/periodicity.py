@@ -50,9 +50,10 @@ _MOST_RARER = 0.1
 # Passes are steps, or several models take turns in a step, if at least this share of the passes
 # repeats so. The others have operations that depend on the data.
 _SAME_PASSES = 0.6
-# If at least this share does, they are steps whatever time each takes: on a busy machine, the times
+# If so many passes are equal, they are steps whatever time each takes: on a busy machine, the times
 # of equal work differ severalfold.
 _EQUAL_PASSES = 0.95
+_MANY_PASSES = 10
 # A step may accumulate the gradients of several passes.
 _OF_PASSES = 0.7
 # The host also does what comes before and after a loop.
@@ -168,7 +169,8 @@ def _by_passes(trace: Trace, rows: Rows, engine: Rows, nesting: Nesting) -> Peri
     begins = np.append(max(int(np.argmax(backward)) - forward, 0), begins)[::count]
     starts = trace.slices.start_ns[top[begins]]
     ends = np.append(starts[1:], trace.ends(top[last : last + 1]))
-    if len(starts) < _FEWEST_REPEATS or not (same >= _EQUAL_PASSES or _is_regular(starts)):
+    are_equal = same >= _EQUAL_PASSES and len(starts) >= _MANY_PASSES
+    if len(starts) < _FEWEST_REPEATS or not (are_equal or _is_regular(starts)):
         return None
     return Period(starts, ends, _OF_PASSES, Cut.BY_PASSES)
 

@@ -6,12 +6,13 @@ import itertools
 import json
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from stepwhy.capture.recorder import Recorder
-from stepwhy.capture.torch import step_log
+from stepwhy.capture.torch import cuda_graphs, step_log
 from stepwhy.capture.torch import steps as observing
 from stepwhy.capture.torch.compilations import Compilations
 from stepwhy.capture.torch.input_wait import InputWait
@@ -132,6 +133,121 @@ def test_steps_that_are_only_noted_are_those_of_the_clock(
     assert len(steps) == 8999
     assert sum(step.get("light", 0) for step in steps) > 4500
     assert all(a["end_ns"] == b["start_ns"] for a, b in itertools.pairwise(steps))
+
+
+class Graph:
+    """Stands for `torch.cuda.CUDAGraph`."""
+
+
+def captured(observer: observing.StepObserver, *clocks: Any) -> Graph:
+    """A graph of the work that ends with steps of these optimizers; None for a backward pass."""
+    graph = Graph()
+    observer.capture_begins(graph)
+    for clock in clocks:
+        if clock is None:
+            observer.passed_backward()
+        else:
+            observer.stepped(clock)
+    observer.graphs.ends(graph)
+    return graph
+
+
+def test_a_captured_step_counts_when_its_graph_is_replayed(
+    observer: observing.StepObserver, window: Window, tmp_path: Path
+) -> None:
+    optimizer = Optimizer()
+    for _ in range(3):
+        observer.stepped(optimizer)  # before the capture
+    graph, forward = captured(observer, None, optimizer, None), captured(observer)
+    assert len(log(observer, tmp_path)) == 2
+    for _ in range(4000):
+        observer.replayed(graph)
+        assert id(forward) not in observer.graphs.clocks
+    steps = log(observer, tmp_path)
+    assert len(steps) == 4002
+    assert all(a["end_ns"] == b["start_ns"] for a, b in itertools.pairwise(steps))
+    assert window.announced[-1][0] >= 12
+
+
+def test_a_capture_between_light_steps_is_no_step(
+    observer: observing.StepObserver, window: Window, tmp_path: Path
+) -> None:
+    window.busy = False
+    optimizer = Optimizer()
+    for _ in range(3000):
+        observer.stepped(optimizer)
+    before = len(log(observer, tmp_path))
+    graph = captured(observer, optimizer)
+    assert len(log(observer, tmp_path)) == before
+    observer.replayed(graph)
+    assert len(log(observer, tmp_path)) == before + 1
+
+
+def test_replays_of_a_graph_without_an_optimizer_are_backward_passes(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    graph = captured(observer, None)
+    for _ in range(60):
+        observer.replayed(graph)
+    assert len(log(observer, tmp_path)) == 59
+
+
+def test_a_step_of_another_thread_is_not_captured(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    optimizer, graph = Optimizer(), Graph()
+    for _ in range(3):
+        observer.stepped(optimizer)
+    thread = threading.Thread(target=observer.capture_begins, args=(graph,))
+    thread.start()
+    thread.join()
+    observer.stepped(optimizer)
+    assert cuda_graphs.is_any_captured()
+    observer.graphs.ends(graph)
+    assert not cuda_graphs.is_any_captured()
+    assert len(log(observer, tmp_path)) == 3
+
+
+def test_graphs_are_forgotten_when_they_are_gone(observer: observing.StepObserver) -> None:
+    optimizer = Optimizer()
+    graph = captured(observer, optimizer)
+    again = captured(observer, optimizer)
+    del graph
+    assert list(observer.graphs.clocks) == [id(again)]
+    observer.capture_begins(again)  # other work
+    observer.graphs.ends(again)
+    assert not observer.graphs.clocks
+
+
+def test_graphs_of_torch_are_followed(
+    observer: observing.StepObserver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CUDAGraph:
+        calls: ClassVar[list[str]] = []
+
+        def capture_begin(self, pool: object = None) -> None:
+            self.calls.append(f"begin {pool}")
+
+        def capture_end(self) -> None:
+            self.calls.append("end")
+
+        def replay(self) -> None:
+            self.calls.append("replay")
+
+    monkeypatch.setattr(
+        "stepwhy.capture.torch.observer.observer_of", lambda _: SimpleNamespace(steps=observer)
+    )
+    module: Any = SimpleNamespace(CUDAGraph=CUDAGraph)
+    cuda_graphs.observe_graphs(module, str(tmp_path))
+    optimizer, graph = Optimizer(), CUDAGraph()
+    observer.stepped(optimizer)
+    graph.capture_begin(pool=7)
+    observer.stepped(optimizer)
+    graph.capture_end()
+    for _ in range(5):
+        graph.replay()
+    assert CUDAGraph.calls == ["begin 7", "end", *["replay"] * 5]
+    assert len(log(observer, tmp_path)) == 5
 
 
 def test_one_optimizer_is_the_clock(observer: observing.StepObserver, tmp_path: Path) -> None:

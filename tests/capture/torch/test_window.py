@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.torch import cuda_graphs, window_limits
 from stepwhy.capture.torch import window as windowing
-from stepwhy.capture.torch import window_limits
 from stepwhy.capture.torch.window import ProfilerWindow
 from stepwhy.capture.torch.window_limits import Budget, WindowTooLargeError, warm_up_steps
 
@@ -63,7 +63,7 @@ class CUDA:
     capturing = False
     bytes = 1 << 20
 
-    is_initialized = staticmethod(lambda: True)
+    is_available = is_initialized = staticmethod(lambda: True)
     device_count = staticmethod(lambda: 1)
     is_current_stream_capturing = staticmethod(lambda: CUDA.capturing)
     memory_allocated = staticmethod(lambda _: CUDA.bytes)
@@ -386,17 +386,18 @@ def test_the_warm_up_is_recorded_on_a_device_and_is_not_kept(
     assert "kernels_missing" not in about
 
 
-@pytest.mark.parametrize("capturing", [False, True])
+@pytest.mark.parametrize("capturing", [None, "this stream", "another thread"])
 def test_a_profiler_that_is_dropped_has_recorded_a_kernel(
     window: ProfilerWindow,
     clock: Clock,
     on_cuda: type[CUDA],
     monkeypatch: pytest.MonkeyPatch,
-    *,
-    capturing: bool,
+    capturing: str | None,
 ) -> None:
-    monkeypatch.setattr(on_cuda, "capturing", capturing)
+    monkeypatch.setattr(on_cuda, "capturing", capturing == "this stream")
     train(window, clock, range(5, 6), 1000)
+    if capturing == "another thread":
+        monkeypatch.setattr(cuda_graphs, "_open", {0: "a graph"})
     window.yield_profiler()
     assert on_cuda.calls == ([] if capturing else ["kernel"]) + ["stop"]
 

@@ -6,6 +6,8 @@ import contextlib
 import sys
 from typing import Any
 
+from stepwhy.capture.torch.cuda_graphs import is_any_captured
+
 
 def is_in_use() -> bool:
     """Whether the process uses CUDA or ROCm; a machine with a device may train on the CPU.
@@ -25,14 +27,15 @@ def holds_tensors() -> bool:
 
 
 def launch_nothing() -> None:
-    """Launch a kernel that does nothing, unless the program captures a graph; never raises.
+    """Launch a kernel that does nothing, unless a thread captures a graph; never raises.
 
     A profiler that stops before it has recorded any work of the device can leave CUPTI dead: later
-    profiles of the process then lack all kernels. Seen with CUDA 13.0 and PyTorch 2.13.
+    profiles of the process then lack all kernels. Seen with CUDA 13.0 and PyTorch 2.13. A launch
+    would become part of a graph that this thread captures, and may end the capture of another one.
     """
     with contextlib.suppress(Exception):
         cuda = _cuda()
-        if not cuda.is_current_stream_capturing():
+        if not (is_any_captured() or cuda.is_current_stream_capturing()):
             cuda._sleep(1)
 
 

@@ -5,7 +5,7 @@ A loop without an optimizer, which updates its parameters by hand, has a step pe
 The first optimizer that steps is the clock of the loop, until another one steps repeatedly without
 it. Others, such as a GAN's second optimizer, count as work within the steps. So with gradient
 accumulation a step covers several batches. A step that a `GradScaler` skips, because gradients are
-not finite, counts too.
+not finite, counts too. One that is captured in a CUDA graph counts whenever that is replayed.
 
 What runs in every step does as little as possible; see `step_log`.
 """
@@ -26,6 +26,7 @@ from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.process.threads import threads_and_cores
 from stepwhy.capture.run_times import RunTimes
 from stepwhy.capture.step_marks import marks
+from stepwhy.capture.torch.cuda_graphs import CudaGraphs
 from stepwhy.capture.torch.step_log import BATCH_STEPS, LONG_STEP_NS, UNKNOWN, StepLog
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class StepObserver:
     Attributes:
         by_hand: Whether the loop may have no optimizer, so that its backward passes count.
         calls: Steps of optimizers.
+        graphs: The CUDA graphs that hold steps.
         has_optimizer: Whether the program has made an optimizer.
     """
 
@@ -90,6 +92,7 @@ class StepObserver:
         self._passes = _BackwardPasses()
         self._load = ProcessLoad()
         self._types = ParameterTypes(recorder)
+        self.graphs = CudaGraphs()
         self.has_optimizer = False
         self.forget()
 
@@ -97,6 +100,7 @@ class StepObserver:
         """Start over, as in a process that has seen no step (after a fork)."""
         self._log.forget()
         self._types.forget()
+        self.graphs.forget()
         self._clock: weakref.ref[Any] | None = None
         self._others: dict[int, list[int]] = {}
         self._former: weakref.ref[Any] | None = None
@@ -139,8 +143,25 @@ class StepObserver:
         if clock is None or clock is self._passes:
             self._ended(self._passes)
 
+    @never_compiled
+    def capture_begins(self, graph: Any) -> None:
+        """A graph is captured from here on: no step ends until that has ended; never raises."""
+        self._only_noted_until_ns = 0
+        self.graphs.begins(graph)
+
+    @never_compiled
+    def replayed(self, graph: Any) -> None:
+        """A graph that holds a step was launched; never raises."""
+        clock = self.graphs.clock_of(graph)
+        if clock is None or clock is self._passes:
+            self.passed_backward()
+        else:
+            self.stepped(clock)
+
     def _ended(self, optimizer: Any) -> None:
         """A step of an optimizer, or of what stands for one, has ended."""
+        if self.graphs.captures(optimizer, stands_in=optimizer is self._passes):
+            return
         if not self._recorder.alive:
             self._window.abandon()
             return

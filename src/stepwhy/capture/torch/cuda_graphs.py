@@ -1,0 +1,110 @@
+"""CUDA graphs that hold an optimizer's step: to replay one is to step, to capture one is not.
+
+While a graph is captured, the program's Python runs and the device executes nothing. Later the
+graph is replayed without that Python, so no optimizer is seen to step. Graphs without an optimizer,
+such as those of layers or of compiled functions, are parts of steps that Python ends.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from stepwhy.capture.compiled_code import never_compiled, wrapper
+
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+# The graph that each thread captures, by the id of the thread.
+_open: dict[int, Any] = {}
+
+
+def is_any_captured() -> bool:
+    """Whether a thread of this process captures a graph just now."""
+    return bool(_open)
+
+
+class CudaGraphs:
+    """What steps when a graph is replayed.
+
+    Attributes:
+        clocks: The graph, and the optimizer whose step it holds, by the graph's id.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start over: CUDA does not survive a fork, and neither do its graphs."""
+        _open.clear()
+        self.clocks: dict[int, tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
+
+    @never_compiled
+    def begins(self, graph: Any) -> None:
+        """A capture has begun in this thread; never raises."""
+        _open[threading.get_ident()] = graph
+        self.clocks.pop(id(graph), None)
+
+    @never_compiled
+    def ends(self, graph: Any) -> None:
+        """The capture of a graph ends; never raises."""
+        for thread, captured in list(_open.items()):
+            if captured is graph:
+                _open.pop(thread, None)
+
+    def captures(self, clock: Any, *, stands_in: bool = False) -> bool:
+        """Whether a step was captured, not executed; replaying the graph then executes it.
+
+        Args:
+            clock: The optimizer that has stepped in this thread, or what stands for one.
+            stands_in: Whether it only stands for one, which an optimizer in the graph replaces.
+        """
+        graph = _open.get(threading.get_ident())
+        if graph is None:
+            return False
+        key, clocks = id(graph), self.clocks
+        if stands_in and key in clocks:
+            return True
+        clocks[key] = weakref.ref(graph, lambda _: clocks.pop(key, None)), weakref.ref(clock)
+        return True
+
+    def clock_of(self, graph: Any) -> Any:
+        """The optimizer whose step a graph holds; None if it holds none, or is gone."""
+        found = self.clocks.get(id(graph))
+        return None if found is None else found[1]()
+
+
+def observe_graphs(module: ModuleType, run_dir: str) -> None:
+    """Follow the graphs of `torch.cuda.graphs`: what is captured, and what is replayed."""
+    from stepwhy.capture.torch.observer import observer_of
+
+    kind: Any = module.CUDAGraph
+    begin, end, replay = kind.capture_begin, kind.capture_end, kind.replay
+    steps = observer_of(run_dir).steps
+    graphs = steps.graphs
+
+    @wrapper
+    @functools.wraps(begin)
+    def capture_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = begin(self, *args, **kwargs)
+        steps.capture_begins(self)
+        return result
+
+    @wrapper
+    @functools.wraps(end)
+    def capture_end(self: Any, *args: Any, **kwargs: Any) -> Any:
+        graphs.ends(self)
+        return end(self, *args, **kwargs)
+
+    @wrapper
+    @functools.wraps(replay)
+    def observed_replay(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = replay(self, *args, **kwargs)
+        if id(self) in graphs.clocks:
+            steps.replayed(self)
+        return result
+
+    kind.capture_begin, kind.capture_end, kind.replay = capture_begin, capture_end, observed_replay
