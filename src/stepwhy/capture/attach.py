@@ -126,7 +126,11 @@ def _instrument(module: ModuleType, target: str) -> None:
     _module("stepwhy.capture.garbage").observe_garbage(run_dir())
     _module("stepwhy.capture.disk_syncs").observe_syncs(run_dir())
     home, _, function = target.partition(":")
-    getattr(_module(f"stepwhy.capture.{home}"), function)(module, run_dir())
+    try:
+        getattr(_module(f"stepwhy.capture.{home}"), function)(module, run_dir())
+    except Exception as error:
+        names = _module("stepwhy.capture.framework_names")
+        _module("stepwhy.capture.process.losses").add(names.lost_with(module.__name__), error)
 
 
 def give_name_back() -> None:

@@ -23,7 +23,7 @@ _pending: dict[str, list[Hook]] = {}
 
 @never_compiled
 def _call(hook: Hook, module: ModuleType) -> None:
-    """Run a hook; the job must not notice if it fails."""
+    """Run a hook; the job must not notice if it fails. Hooks report their failures themselves."""
     try:
         hook(module)
     except Exception:

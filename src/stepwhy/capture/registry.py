@@ -7,6 +7,7 @@ Each line is one append, so that lines of different processes never mix::
     {"pid":4711,"optimizer_steps":1}                       what it saw, if nothing was logged
     {"pid":4711,"stopped":"the run directory could ...","steps":412}   why its log ends early
     {"pid":4711,"failed":"ImportError: ..."}               why it is not observed
+    {"pid":4711,"lost":"calls of ... cannot be ..."}       what of it is not observed
 
 Reports can be written even when the disk is full, because the first block of the file still has
 space. The launcher reads the file when the command has ended, and deletes it.
@@ -34,6 +35,7 @@ _REPORTED = {
     "exception": str,
     "stopped": str,
     "failed": str,
+    "lost": str,
     "steps": int,
     "optimizer_steps": int,
     "calls": int,

@@ -505,3 +505,15 @@ def test_window_that_cannot_be_written_loses_no_step(session: Session, tmp_path:
 def test_internal_failure_does_not_affect_the_training(session: Session, tmp_path: Path) -> None:
     (tmp_path / f"process-{os.getpid()}").write_text("in the way")
     assert [session.run("train") for _ in range(30)] == ["train"] * 30
+
+
+def test_a_graph_without_a_version_ends_only_the_log_of_its_growth(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(Graph, "version")
+    assert [session.run("train") for _ in range(30)] == ["train"] * 30
+    steps = log(session, tmp_path)
+    assert len(steps) == 30
+    assert len(windows(tmp_path)) == sum(step["profiled"] for step in steps) > 0
+    (message,) = read(tmp_path, "messages.jsonl")
+    assert message["text"] == "Growth of the graph could not be observed: AttributeError"

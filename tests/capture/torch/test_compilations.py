@@ -7,9 +7,9 @@ import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from stepwhy.capture.observation_guard import ObservationGuard
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.torch.compilations import Compilations, instrument
-from stepwhy.capture.torch.guard import ObservationGuard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,3 +70,29 @@ def test_failure_affects_neither_compiler_nor_steps(tmp_path: Path) -> None:
     assert recorder.alive
     (message,) = (tmp_path / f"process-{os.getpid()}" / "messages.jsonl").read_text().splitlines()
     assert json.loads(message)["slug"] == "observation-incomplete"
+
+
+def test_a_function_that_dynamo_has_bound_already_is_observed(tmp_path: Path) -> None:
+    """As versions before 2.11 do while they are imported."""
+    recorder = Recorder(str(tmp_path), "pytorch", "2.9", "torch-optimizer")
+    compilations = Compilations(recorder)
+    reported: list[tuple[Any, ...]] = []
+
+    def record(*args: Any) -> None:
+        reported.append(args)
+
+    context = SimpleNamespace(_on_exit=record)
+    module: Any = SimpleNamespace(record_compilation_metrics=record, _METRICS_CONTEXT=context)
+    instrument(module, compilations, ObservationGuard(recorder, "torch.compile"))
+    context._on_exit(1_000, 5_000, _CODE, None, None)
+    assert len(reported) == 1
+    assert compilations.take() == ',"compile_ns":4000,"compiled":{"compile loss":4000}'
+
+
+def test_metrics_in_another_form_reach_the_compiler_unchanged(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path), "pytorch", "3.0", "torch-optimizer")
+    reported: list[dict[str, Any]] = []
+    module: Any = SimpleNamespace(record_compilation_metrics=lambda **kw: reported.append(kw))
+    instrument(module, Compilations(recorder), ObservationGuard(recorder, "torch.compile"))
+    module.record_compilation_metrics(event="compiled")
+    assert reported == [{"event": "compiled"}]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from stepwhy.capture.observation_guard import ObservationGuard
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.torch import loaders
-from stepwhy.capture.torch.guard import ObservationGuard
 from stepwhy.capture.torch.input_wait import InputWait
 from stepwhy.capture.torch.loaders import Loaders, batches_ready
 
@@ -211,3 +211,36 @@ def test_waits_are_timed_but_not_in_light_steps(
     assert (next(batches), next(batches)) == (2, 3)
     assert waits.take() == 0
     assert written(recorder, tmp_path, "levels") == []
+
+
+@pytest.mark.parametrize("missing", ["_num_yielded", "_num_workers"])
+def test_a_loader_without_private_attributes_trains_and_its_waits_are_timed(
+    recorder: Recorder, waits: InputWait, tmp_path: Path, missing: str
+) -> None:
+    class Iterator(Batches):
+        def __init__(self) -> None:
+            super().__init__(0)
+            self.left = [1, 2, 3]
+            delattr(self, missing)
+
+        def __next__(self) -> int:
+            self._next_index()
+            if not self.left:
+                raise StopIteration
+            return self.left.pop(0)
+
+        def _next_index(self) -> int:
+            return len(self.left)
+
+    class Observed(DataLoader):
+        __iter__ = DataLoader.__iter__
+
+        def _get_iterator(self) -> Batches:
+            return Iterator()
+
+    module: Any = SimpleNamespace(DataLoader=Observed, _BaseDataLoaderIter=Iterator)
+    loaders.instrument(module, ObservationGuard(recorder, "Loaders"), Loaders(recorder), waits)
+    assert list(Observed(0)) == [1, 2, 3]
+    assert waits.take() > 0
+    (message,) = written(recorder, tmp_path, "messages")
+    assert message["text"] == "Loaders could not be observed: AttributeError"

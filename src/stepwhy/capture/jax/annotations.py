@@ -24,8 +24,8 @@ def observe_annotations(module: ModuleType, run_dir: str) -> None:
         return number if calls.begin(number) else None
 
     @functools.wraps(make)
-    def init(self: Any, name: str, **kwargs: Any) -> None:
-        make(self, name, **kwargs)
+    def init(self: Any, name: str, *args: Any, **kwargs: Any) -> None:
+        make(self, name, *args, **kwargs)
         self._stepwhy_name = name
 
     @functools.wraps(enter)

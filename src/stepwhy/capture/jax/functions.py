@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.capture.call_log import CallLog, observe_method
 from stepwhy.capture.function_kinds import FunctionKinds, enclosed, unwrap
 from stepwhy.capture.jax.compilations import Compilations
 from stepwhy.capture.jax.host_arrays import HostArrays
 from stepwhy.capture.jax.loop import calls_of, loop_of
+from stepwhy.capture.process.losses import attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     Call = Callable[..., Any]
+
+# Place of the arrays among the arguments of `batched_device_put`.
+_PUT_ARRAYS = 2
 
 
 class CallObserver:
@@ -52,6 +56,19 @@ class CallObserver:
         if code is not None and code.co_filename.startswith(self._jax_folder):
             code = getattr(_mapped(plain), "__code__", None)
         return None if code is None or code.co_filename.startswith(self._jax_folder) else code
+
+    def hooked(self, *call: Any) -> None:
+        """A call on the fast path has ended; never raises.
+
+        Args:
+            call: The function, its positional and keyword arguments, and what it returned.
+        """
+        try:
+            function, args, _, output = call
+        except ValueError as error:
+            self._calls.loop.stop(error)
+            return
+        self.called(function, args, output)
 
     def called(self, function: Any, args: Any, output: Any) -> None:
         """A call of a function, jitted or not, has ended; never raises.
@@ -98,15 +115,31 @@ def observe_functions(module: ModuleType, run_dir: str) -> None:
     calls = calls_of(run_dir)
     observer = CallObserver(calls, folder)
     functions: Any = module
-    functions._post_hook_state = PostHook(functions._post_hook_state, observer.called)
     compilations = Compilations(loop_of(run_dir), folder)
-    _observe_puts(pxla, observer)
-    _observe_python_path(pjit, core.trace_state_clean, observer, compilations)
-    _observe_gradients(functions, calls, core.trace_state_clean)
-    # Functions compiled ahead of time.
-    number_of = FunctionKinds(calls.number).of_object
-    observe_method(stages.Compiled, "__call__", calls, number_of, core.trace_state_clean)
-    monitoring.register_event_duration_secs_listener(compilations.on_event)
+    outside = core.trace_state_clean
+
+    def observe_fast_path() -> None:
+        functions._post_hook_state = PostHook(functions._post_hook_state, observer.hooked)
+
+    def observe_compiled() -> None:
+        number_of = FunctionKinds(calls.number).of_object
+        observe_method(stages.Compiled, "__call__", calls, number_of, outside)
+
+    def listen() -> None:
+        monitoring.register_event_duration_secs_listener(compilations.on_event)
+
+    for what, observe in (
+        ("calls of jitted JAX functions", observe_fast_path),
+        ("arrays that JAX copies to the device", lambda: _observe_puts(pxla, observer)),
+        (
+            "first calls of jitted JAX functions, and why they are compiled",
+            lambda: _observe_python_path(pjit, outside, observer, compilations),
+        ),
+        ("gradients of JAX", lambda: _observe_gradients(functions, calls, outside)),
+        ("JAX functions compiled ahead of time", observe_compiled),
+        ("compilations by JAX", listen),
+    ):
+        attempt(what, observe)
 
 
 def _observe_puts(module: Any, observer: CallObserver) -> None:
@@ -114,9 +147,10 @@ def _observe_puts(module: Any, observer: CallObserver) -> None:
     original = module.batched_device_put
 
     @functools.wraps(original)
-    def batched_device_put(aval: Any, sharding: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
-        observer.put(xs)
-        return original(aval, sharding, xs, *args, **kwargs)
+    def batched_device_put(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > _PUT_ARRAYS:
+            observer.put(args[_PUT_ARRAYS])
+        return original(*args, **kwargs)
 
     module.batched_device_put = batched_device_put
 
@@ -164,10 +198,10 @@ class PostHook:
 
     Args:
         setting: JAX's setting, which the C++ path reads.
-        called: Receives the function, its arguments and its output after each call.
+        called: Receives the function, its arguments and its output after each call; never raises.
     """
 
-    def __init__(self, setting: Any, called: Callable[[Any, Any, Any], None]) -> None:
+    def __init__(self, setting: Any, called: Callable[..., None]) -> None:
         self._setting = setting
         self._called = called
         self.set_global(setting.get_global())
@@ -187,10 +221,10 @@ class PostHook:
         """A hook that runs JAX's, which may raise, and then the observer's."""
         called = self._called
 
-        def hook(function: Any, args: Any, kwargs: Any, output: Any) -> None:
+        def hook(*call: Any) -> None:
             if callable(theirs):
-                theirs(function, args, kwargs, output)
-            called(function, args, output)
+                theirs(*call)
+            called(*call)
 
         return hook
 
@@ -199,15 +233,40 @@ def _observe_python_path(
     module: Any, outside: Callable[[], bool], observer: CallObserver, compilations: Compilations
 ) -> None:
     """Log calls of jitted functions that go through Python, unless they run inside a trace."""
-    original = module._run_python_pjit
-    guard = compilations.guard
+    is_old = hasattr(module, "_python_pjit_helper")  # versions before 0.9
+    name, read = ("_python_pjit_helper", _old_call) if is_old else ("_run_python_pjit", _call)
+    original = getattr(module, name)
+
+    def ended(result: Any, call: Any, named: Any) -> None:
+        params, arguments, function, args, kwargs = read(result, *call, **named)
+        compilations.called(params, arguments, function, args, kwargs)
+        observer.called(function, args, result)
 
     @functools.wraps(original)
-    def run(p: Any, args_flat: Any, fun: Any, args: Any, kwargs: Any) -> Any:
-        result = original(p, args_flat, fun, args, kwargs)
+    def run(*call: Any, **named: Any) -> Any:
+        result = original(*call, **named)
         if outside():
-            guard(lambda: compilations.called(p, args_flat, fun, args, kwargs))
-            observer.called(fun, args, result)
+            compilations.guard(lambda: ended(result, call, named))
         return result
 
-    module._run_python_pjit = run
+    setattr(module, name, run)
+
+
+class _Params(NamedTuple):
+    """What of JAX's `PjitParams` is read, for versions that do not pass it on."""
+
+    params: dict[str, Any]
+    in_avals: Any
+    arg_names: Any
+
+
+def _call(_: Any, p: Any, args_flat: Any, fun: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
+    """JAX's `PjitParams`, the leaves of the arguments, the function, and its arguments."""
+    return p, args_flat, fun, args, kwargs
+
+
+def _old_call(result: Any, fun: Any, _: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """The same from the arguments and the result of JAX 0.8's function."""
+    args_flat, jaxpr = result[3], result[4]
+    params = _Params({"jaxpr": jaxpr}, jaxpr.in_avals, jaxpr.jaxpr.debug_info.arg_names)
+    return params, args_flat, fun, args, kwargs

@@ -10,6 +10,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.jax.loop import calls_of, launched_work
+from stepwhy.capture.process.losses import attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,9 +40,20 @@ def observe_waits(module: ModuleType, run_dir: str) -> None:
         )
 
     array: Any = module.ArrayImpl
-    array._value = property(observed(array._value.fget))
-    array.block_until_ready = observed(array.block_until_ready)
-    module.xc.batched_block_until_ready = observed(module.xc.batched_block_until_ready)
+    core: Any = module.xc
+
+    def observe_values() -> None:
+        array._value = property(observed(array._value.fget))
+
+    def observe_single() -> None:
+        array.block_until_ready = observed(array.block_until_ready)
+
+    def observe_trees() -> None:
+        core.batched_block_until_ready = observed(core.batched_block_until_ready)
+
+    attempt("waits for values of JAX arrays", observe_values)
+    attempt("calls of block_until_ready of JAX arrays", observe_single)
+    attempt("calls of jax.block_until_ready", observe_trees)
 
 
 def _observed(original: Call, waits: Call, waited: Call) -> Call:

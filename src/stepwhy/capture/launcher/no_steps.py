@@ -28,6 +28,10 @@ _NOT_LOADED = (
     "the program ran unobserved, because the observer could not be loaded: {reason}. Rename what "
     "the program has under a name of stepwhy or of Python's own modules"
 )
+_LOST = (
+    "no training loop was seen, perhaps for this reason: {reason}. Look for a newer stepwhy, or "
+    "call stepwhy.step() once per step in the program"
+)
 _SIGNAL_BASE = 128  # exit codes of a shell: 128 + n for signal n
 _FEW = "too few steps to time one: {seen}. Timing needs at least {needed}, tracing 20 or more"
 _FAILED = "the command failed before it trained: {ending}. Fix that first: no step was seen"
@@ -71,7 +75,10 @@ def why_no_step(
     if not attached:
         failed = f"the command failed ({format_exit(exit_code)}), and " if exit_code else ""
         return f"{failed}{NOT_ATTACHED}"
-    return _FEW.format(seen=_counted(*seen), needed=_KINDS[seen[0]][2]) if seen else NO_LOOP
+    if seen:
+        return _FEW.format(seen=_counted(*seen), needed=_KINDS[seen[0]][2])
+    lost = next((p["lost"] for p in processes.values() if p.get("lost")), "")
+    return _LOST.format(reason=lost) if lost else NO_LOOP
 
 
 def _steps_of(process: Mapping[str, Any]) -> str:

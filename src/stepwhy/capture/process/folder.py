@@ -15,7 +15,7 @@ import json
 import os
 
 from stepwhy.capture.masking import masked
-from stepwhy.capture.process import lifetime
+from stepwhy.capture.process import lifetime, losses
 from stepwhy.regular_files import open_regular
 from stepwhy.text import utf8
 from stepwhy.whole_files import write_whole
@@ -186,6 +186,7 @@ class ProcessFolder:
         self.windows = 0
         self._about: dict[str, Any] | None = None
         self._logs: dict[str, BoundedLog] = {}
+        self._losses = 0
 
     @property
     def opened(self) -> bool:
@@ -237,6 +238,19 @@ class ProcessFolder:
             size = _FILE_BYTES if name == "steps" else _SIDE_FILE_BYTES
             self._logs[name] = BoundedLog(self.path, name, size)
         self._logs[name].append(lines)
+        self._write_losses()
+
+    def _write_losses(self) -> None:
+        """Write a message for each thing that cannot be observed, once.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        fresh = losses.texts[self._losses :]
+        self._losses += len(fresh)
+        if fresh:
+            lines = [encode({"level": "warning", "slug": losses.SLUG, "text": t}) for t in fresh]
+            append_lines(self.path / "messages.jsonl", lines)
 
     def end(self, time_ns: int) -> None:
         """Record that the observation lasted to the end of the process: nothing is missing.

@@ -171,7 +171,7 @@ class QueueLevels:
         self._session = weakref.ref(session)
         self.readers = []
         queues = _some_queues(session.graph)
-        if queues and session._target:
+        if queues and getattr(session, "_target", None):
             self._recorder.message("info", "queues-unreadable", _REMOTE)
             return
         self.readers = list(self._find_readers(session, queues))

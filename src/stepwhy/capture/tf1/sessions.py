@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.capture.meters import ProcessLoad
+from stepwhy.capture.observation_guard import ObservationGuard
 from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.process.threads import tensorflow_threads
@@ -126,6 +127,8 @@ class SessionObserver:
         self._protos = protos
         self._writer = WindowWriter(recorder)
         self._growth = GraphGrowth(recorder)
+        self._growth_guard = ObservationGuard(recorder, "Growth of the graph")
+        self._levels_guard = ObservationGuard(recorder, "Fill levels of queues")
         self._levels = QueueLevels(recorder, make_read)
         self._log = RunLog(recorder)
         self._conflict = ProfilerConflict(recorder)
@@ -279,8 +282,7 @@ class SessionObserver:
         plan = self._plan
         if not self._runs:
             self._describe(session)
-        if self._growth.is_fresh(session, exact):
-            pending.members = ',"fresh":1'
+        self._growth_guard.guard(lambda: self._note_fresh(pending, session, exact))
         if plan.opens:
             self._between_steps(pending, session)
             pending.load = self._load.take()
@@ -292,6 +294,11 @@ class SessionObserver:
         pending.cpu_ns = thread_time_ns()
         if self._cpu_ns:
             pending.gap_cpu_ns = pending.cpu_ns - self._cpu_ns
+
+    def _note_fresh(self, pending: _Pending, session: Any, exact: int) -> None:
+        """Note whether a run needs preparation."""
+        if self._growth.is_fresh(session, exact):
+            pending.members = ',"fresh":1'
 
     def _trace(self, pending: _Pending, session: Any, options: Any, metadata: Any) -> None:
         """Trace a run, or keep the training's own trace, unless another profiler is on."""
@@ -312,10 +319,10 @@ class SessionObserver:
     def _between_steps(self, pending: _Pending, session: Any) -> None:
         """Sample the queues and check the graph before a step begins."""
         plan, levels, time_ns = self._plan, self._levels, now_ns()
-        self._growth.begin_step(session, time_ns)
+        self._growth_guard.guard(lambda: self._growth.begin_step(session, time_ns))
         self._types.log_once(lambda: _parameters(session.graph))
         if plan.after_trace or pending.run_times.count == _QUEUES_BY_STEP:
-            levels.prepare(session)
+            self._levels_guard.guard(lambda: levels.prepare(session))
         if levels.readers:
             levels.sample(session, time_ns)
 

@@ -104,8 +104,9 @@ class WindowWriter:
             Bytes of the metadata.
         """
         graph = session.graph
-        version = (id(graph), graph.version)
-        shared = self._shared if version == self._graph else None
+        number = getattr(graph, "version", None)  # unknown: it may have changed
+        version = None if number is None else (id(graph), number)
+        shared = self._shared if version is not None and version == self._graph else None
 
         data: bytes = metadata.SerializeToString()
 

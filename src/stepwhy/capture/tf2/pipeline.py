@@ -264,6 +264,12 @@ class Pipelines:
         )
 
 
+def _dataset_name(iterator: Any) -> str:
+    """The class of an iterator's data set; a name that stands for any if that is not known."""
+    dataset = getattr(iterator, "_dataset", None)
+    return "Dataset" if dataset is None else type(dataset).__name__
+
+
 def observe_iterators(module: ModuleType, run_dir: str) -> None:
     """Sample the pipelines of `tensorflow.python.data.ops.iterator_ops`.
 
@@ -280,9 +286,9 @@ def observe_iterators(module: ModuleType, run_dir: str) -> None:
     make, fetch = owner._create_iterator, owner._next_internal
 
     @functools.wraps(make)
-    def create(self: Any, dataset: Any) -> None:
+    def create(self: Any, *args: Any, **kwargs: Any) -> None:
         start_ns = now_ns()
-        make(self, dataset)
+        make(self, *args, **kwargs)
         if loop.driven_here() and context.executing_eagerly():
             pipelines.add(self)
             loop.guard(lambda: setattr(self, _MADE, [start_ns, user_line()]))
@@ -306,12 +312,12 @@ def observe_iterators(module: ModuleType, run_dir: str) -> None:
             # `take` drops the rest of the data itself.
             if loop.driven_here():
                 loop.guard(lambda: pipelines.ended(self))
-            if made and "Take" not in type(self._dataset).__name__:
+            if made and "Take" not in _dataset_name(self):
                 loop.guard(lambda: iterators.ended(made[1]))
             raise
         if made and made[0]:
             start_ns, made[0] = made[0], 0
-            name = type(self._dataset).__name__.strip("_")
+            name = _dataset_name(self).strip("_")
             loop.guard(lambda: iterators.began(made[1], name, made[1], start_ns, now_ns()))
         return element
 

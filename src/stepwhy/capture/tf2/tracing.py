@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.function_kinds import code_of, unwrap
+from stepwhy.capture.observation_guard import ObservationGuard
 from stepwhy.capture.retraces import Argument, Retraces, of_value
 from stepwhy.capture.tf2.loop import loop_of
 from stepwhy.capture.user_code import user_line
@@ -103,16 +104,16 @@ class Tracing:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
+        self._guard = ObservationGuard(loop.recorder, "Traces of functions")
         self._depth = 0
         self._retraces = Retraces(_NEW_OBJECT, _UNCHANGED)
 
-    def around(self, trace: Callable[[], Any], function_type: Any, options: Any) -> Any:
+    def around(self, trace: Callable[[], Any], about: Callable[[], tuple[Any, Any]]) -> Any:
         """Time the tracing of a function.
 
         Args:
             trace: Traces the function; its exceptions pass through.
-            function_type: TensorFlow's `FunctionType`.
-            options: TensorFlow's `TracingOptions`.
+            about: Returns TensorFlow's `FunctionType` and `TracingOptions`.
         """
         if not self._loop.driven_here() or not self._loop.recorder.alive:
             return trace()
@@ -122,7 +123,7 @@ class Tracing:
             return trace()
         finally:
             self._depth -= 1
-            self._loop.guard(lambda: self._ended(function_type, options, start_ns, now_ns()))
+            self._guard.guard(lambda: self._ended(*about(), start_ns, now_ns()))
 
     def _ended(self, function_type: Any, options: Any, start_ns: int, end_ns: int) -> None:
         """A trace has ended."""
@@ -149,16 +150,24 @@ class Tracing:
         )
 
 
+def _traced(
+    function_type: Any, type_context: Any, func_graph: Any, options: Any, **_: Any
+) -> tuple[Any, Any]:
+    """Type and options of what is traced, from the arguments of TensorFlow's function."""
+    del type_context, func_graph
+    return function_type, options
+
+
 def observe_tracing(module: ModuleType, run_dir: str) -> None:
     """Log the traces made by `...polymorphic_function.tracing_compilation`."""
     original: Callable[..., Any] = module._create_concrete_function
     tracing = Tracing(loop_of(run_dir))
 
     @functools.wraps(original)
-    def create(function_type: Any, type_context: Any, func_graph: Any, options: Any) -> Any:
+    def create(*args: Any, **kwargs: Any) -> Any:
         def trace() -> Any:
-            return original(function_type, type_context, func_graph, options)
+            return original(*args, **kwargs)
 
-        return tracing.around(trace, function_type, options)
+        return tracing.around(trace, lambda: _traced(*args, **kwargs))
 
     module._create_concrete_function = create  # type: ignore[attr-defined]

@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from stepwhy.capture.observation_guard import ObservationGuard
     from stepwhy.capture.recorder import Recorder
-    from stepwhy.capture.torch.guard import ObservationGuard
 
 # Name of the event after which a function runs without compilation; `diagnoses.recompilation` reads
 # it.
 _LIMIT = "recompile limit"
 # '0/1: tensor 'x' size mismatch...': the number of the compilation that did not fit is no help.
+# Versions before 2.11 pass the function to these when Dynamo is imported.
+_BOUND_EARLY = ("_METRICS_CONTEXT", "_RUNTIME_METRICS_CONTEXT")
 _COMPILATION_NUMBER = re.compile(r"^\d+/\d+(_\d+)?: ")
 
 
@@ -97,6 +99,13 @@ def _reason(text: Any) -> str:
     return _COMPILATION_NUMBER.sub("", first.partition("  # ")[0]).strip()
 
 
+def _compilation(
+    start_ns: int, end_ns: int, metrics: dict[str, Any], *_: Any, **__: Any
+) -> tuple[int, dict[str, Any]]:
+    """Duration and metrics of a compilation, from the arguments by which Dynamo reports it."""
+    return end_ns - start_ns, metrics
+
+
 def instrument(module: ModuleType, compilations: Compilations, guard: ObservationGuard) -> None:
     """Log the compilations of `torch._dynamo.utils`.
 
@@ -109,8 +118,12 @@ def instrument(module: ModuleType, compilations: Compilations, guard: Observatio
     original: Callable[..., None] = functions.record_compilation_metrics
 
     @functools.wraps(original)
-    def record(start_ns: int, end_ns: int, metrics: dict[str, Any], *rest: Any) -> None:
-        guard.guard(lambda: compilations.add(end_ns - start_ns, metrics))
-        original(start_ns, end_ns, metrics, *rest)
+    def record(*args: Any, **kwargs: Any) -> None:
+        guard.guard(lambda: compilations.add(*_compilation(*args, **kwargs)))
+        original(*args, **kwargs)
 
     functions.record_compilation_metrics = record
+    for name in _BOUND_EARLY:
+        context: Any = getattr(functions, name, None)
+        if getattr(context, "_on_exit", None) is original:
+            context._on_exit = record

@@ -12,14 +12,15 @@ from stepwhy.capture.clock import now_ns
 from stepwhy.capture.compiled_code import wrapper
 from stepwhy.capture.iterators import Iterators
 from stepwhy.capture.pacing import SamplingPace
+from stepwhy.capture.process.losses import attempt
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from stepwhy.capture.observation_guard import ObservationGuard
     from stepwhy.capture.recorder import Recorder
-    from stepwhy.capture.torch.guard import ObservationGuard
     from stepwhy.capture.torch.input_wait import InputWait
 
 # Tiny epochs must not fill the event log.
@@ -64,6 +65,7 @@ class Loaders:
 
     def began_epoch(self, loader: Any, iterator: Any, start_ns: int) -> None:
         """A loader was asked for an iterator at `start_ns`."""
+        _ = iterator._num_yielded, iterator._num_workers  # read later, in the path of the training
         name = self.name(loader)
         replaces = self._iterators.replaces(name)
         line = user_line() if replaces or self._events < _MOST_EVENTS else ""
@@ -161,8 +163,14 @@ def instrument(
         loaders: Logs them.
         waits: Adds up the waits.
     """
-    _observe_epochs(module.DataLoader, guard, loaders, waits)
-    _observe_batches(module._BaseDataLoaderIter, guard, loaders, waits)
+    attempt(
+        "epochs and workers of PyTorch's data loaders",
+        lambda: _observe_epochs(module.DataLoader, guard, loaders, waits),
+    )
+    attempt(
+        "waits for batches of PyTorch's data loaders",
+        lambda: _observe_batches(module._BaseDataLoaderIter, guard, loaders, waits),
+    )
 
 
 def _observe_epochs(base: Any, guard: ObservationGuard, loaders: Loaders, waits: InputWait) -> None:
@@ -194,16 +202,19 @@ def _observe_epochs(base: Any, guard: ObservationGuard, loaders: Loaders, waits:
 def _observe_batches(
     base: Any, guard: ObservationGuard, loaders: Loaders, waits: InputWait
 ) -> None:
-    """Time the waits for batches, and count the batches ready when the loop asks."""
-    fetch, next_index = base.__next__, base._next_index
+    """Time the waits for batches, and count the batches ready when the loop asks.
+
+    The attributes of an iterator are private: without them, the waits are still timed.
+    """
+    fetch = base.__next__
 
     @wrapper
     def timed(self: Any) -> Any:
-        first = not self._num_yielded
+        first = not getattr(self, "_num_yielded", True)
         if waits.light and not first:
             return fetch(self)
         start_ns = now_ns()
-        if not first and self._num_workers:
+        if not first and getattr(self, "_num_workers", None):
             guard.guard(lambda: loaders.sample(self, start_ns))
         try:
             return fetch(self)
@@ -221,14 +232,23 @@ def _observe_batches(
             guard.guard(lambda: loaders.ended_epoch(self))
             raise
 
+    base.__next__ = next_batch
+    attempt("the order of PyTorch's data loaders", lambda: _observe_order(base, guard))
+
+
+def _observe_order(base: Any, guard: ObservationGuard) -> None:
+    """Time how long a loader without workers takes for its first index: a sampler shuffles then."""
+    next_index = base._next_index
+
     @wrapper
     @functools.wraps(next_index)
     def timed_index(self: Any) -> Any:
-        if self._num_yielded or self._num_workers:
+        if getattr(self, "_num_yielded", True) or getattr(self, "_num_workers", True):
             return next_index(self)
         start_ns = now_ns()
         index = next_index(self)
-        setattr(self, _ORDER, now_ns() - start_ns)  # a sampler shuffles before its first index
+        order_ns = now_ns() - start_ns
+        guard.guard(lambda: setattr(self, _ORDER, order_ns))
         return index
 
-    base.__next__, base._next_index = next_batch, timed_index
+    base._next_index = timed_index

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture import registry
 from stepwhy.capture.compiled_code import wrapper
+from stepwhy.capture.observation_guard import ObservationGuard
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.saving import observe_saving
@@ -14,7 +15,6 @@ from stepwhy.capture.torch import compilations, loaders
 from stepwhy.capture.torch.compilations import Compilations
 from stepwhy.capture.torch.dynamo import leave_observer_alone
 from stepwhy.capture.torch.existing_optimizers import observe_existing
-from stepwhy.capture.torch.guard import ObservationGuard
 from stepwhy.capture.torch.input_wait import InputWait
 from stepwhy.capture.torch.loaders import Loaders
 from stepwhy.capture.torch.steps import StepObserver

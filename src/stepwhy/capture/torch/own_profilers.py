@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from stepwhy.capture import import_hooks
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.compiled_code import never_compiled, wrapper
+from stepwhy.capture.process.losses import attempt
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class OwnProfilers:
         self._recorder = recorder
         self._listeners.append(on_start)
         if len(self._listeners) == 1:
-            import_hooks.after_import(MODULE, self._instrument)
+            import_hooks.after_import(MODULE, self._try_to_instrument)
 
     def are_active(self) -> bool:
         """Whether the training profiles itself, or is about to."""
@@ -71,6 +72,9 @@ class OwnProfilers:
             yield
         finally:
             self._is_stepwhys = False
+
+    def _try_to_instrument(self, module: ModuleType) -> None:
+        attempt("profilers that the program starts itself", lambda: self._instrument(module))
 
     def _instrument(self, module: ModuleType) -> None:
         """Track the profilers of `torch.autograd.profiler`."""
