@@ -23,18 +23,48 @@ class NVMLError(Exception):
         self.value = value
 
 
-NOT_SUPPORTED, FUNCTION_NOT_FOUND, GPU_IS_LOST = 3, 13, 15
+NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST = 3, 4, 6, 13, 15
 
 
-def fake_module(*, users=(), without=(), lost=False, count=1):
+def fake_module(*, users=(), without=(), lost=False, count=1, parts=None):
     """A driver with some equal GPUs; only the first is used.
+
+    As the real one does, it answers for a partition by its handle, does not know its use, and fails
+    for a place without a partition.
 
     Args:
         users: (process id, bytes) of the programs on GPU 0; bytes None as in a partition.
         without: Names of functions that this GPU or driver does not support.
         lost: The GPU has fallen off the bus.
         count: Number of GPUs.
+        parts: By its place, the (process id, bytes) of each partition (MIG) of GPU 0.
     """
+
+    def part(handle, place):
+        if parts is None or place not in parts or handle[1] != 0:
+            raise NVMLError(NOT_FOUND)
+        return ("part", 0, place)
+
+    def processes(handle):
+        if parts is not None and handle[0] == "handle":
+            raise NVMLError(NO_PERMISSION)  # of all partitions, for those who may ask
+        listed = parts[handle[2]] if handle[0] == "part" else users
+        return [
+            SimpleNamespace(pid=pid, usedGpuMemory=used, gpuInstanceId=0xFFFFFFFF)
+            for pid, used in listed
+            if handle[1] == 0
+        ]
+
+    def use(_):
+        if parts is not None:
+            raise NVMLError(NOT_SUPPORTED)
+        return SimpleNamespace(gpu=87, memory=40)
+
+    def memory(handle):
+        share = 8 if handle[0] == "part" else 1
+        return SimpleNamespace(
+            total=40 * GIB // share, free=30 * GIB // share, used=10 * GIB // share
+        )
 
     def function(name, answer):
         def call(*arguments):
@@ -51,15 +81,12 @@ def fake_module(*, users=(), without=(), lost=False, count=1):
         "nvmlDeviceGetHandleByIndex": lambda index: ("handle", index),
         "nvmlDeviceGetMinorNumber": lambda handle: handle[1],
         "nvmlDeviceGetName": lambda _: "NVIDIA A100",
-        "nvmlDeviceGetComputeRunningProcesses": lambda handle: [
-            SimpleNamespace(pid=pid, usedGpuMemory=used, gpuInstanceId=0xFFFFFFFF)
-            for pid, used in users
-            if handle[1] == 0
-        ],
-        "nvmlDeviceGetUtilizationRates": lambda _: SimpleNamespace(gpu=87, memory=40),
-        "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(
-            total=40 * GIB, free=30 * GIB, used=10 * GIB
-        ),
+        "nvmlDeviceGetComputeRunningProcesses": processes,
+        "nvmlDeviceGetUtilizationRates": use,
+        "nvmlDeviceGetMemoryInfo": memory,
+        "nvmlDeviceGetMigMode": lambda _: [int(parts is not None)] * 2,
+        "nvmlDeviceGetMaxMigDeviceCount": lambda _: 7,
+        "nvmlDeviceGetMigDeviceHandleByIndex": part,
         "nvmlDeviceGetPowerUsage": lambda _: 250_000,
         "nvmlDeviceGetClockInfo": lambda _, kind: {1: 1410}[kind],
         "nvmlDeviceGetCurrentClocksEventReasons": lambda _: 4,
@@ -67,7 +94,7 @@ def fake_module(*, users=(), without=(), lost=False, count=1):
     }
     module = ModuleType("pynvml")
     module.NVMLError = NVMLError
-    module.NVML_CLOCK_SM = 1
+    module.NVML_CLOCK_SM, module.NVML_DEVICE_MIG_ENABLE = 1, 1
     for name, answer in answers.items():
         setattr(module, name, function(name, answer))
     return module
@@ -143,6 +170,55 @@ def test_open_device_file_identifies_the_process_in_a_container(tmp_path):
     assert sampled(unlisted, tmp_path) == {7: [WHOLE]}
 
 
+def opened(tmp_path, pid, *files):
+    (tmp_path / str(pid) / "fd").mkdir(parents=True)
+    for number, target in enumerate(files):
+        (tmp_path / str(pid) / "fd" / str(number)).symlink_to(target)
+
+
+def namespace(tmp_path, number):
+    (tmp_path / "self" / "ns").mkdir(parents=True)
+    (tmp_path / "self" / "ns" / "pid").symlink_to(f"pid:[{number}]")
+
+
+def test_an_id_of_the_host_that_equals_one_of_the_container_is_another_process(tmp_path):
+    namespace(tmp_path, 4026532771)
+    opened(tmp_path, 7, "/dev/null")
+    opened(tmp_path, 8, "/dev/nvidia0")
+    assert sampled(fake_module(users=[(7, 9 * GIB), (31337, GIB)]), tmp_path) == {8: [WHOLE]}
+
+
+def test_on_the_host_ids_are_those_of_the_driver(tmp_path):
+    namespace(tmp_path, 4026531836)
+    assert sampled(fake_module(users=[(7, GIB)]), tmp_path) == {
+        7: [{**WHOLE, "process_bytes": GIB}]
+    }
+
+
+SPLIT = {
+    k: v for k, v in WHOLE.items() if k not in {"utilisation_percent", "power_mw", "used_bytes"}
+}
+PART = {**SPLIT, "used_bytes": 10 * GIB // 8, "total_bytes": 5 * GIB}
+
+
+def test_memory_of_a_partition_is_its_own(tmp_path):
+    module = fake_module(parts={0: [(4242, 3 * GIB)], 2: [(7, GIB)]})
+    assert sampled(module, tmp_path) == {7: [{**PART, "process_bytes": GIB}]}
+
+
+def test_the_only_partition_in_a_container_is_the_one_in_use(tmp_path):
+    namespace(tmp_path, 4026532771)
+    opened(tmp_path, 7, "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap21")
+    assert sampled(fake_module(parts={0: [(31337, GIB)]}), tmp_path) == {7: [PART]}
+
+
+def test_with_several_partitions_in_a_container_memory_is_unknown(tmp_path):
+    namespace(tmp_path, 4026532771)
+    opened(tmp_path, 7, "/dev/nvidia0")
+    unknown = {k: v for k, v in SPLIT.items() if k != "total_bytes"}
+    assert sampled(fake_module(parts={0: [], 1: []}), tmp_path) == {7: [unknown]}
+
+
 def test_lost_gpu_is_not_an_error(tmp_path):
     gpus = Gpus(fake_module(users=[(7, 1)]))
     gpus._nvml = fake_module(lost=True)
@@ -175,4 +251,5 @@ def test_real_module_has_all_used_names():
     fake = fake_module()
     assert not {name for name in vars(fake) if "vml" in name and not hasattr(real, name)}
     assert real.NVML_CLOCK_SM == fake.NVML_CLOCK_SM
+    assert real.NVML_DEVICE_MIG_ENABLE == fake.NVML_DEVICE_MIG_ENABLE
     assert issubclass(real.NVMLError, Exception)

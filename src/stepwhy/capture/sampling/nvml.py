@@ -9,13 +9,20 @@ Each GPU that an observed process has open is one entry of `gpus` in its ``count
 `process_bytes` only the observed process. `throttle_reasons` is NVML's bit mask. Unknown values are
 absent: consumer GPUs, partitions (MIG), virtual GPUs and containers each omit some.
 
-Source: NVIDIA, NVML API Reference Guide; nvidia-ml-py (`pynvml`).
+The driver lists the ids of processes as the host numbers them, so in a container they are those of
+other processes, or of none: there, a process has the GPUs whose device files it has open, and its
+share of their memory is unknown. Of a GPU in partitions, `used_bytes` and `total_bytes` are those
+of the partition that the process runs in, and absent if that is not known.
+
+Source: NVIDIA, NVML API Reference Guide and Multi-Instance GPU User Guide; nvidia-ml-py (`pynvml`);
+linux/proc_ns.h.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -27,16 +34,20 @@ if TYPE_CHECKING:
 
 LIBRARY = "libnvidia-ml.so.1"
 _DEVICE_FILE = "/dev/nvidia{}"
+_NAMESPACE = "self/ns"
+# The namespace of process ids that every other one is inside; its number is fixed.
+_HOST_NAMESPACE = "pid:[4026531836]"
 
 
 @dataclass(frozen=True, slots=True)
 class _Gpu:
-    """One GPU: NVML handle, index, model name and device file."""
+    """One GPU: NVML handle, index, model name, device file, and the handles of its partitions."""
 
     handle: Any
     index: int
     name: str | None
     file: str
+    parts: tuple[Any, ...] | None = None
 
 
 class Gpus:
@@ -86,15 +97,28 @@ class Gpus:
             By process id, one entry per GPU; processes without a GPU are absent.
         """
         entries: dict[int, list[dict[str, int | str]]] = {}
+        is_host = _is_host(processes)
         for gpu in self._gpus:
-            users = self._users(gpu)
-            owners = [pid for pid in pids if pid in users] or _open(gpu.file, pids, processes)
-            state = self._state(gpu) if owners else {}
-            for pid in owners:
-                own = users.get(pid)
-                about = {} if own is None else {"process_bytes": own}
-                entries.setdefault(pid, []).append({**state, **about})
+            for part in (gpu.handle,) if gpu.parts is None else gpu.parts:
+                users = self._users(part) if is_host else {}
+                owners = [pid for pid in pids if pid in users]
+                state = self._state(gpu, part) if owners else {}
+                for pid in owners:
+                    own = users[pid]
+                    about = {} if own is None else {"process_bytes": own}
+                    entries.setdefault(pid, []).append({**state, **about})
+            if not any(entry["index"] == gpu.index for each in entries.values() for entry in each):
+                owners = _open(gpu.file, pids, processes)
+                state = self._state(gpu, self._only_part(gpu)) if owners else {}
+                for pid in owners:
+                    entries.setdefault(pid, []).append(state)
         return entries
+
+    def _only_part(self, gpu: _Gpu) -> Any:
+        """What a process uses that has a GPU open: the GPU, its only partition, or unknown."""
+        if gpu.parts is None:
+            return gpu.handle
+        return gpu.parts[0] if len(gpu.parts) == 1 else None
 
     def _count(self) -> int:
         return _query(lambda: int(self._nvml.nvmlDeviceGetCount())) or 0
@@ -105,23 +129,46 @@ class Gpus:
             return None
         minor = _query(lambda: self._nvml.nvmlDeviceGetMinorNumber(handle))
         name = _query(lambda: self._nvml.nvmlDeviceGetName(handle))
-        return _Gpu(handle, index, name, _DEVICE_FILE.format(index if minor is None else minor))
+        file = _DEVICE_FILE.format(index if minor is None else minor)
+        return _Gpu(handle, index, name, file, self._parts(handle))
 
-    def _users(self, gpu: _Gpu) -> dict[int, int | None]:
-        """Memory of each process that computes on a GPU; in a container, ids may be the host's."""
-        listed = _query(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(gpu.handle))
+    def _parts(self, handle: Any) -> tuple[Any, ...] | None:
+        """The partitions (MIG devices) of a GPU that may be seen; None of a whole GPU."""
+        nvml = self._nvml
+        mode = _query(lambda: nvml.nvmlDeviceGetMigMode(handle))
+        if mode is None or mode[0] != nvml.NVML_DEVICE_MIG_ENABLE:
+            return None
+        most = _query(lambda: int(nvml.nvmlDeviceGetMaxMigDeviceCount(handle))) or 0
+        ask = nvml.nvmlDeviceGetMigDeviceHandleByIndex
+        found = [_query(functools.partial(ask, handle, slot)) for slot in range(most)]
+        return tuple(part for part in found if part is not None)
+
+    def _users(self, handle: Any) -> dict[int, int | None]:
+        """Memory of each process that computes on a GPU or partition, by the host's ids."""
+        listed = _query(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(handle))
         return {process.pid: process.usedGpuMemory for process in listed or ()}
 
-    def _state(self, gpu: _Gpu) -> dict[str, int | str]:
+    def _state(self, gpu: _Gpu, part: Any) -> dict[str, int | str]:
+        """The state of a GPU.
+
+        Args:
+            gpu: The GPU.
+            part: Handle of what the process uses of it; None if that is unknown.
+        """
         nvml, handle = self._nvml, gpu.handle
-        use = _query(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
-        memory = _query(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+        known = part is not None
+        use = _query(lambda: nvml.nvmlDeviceGetUtilizationRates(part)) if known else None
+        memory = _query(lambda: nvml.nvmlDeviceGetMemoryInfo(part)) if known else None
+        # All partitions share the power of their GPU.
+        power = (
+            None if gpu.parts is not None else _query(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+        )
         values = {
             "name": gpu.name,
             "utilisation_percent": None if use is None else int(use.gpu),
             "used_bytes": None if memory is None else int(memory.used),
             "total_bytes": None if memory is None else int(memory.total),
-            "power_mw": _query(lambda: nvml.nvmlDeviceGetPowerUsage(handle)),
+            "power_mw": power,
             "sm_clock_mhz": _query(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
             "throttle_reasons": self._reasons(gpu),
         }
@@ -139,6 +186,12 @@ class Gpus:
 def _open(file: str, pids: Iterable[int], processes: Processes) -> list[int]:
     """The processes that have a device file open."""
     return [pid for pid in pids if file in processes.links(f"{pid}/fd")]
+
+
+def _is_host(processes: Processes) -> bool:
+    """Whether processes have the numbers here that the driver knows; True if that is unknown."""
+    spaces = [link for link in processes.links(_NAMESPACE) if link.startswith("pid:")]
+    return not spaces or _HOST_NAMESPACE in spaces
 
 
 def _query(query: Callable[[], Any]) -> Any:
