@@ -9,7 +9,7 @@ import threading
 from itertools import chain, cycle, repeat
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,9 @@ from stepwhy.capture.torch import cuda_graphs, window_limits
 from stepwhy.capture.torch import window as windowing
 from stepwhy.capture.torch.window import ProfilerWindow
 from stepwhy.capture.torch.window_limits import Budget, WindowTooLargeError, warm_up_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECOND = 1_000_000_000
 
@@ -400,6 +403,98 @@ def test_a_profiler_that_is_dropped_has_recorded_a_kernel(
         monkeypatch.setattr(cuda_graphs, "_open", {0: "a graph"})
     window.yield_profiler()
     assert on_cuda.calls == ([] if capturing else ["kernel"]) + ["stop"]
+
+
+@pytest.fixture
+def teardown(monkeypatch: pytest.MonkeyPatch) -> Callable[[], str | None]:
+    """What asks for CUPTI to be detached; its value when a profiler stops is one of the calls."""
+    monkeypatch.delenv("TEARDOWN_CUPTI", raising=False)
+    stop = Profile.stop
+
+    def stop_and_look(self: Profile) -> None:
+        stop(self)
+        CUDA.calls.append(f"teardown {os.environ.get('TEARDOWN_CUPTI')}")
+
+    monkeypatch.setattr(Profile, "stop", stop_and_look)
+    return lambda: os.environ.get("TEARDOWN_CUPTI")
+
+
+def set_version(monkeypatch: pytest.MonkeyPatch, cuda: str | None) -> None:
+    version = SimpleNamespace(cuda=cuda)
+    monkeypatch.setattr(sys.modules["torch"], "version", version, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "asked"),
+    [("12.6", "1"), ("13.0", "1"), ("12.4", None), (None, None), ("unknown", None)],
+)
+def test_cupti_is_detached_after_a_window(
+    window: ProfilerWindow,
+    clock: Clock,
+    on_cuda: type[CUDA],
+    teardown: Callable[[], str | None],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    cuda: str | None,
+    asked: str | None,
+) -> None:
+    set_version(monkeypatch, cuda)
+    train(window, clock, range(5, 11), 1000)
+    assert on_cuda.calls == ["stop", f"teardown {asked}"]
+    assert teardown() == asked  # until a call of CUDA in the next step
+    assert window.needs(11)
+    train(window, clock, range(11, 12), 1000)
+    assert teardown() is None
+    assert not window.needs(12)
+
+
+@pytest.mark.parametrize("event", ["yield_profiler", "finish", "forget", "_close_before_fork"])
+def test_the_environment_is_restored_before_anything_else_happens(
+    window: ProfilerWindow,
+    clock: Clock,
+    on_cuda: type[CUDA],
+    teardown: Callable[[], str | None],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    event: str,
+) -> None:
+    set_version(monkeypatch, "12.8")
+    train(window, clock, range(5, 11), 1000)
+    assert (on_cuda.calls[-1], teardown()) == ("teardown 1", "1")
+    getattr(window, event)()
+    assert teardown() is None
+
+
+def test_what_the_user_or_torch_has_decided_about_cupti_stays(
+    window: ProfilerWindow,
+    clock: Clock,
+    on_cuda: type[CUDA],
+    teardown: Callable[[], str | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_version(monkeypatch, "12.8")
+    train(window, clock, range(5, 11), 1000)
+    monkeypatch.setenv("TEARDOWN_CUPTI", "0")  # as torch.compile does for CUDA graphs
+    train(window, clock, range(11, 12), 1000)
+    assert teardown() == "0"
+    window.reopen()
+    train(window, clock, range(12, 20), 1000)
+    assert on_cuda.calls[-1] == "teardown 0"
+    assert teardown() == "0"
+
+
+def test_cupti_stays_attached_where_no_step_follows(
+    window: ProfilerWindow,
+    clock: Clock,
+    on_cuda: type[CUDA],
+    teardown: Callable[[], str | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_version(monkeypatch, "12.8")
+    train(window, clock, range(5, 9), 1000)
+    window.finish()
+    assert on_cuda.calls == ["stop", "teardown None"]
+    assert teardown() is None
 
 
 @pytest.mark.usefixtures("on_cuda")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from typing import Any
 
 from stepwhy.capture.torch.cuda_graphs import is_any_captured
+
+_TEARDOWN = "TEARDOWN_CUPTI"
+# Earlier versions crash when CUPTI starts again in a program with CUDA graphs.
+_FIRST_SAFE_CUDA = (12, 6)
 
 
 def is_in_use() -> bool:
@@ -37,6 +42,43 @@ def launch_nothing() -> None:
         cuda = _cuda()
         if not (is_any_captured() or cuda.is_current_stream_capturing()):
             cuda._sleep(1)
+
+
+class CuptiTeardown:
+    """Let Kineto detach CUPTI after a window, which slows each launch as long as it is attached.
+
+    Kineto reads an environment variable when a profiler stops, and detaches at the next call of
+    CUDA. It is therefore set during one step only, so that the training's own profilers find the
+    environment as it was. CUPTI attaches again with the next profiler.
+
+    Source: libkineto/src/CuptiActivityApi.cpp; pytorch/pytorch#144455.
+
+    Attributes:
+        is_asked: Whether the variable is set.
+    """
+
+    def __init__(self) -> None:
+        self.is_asked = False
+
+    def ask(self) -> None:
+        """The profiler is about to stop: detach, unless the user has decided or it is not safe."""
+        if _TEARDOWN not in os.environ and _cuda_version() >= _FIRST_SAFE_CUDA:
+            os.environ[_TEARDOWN] = "1"
+            self.is_asked = True
+
+    def withdraw(self) -> None:
+        """Restore the environment, unless somebody has changed it since."""
+        if self.is_asked and os.environ.get(_TEARDOWN) == "1":
+            del os.environ[_TEARDOWN]
+        self.is_asked = False
+
+
+def _cuda_version() -> tuple[int, ...]:
+    """The version of CUDA that PyTorch was built for; () for none, or for ROCm."""
+    try:
+        return tuple(map(int, sys.modules["torch"].version.cuda.split(".")[:2]))
+    except (AttributeError, KeyError, ValueError):
+        return ()
 
 
 def _cuda() -> Any:

@@ -77,6 +77,7 @@ class ProfilerWindow:
         self._own_profilers.watch(self.yield_profiler, recorder)
         self._threads: set[str] = set()
         self._is_recording = False
+        self._teardown = device.CuptiTeardown()
         self.forget()
         lifetime.on_end(self.finish)
         # Kineto writes a warning to stderr if the first profile starts in another thread.
@@ -87,6 +88,7 @@ class ProfilerWindow:
         if self._is_recording:
             self._is_recording = False
             _stop_recording()
+        self._teardown.withdraw()
         self.touched = False
         self.is_due = True
         self._opened = 0
@@ -114,7 +116,9 @@ class ProfilerWindow:
         Args:
             step: Number of the step that begins.
         """
-        return self.touched or (self.is_due and self._conflict.may_open(step))
+        if self.touched or self._teardown.is_asked:
+            return True
+        return self.is_due and self._conflict.may_open(step)
 
     def reopen(self) -> None:
         """Allow one more window, within a limit: the step time has changed for good."""
@@ -128,6 +132,7 @@ class ProfilerWindow:
             start: Whether the loop is ready for a window.
             step_ns: Length of the step that has ended; 0 if unknown.
         """
+        self._teardown.withdraw()
         self.touched = self._profiler is not None
         self._step = step
         self._forks.next_step(step)
@@ -231,12 +236,18 @@ class ProfilerWindow:
         if self._budget.spend(self._end_ns):
             self._profiler.step()
         else:
-            self._close()
+            self._close(goes_on=True)
 
-    def _close(self) -> None:
-        """Stop the profiler and write its trace."""
+    def _close(self, *, goes_on: bool = False) -> None:
+        """Stop the profiler and write its trace.
+
+        Args:
+            goes_on: Whether further steps follow at once.
+        """
         with self._forks.switching:
             profiler, self._profiler = self._profiler, None
+            if goes_on and self._on_device:
+                self._teardown.ask()
             profiler.stop()
             self._is_recording = False
         self._stop_request_thread()
@@ -283,6 +294,7 @@ class ProfilerWindow:
 
     def yield_profiler(self) -> None:
         """End an open window here: another profiler is about to start; never raises."""
+        self._teardown.withdraw()
         if self._profiler is not None:
             self._conflict.report(_OWN_PROFILER, self._step)
             self._drop()
@@ -301,6 +313,7 @@ class ProfilerWindow:
         stays open, and the child closes its copy.
         """
         self._stop_request_thread()
+        self._teardown.withdraw()
         if threading.get_ident() != self._home or _graph_task() >= 0:
             return False
         if self._budget is not None and self._start_ns < self._end_ns:
@@ -326,6 +339,7 @@ class ProfilerWindow:
 
     def finish(self) -> None:
         """No further step comes: keep the window if it holds a complete step; never raises."""
+        self._teardown.withdraw()
         if self._profiler is None:
             return
         try:
