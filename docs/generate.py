@@ -25,6 +25,7 @@ import generate_gpu
 import generate_harm
 import generate_lab
 import generate_overhead
+import generate_versions
 
 from stepwhy import errors
 from stepwhy.cli import cli
@@ -228,6 +229,19 @@ def python_api() -> str:
     return "\n".join([_HEAD, "# Python\n", *generate_api.parts(table)])
 
 
+def framework_versions() -> str:
+    """How the observers do with several versions of each framework, as last tried."""
+    found = generate_versions.load()
+    parts = (
+        generate_versions.INTRODUCTION,
+        table(generate_versions.HEAD, generate_versions.rows(found)),
+        generate_versions.tried(found),
+        "## Names\n",
+        table(generate_versions.NAMES_HEAD, generate_versions.names(found)),
+    )
+    return "\n".join((_HEAD, "# Framework versions\n", *parts))
+
+
 def harm_results() -> str:
     """What foreign training programs did under stepwhy when they were last tried."""
     found = generate_harm.load()
@@ -258,6 +272,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/lab-results.md": lab_results,
     "reference/accuracy.md": accuracy,
     "reference/harm-results.md": harm_results,
+    "reference/framework-versions.md": framework_versions,
     "reference/overhead.md": overhead,
     "reference/refused-files.md": refused_files,
     "reference/abstentions.md": abstention_names,

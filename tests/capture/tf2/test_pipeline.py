@@ -155,6 +155,22 @@ def test_pipeline_without_a_model_is_reported_once(
     assert message["slug"] == "no-pipeline-model"
 
 
+def test_a_version_that_does_not_show_its_model_is_named_as_the_reason(
+    pipelines: Pipelines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Any) -> Any:
+        raise ModuleNotFoundError
+
+    monkeypatch.setattr(pipeline, "_model_of", fail)
+    training = Iterator(10)
+    pipelines.add(training)
+    assert pipelines.sample(SECOND)
+    (message,) = kept(pipelines, tmp_path, "messages.jsonl")
+    assert message["text"].endswith(
+        "TensorFlow shows its model of a pipeline only in later versions"
+    )
+
+
 def test_a_buffer_without_a_known_size_has_none() -> None:
     assert capacity_of({"parallelism": 2}) == 2
     assert capacity_of({}) is None

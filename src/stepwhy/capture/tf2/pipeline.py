@@ -232,7 +232,8 @@ class Pipelines:
 
     def _busiest(self) -> list[dict[str, Any]]:
         """The stages of the pipeline that feeds the training; empty if unknown."""
-        most, found, failures = 0, [], 0
+        most, found = 0, []
+        failure: Exception | None = None
         dataset = None
         for observed in self._iterators:
             iterator = observed.iterator()
@@ -240,28 +241,27 @@ class Pipelines:
                 continue
             try:
                 stages = stages_of(_model_of(iterator))
-            except Exception:
-                failures += 1
+            except Exception as error:
+                failure = error
                 continue
             elements = stages[0]["elements"] if stages else 0
             produced, observed.elements = elements - observed.elements, elements
             if produced > most:
                 most, found = produced, stages
                 dataset = getattr(iterator, "_dataset", None)
-        if failures and not found:
-            self._report_no_model()
+        if failure is not None and not found:
+            self._report_no_model(failure)
         self._is_training = dataset is None or self._datasets.produced(dataset, most)
         return found if dataset is None else self._datasets.describe(dataset, found)
 
-    def _report_no_model(self) -> None:
-        """TensorFlow keeps no model, and will not later: stop sampling."""
+    def _report_no_model(self, error: Exception) -> None:
+        """TensorFlow keeps no model, or does not show it, and will not later: stop sampling."""
         self._has_no_model = True
-        self._loop.recorder.message(
-            "info",
-            "no-pipeline-model",
-            "the fill levels of tf.data are not known: TensorFlow keeps no model of this pipeline "
-            "(its autotuning is off)",
-        )
+        why = "keeps no model of this pipeline (its autotuning is off)"
+        if isinstance(error, ImportError):
+            why = "shows its model of a pipeline only in later versions"
+        text = f"the fill levels of tf.data are not known: TensorFlow {why}"
+        self._loop.recorder.message("info", "no-pipeline-model", text)
 
 
 def _dataset_name(iterator: Any) -> str:

@@ -1,0 +1,1 @@
+"""Try the observers with several versions of each framework."""
