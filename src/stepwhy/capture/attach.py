@@ -33,7 +33,7 @@ INSTRUMENTATION = {
     "tensorflow.python.data.ops.iterator_ops": "tf2.pipeline:observe_iterators",
     "torch.optim.optimizer": "torch.observer:observe_optimizers",
     "torch.autograd": "torch.observer:observe_backward",
-    "torch.cuda.graphs": "torch.cuda_graphs:observe_graphs",
+    "torch.cuda.graphs": "torch.observer:observe_graphs",
     "torch.amp.grad_scaler": "torch.observer:observe_scalers",
     "torch.utils.data.dataloader": "torch.observer:observe_loaders",
     "torch._dynamo.utils": "torch.observer:observe_compiler",

@@ -13,6 +13,7 @@ import pytest
 
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.torch import cuda_graphs, step_log
+from stepwhy.capture.torch import observer as torch_observer
 from stepwhy.capture.torch import steps as observing
 from stepwhy.capture.torch.compilations import Compilations
 from stepwhy.capture.torch.input_wait import InputWait
@@ -234,11 +235,9 @@ def test_graphs_of_torch_are_followed(
         def replay(self) -> None:
             self.calls.append("replay")
 
-    monkeypatch.setattr(
-        "stepwhy.capture.torch.observer.observer_of", lambda _: SimpleNamespace(steps=observer)
-    )
+    monkeypatch.setattr(torch_observer, "observer_of", lambda _: SimpleNamespace(steps=observer))
     module: Any = SimpleNamespace(CUDAGraph=CUDAGraph)
-    cuda_graphs.observe_graphs(module, str(tmp_path))
+    torch_observer.observe_graphs(module, str(tmp_path))
     optimizer, graph = Optimizer(), CUDAGraph()
     observer.stepped(optimizer)
     graph.capture_begin(pool=7)

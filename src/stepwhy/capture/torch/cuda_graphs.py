@@ -7,15 +7,13 @@ such as those of layers or of compiled functions, are parts of steps that Python
 
 from __future__ import annotations
 
-import functools
 import threading
 import weakref
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.compiled_code import never_compiled, wrapper
+from stepwhy.capture.compiled_code import never_compiled
 
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
 
 # The graph that each thread captures, by the id of the thread.
@@ -75,36 +73,3 @@ class CudaGraphs:
         """The optimizer whose step a graph holds; None if it holds none, or is gone."""
         found = self.clocks.get(id(graph))
         return None if found is None else found[1]()
-
-
-def observe_graphs(module: ModuleType, run_dir: str) -> None:
-    """Follow the graphs of `torch.cuda.graphs`: what is captured, and what is replayed."""
-    from stepwhy.capture.torch.observer import observer_of
-
-    kind: Any = module.CUDAGraph
-    begin, end, replay = kind.capture_begin, kind.capture_end, kind.replay
-    steps = observer_of(run_dir).steps
-    graphs = steps.graphs
-
-    @wrapper
-    @functools.wraps(begin)
-    def capture_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = begin(self, *args, **kwargs)
-        steps.capture_begins(self)
-        return result
-
-    @wrapper
-    @functools.wraps(end)
-    def capture_end(self: Any, *args: Any, **kwargs: Any) -> Any:
-        graphs.ends(self)
-        return end(self, *args, **kwargs)
-
-    @wrapper
-    @functools.wraps(replay)
-    def observed_replay(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = replay(self, *args, **kwargs)
-        if id(self) in graphs.clocks:
-            steps.replayed(self)
-        return result
-
-    kind.capture_begin, kind.capture_end, kind.replay = capture_begin, capture_end, observed_replay

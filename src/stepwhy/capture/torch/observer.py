@@ -103,6 +103,37 @@ def observe_backward(module: ModuleType, run_dir: str) -> None:
     functions.backward = backward
 
 
+def observe_graphs(module: ModuleType, run_dir: str) -> None:
+    """Follow the graphs of `torch.cuda.graphs`: what is captured, and what is replayed."""
+    kind: Any = module.CUDAGraph
+    begin, end, replay = kind.capture_begin, kind.capture_end, kind.replay
+    steps = observer_of(run_dir).steps
+    graphs = steps.graphs
+
+    @wrapper
+    @functools.wraps(begin)
+    def capture_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = begin(self, *args, **kwargs)
+        steps.capture_begins(self)
+        return result
+
+    @wrapper
+    @functools.wraps(end)
+    def capture_end(self: Any, *args: Any, **kwargs: Any) -> Any:
+        graphs.ends(self)
+        return end(self, *args, **kwargs)
+
+    @wrapper
+    @functools.wraps(replay)
+    def observed_replay(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = replay(self, *args, **kwargs)
+        if id(self) in graphs.clocks:
+            steps.replayed(self)
+        return result
+
+    kind.capture_begin, kind.capture_end, kind.replay = capture_begin, capture_end, observed_replay
+
+
 def observe_scalers(module: ModuleType, run_dir: str) -> None:
     """Count the steps that the `GradScaler` of `torch.amp.grad_scaler` skips."""
     steps = observer_of(run_dir).steps
