@@ -57,7 +57,7 @@ REASONS = {
     "capture/tf2/profiler.py path.read_bytes": OWN,
     "cli/explain_aside.py Path('/proc/self/status').read_text": KERNEL,
     "cli/lab_accuracy.py place.read_bytes": PACKAGE,
-    "cli/lab_gpu.py (folder / 'items').glob": SEARCH,
+    "cli/lab_gpu_items.py (folder / 'items').glob": SEARCH,
     "cli/lab_gpu.py (pair.folder / PAIR_FILE).read_text": PACKAGE,
     "cli/lab_gpu.py gzip.open": NO_PATH,
     "cli/lab_gpu.py run.glob": SEARCH,

@@ -35,8 +35,7 @@ class Terminal(NamedTuple):
 
 
 TERMINALS = {
-    "colours-200": Terminal(200, {"TERM": "xterm-256color", "COLORTERM": "truecolor"}),
-    "colours-40": Terminal(40, {"TERM": "xterm"}),
+    "colours-40": Terminal(40, {"TERM": "xterm-256color", "COLORTERM": "truecolor"}),
     "no-color-200": Terminal(200, {"TERM": "xterm-256color", "NO_COLOR": "1"}),
     "dumb-40": Terminal(40, {"TERM": "dumb"}),
 }

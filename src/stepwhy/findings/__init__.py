@@ -3,7 +3,15 @@
 from stepwhy.findings.abstentions import SIGNALS, Abstention, AbstentionCode
 from stepwhy.findings.accuracy import ACCURACY_SCHEMA, Accuracy, PairAccuracy, PricingInputs
 from stepwhy.findings.edits import Edit, parse_edit
-from stepwhy.findings.gpu import GPU_GRADE_SCHEMA, GpuGrade, GpuPair, LivePoint, Overhead
+from stepwhy.findings.gpu import (
+    GPU_GRADE_SCHEMA,
+    Bound,
+    GpuClocks,
+    GpuGrade,
+    GpuPair,
+    LivePoint,
+    Overhead,
+)
 from stepwhy.findings.machine import GpuLoad, HostLine
 from stepwhy.findings.measurement import (
     BENCH_SCHEMA,
@@ -85,6 +93,7 @@ __all__ = [
     "Accuracy",
     "BatchRoom",
     "BenchResult",
+    "Bound",
     "BoundBy",
     "Breakdown",
     "CategoryDifference",
@@ -99,6 +108,7 @@ __all__ = [
     "FindingVerdict",
     "Fix",
     "GapPart",
+    "GpuClocks",
     "GpuGrade",
     "GpuLoad",
     "GpuPair",
