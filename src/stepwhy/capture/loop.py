@@ -279,14 +279,16 @@ class StepLog:
         self._note_until_ns, self._loop.only_notes = 0, False
         if not notes:
             return
-        loop, lines = self._loop, []
-        # A compilation belongs to the step that has not ended yet.
-        compiled, loop.compile_time.intervals = loop.compile_time.intervals, []
+        loop, lines, start_ns = self._loop, [], self._start_ns
         for end_ns in notes:
-            lines.append(loop.line('"step"', self._start_ns, end_ns, ',"light":1'))
-            loop.compare(self._start_ns, end_ns)
-            self._start_ns = end_ns
-        loop.compile_time.intervals = compiled
+            # As `Loop.line` has it; a compilation belongs to the step that has not ended yet.
+            lines.append(
+                f'{{"kind":"step","start_ns":{start_ns},"end_ns":{end_ns},"profiled":0,"light":1}}'
+            )
+            loop.compare(start_ns, end_ns)
+            start_ns = end_ns
+        self._start_ns = start_ns
+        loop.lines += len(notes)
         loop.known_steps += len(notes)
         self._steps += len(notes)
         loop.recorder.steps(lines)
