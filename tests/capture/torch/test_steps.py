@@ -249,6 +249,34 @@ def test_graphs_of_torch_are_followed(
     assert len(log(observer, tmp_path)) == 5
 
 
+def test_a_capture_that_fails_is_over(
+    observer: observing.StepObserver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CUDAGraph:
+        def capture_begin(self) -> None:
+            assert cuda_graphs.is_any_captured()
+            raise RuntimeError("another capture is open")
+
+        def capture_end(self) -> None:
+            assert cuda_graphs.is_any_captured()
+            raise RuntimeError("the capture was invalidated")
+
+        def replay(self) -> None:
+            """Launch it."""
+
+    monkeypatch.setattr(torch_observer, "observer_of", lambda _: SimpleNamespace(steps=observer))
+    module: Any = SimpleNamespace(CUDAGraph=CUDAGraph)
+    torch_observer.observe_graphs(module, str(tmp_path))
+    graph = CUDAGraph()
+    with pytest.raises(RuntimeError, match="another"):
+        graph.capture_begin()
+    assert not cuda_graphs.is_any_captured()
+    observer.capture_begins(graph)
+    with pytest.raises(RuntimeError, match="invalidated"):
+        graph.capture_end()
+    assert not cuda_graphs.is_any_captured()
+
+
 def test_one_optimizer_is_the_clock(observer: observing.StepObserver, tmp_path: Path) -> None:
     generator, discriminator = Optimizer(), Optimizer()
     for _ in range(10):

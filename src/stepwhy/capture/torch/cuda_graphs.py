@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 
 # The graph that each thread captures, by the id of the thread.
 _open: dict[int, Any] = {}
+_were_captured = False
 
 
 def is_any_captured() -> bool:
     """Whether a thread of this process captures a graph just now."""
     return bool(_open)
+
+
+def were_captured() -> bool:
+    """Whether this process has captured a graph, which it may replay."""
+    return _were_captured
 
 
 class CudaGraphs:
@@ -42,13 +48,15 @@ class CudaGraphs:
 
     @never_compiled
     def begins(self, graph: Any) -> None:
-        """A capture has begun in this thread; never raises."""
+        """A capture is about to begin in this thread; never raises."""
+        global _were_captured  # noqa: PLW0603 - the process has one answer
+        _were_captured = True
         _open[threading.get_ident()] = graph
         self.clocks.pop(id(graph), None)
 
     @never_compiled
     def ends(self, graph: Any) -> None:
-        """The capture of a graph ends; never raises."""
+        """The capture of a graph has ended, or did not begin; never raises."""
         for thread, captured in list(_open.items()):
             if captured is graph:
                 _open.pop(thread, None)

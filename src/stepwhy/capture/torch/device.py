@@ -7,11 +7,14 @@ import os
 import sys
 from typing import Any
 
-from stepwhy.capture.torch.cuda_graphs import is_any_captured
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.torch.cuda_graphs import is_any_captured, were_captured
 
 _TEARDOWN = "TEARDOWN_CUPTI"
-# Earlier versions crash when CUPTI starts again in a program with CUDA graphs.
+# Earlier versions may crash when CUPTI starts again.
 _FIRST_SAFE_CUDA = (12, 6)
+# By then a training has called CUDA, and Kineto's thread has read the variable again.
+_DETACHED_NS = 500_000_000
 
 
 def is_in_use() -> bool:
@@ -47,9 +50,10 @@ def launch_nothing() -> None:
 class CuptiTeardown:
     """Let Kineto detach CUPTI after a window, which slows each launch as long as it is attached.
 
-    Kineto reads an environment variable when a profiler stops, and detaches at the next call of
-    CUDA. It is therefore set during one step only, so that the training's own profilers find the
-    environment as it was. CUPTI attaches again with the next profiler.
+    Kineto reads an environment variable when a profiler stops, detaches at the next call of CUDA,
+    and reads it again after that. It is therefore set for half a second only, so that the
+    training's own profilers find the environment as it was. A program with CUDA graphs is left
+    alone: there, versions of CUDA have crashed when CUPTI started again.
 
     Source: libkineto/src/CuptiActivityApi.cpp; pytorch/pytorch#144455.
 
@@ -59,12 +63,19 @@ class CuptiTeardown:
 
     def __init__(self) -> None:
         self.is_asked = False
+        self._asked_ns = 0
 
     def ask(self) -> None:
         """The profiler is about to stop: detach, unless the user has decided or it is not safe."""
-        if _TEARDOWN not in os.environ and _cuda_version() >= _FIRST_SAFE_CUDA:
+        is_safe = _cuda_version() >= _FIRST_SAFE_CUDA and not were_captured()
+        if is_safe and _TEARDOWN not in os.environ:
             os.environ[_TEARDOWN] = "1"
-            self.is_asked = True
+            self.is_asked, self._asked_ns = True, now_ns()
+
+    def next_step(self) -> None:
+        """A step begins: restore the environment once CUPTI is detached."""
+        if self.is_asked and now_ns() - self._asked_ns >= _DETACHED_NS:
+            self.withdraw()
 
     def withdraw(self) -> None:
         """Restore the environment, unless somebody has changed it since."""

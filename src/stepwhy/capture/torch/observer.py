@@ -113,15 +113,20 @@ def observe_graphs(module: ModuleType, run_dir: str) -> None:
     @wrapper
     @functools.wraps(begin)
     def capture_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = begin(self, *args, **kwargs)
         steps.capture_begins(self)
-        return result
+        try:
+            return begin(self, *args, **kwargs)
+        except BaseException:
+            graphs.ends(self)
+            raise
 
     @wrapper
     @functools.wraps(end)
     def capture_end(self: Any, *args: Any, **kwargs: Any) -> Any:
-        graphs.ends(self)
-        return end(self, *args, **kwargs)
+        try:
+            return end(self, *args, **kwargs)
+        finally:
+            graphs.ends(self)
 
     @wrapper
     @functools.wraps(replay)

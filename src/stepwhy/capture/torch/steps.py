@@ -145,7 +145,7 @@ class StepObserver:
 
     @never_compiled
     def capture_begins(self, graph: Any) -> None:
-        """A graph is captured from here on: no step ends until that has ended; never raises."""
+        """A graph is about to be captured: no step ends until that has ended; never raises."""
         self._only_noted_until_ns = 0
         self.graphs.begins(graph)
 

@@ -132,7 +132,7 @@ class ProfilerWindow:
             start: Whether the loop is ready for a window.
             step_ns: Length of the step that has ended; 0 if unknown.
         """
-        self._teardown.withdraw()
+        self._teardown.next_step()
         self.touched = self._profiler is not None
         self._step = step
         self._forks.next_step(step)
@@ -190,6 +190,7 @@ class ProfilerWindow:
 
         self.is_due = False
         self._opened += 1
+        self._teardown.withdraw()
         warm_up = self._warm_up_left = warm_up_steps(step_ns)
         on_device = self._on_device = device.is_in_use()
 
