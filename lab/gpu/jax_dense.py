@@ -6,6 +6,7 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+import turn
 
 BLOCKS = 5
 
@@ -76,6 +77,7 @@ class Trainer:
 
 def main():
     options = options_of()
+    turn.take()
     trainer, times, started = Trainer(options), [], None
     block = max(options.steps // (2 * BLOCKS), 1)
     first = max(options.steps - BLOCKS * block, 0)

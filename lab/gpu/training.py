@@ -4,6 +4,7 @@ import argparse
 import time
 
 import torch
+import turn
 from torch import nn
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -31,7 +32,8 @@ def mixed(enabled=True):
 
 
 def start():
-    """Make each run of a program the same."""
+    """Make each run of a program the same, and wait for the GPU."""
+    turn.take("torch._dynamo")  # which an optimizer imports
     torch.manual_seed(0)
     if DEVICE == "cpu":
         torch.set_num_threads(1)

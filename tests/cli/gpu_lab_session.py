@@ -55,6 +55,8 @@ def main():
         return Ended(8 if "channels-last" in command else 0, 0.1, output, "")
 
     lab.run, lab._ROUNDS = run, 2
+    if cores := os.environ.get("CORES_OF_GPU_LAB"):
+        os.cpu_count = lambda: int(cores)
     lab.query = lambda _fields: f"{card}\n"
     lab.environment = lambda tiny: {
         "tiny": tiny, "card": card and f"{card} MIG 1g.10gb", "nvidia_smi": f"{card}, 580.1",

@@ -115,6 +115,33 @@ def session(tmp_path, *words, card="NVIDIA H100", kill_after=0):
     )  # fmt: skip
 
 
+def test_programs_that_start_beside_each_other_give_the_same_results(tmp_path, monkeypatch):
+    names = []
+    for cores in ("2", "16"):
+        monkeypatch.setenv("CORES_OF_GPU_LAB", cores)
+        (tmp_path / cores).mkdir()
+        ended = session(tmp_path / cores)
+        assert "failed: none" in ended.stderr, ended.stderr
+        names.append(sorted(file.name for file in (tmp_path / cores / "out/items").iterdir()))
+    assert names[0] == names[1]
+
+
+def test_only_one_program_at_a_time_uses_the_gpu(tmp_path):
+    log, lock = tmp_path / "log", tmp_path / "lock"
+    program = (
+        "import sys, time; sys.path.insert(0, sys.argv[1]); import turn\n"
+        "def say(word): open(sys.argv[2], 'a').write(word)\n"
+        "turn.take('json'); assert 'json' in sys.modules\n"
+        "say('['); time.sleep(0.05); say(']')\n"
+    )
+    command = [sys.executable, "-c", program, str(HARNESS.parent), str(log)]
+    running = [
+        subprocess.Popen(command, env={**os.environ, "GPU_LAB_TURN": str(lock)}) for _ in range(4)
+    ]
+    assert [child.wait() for child in running] == [0] * 4
+    assert log.read_text() == "[]" * 4
+
+
 def grade(folder, *words):
     outcome = CliRunner().invoke(cli, ["lab", "grade", "--gpu", str(folder), *words])
     assert outcome.exit_code == 0, outcome.output

@@ -15,8 +15,11 @@ class Loop:
 
     def __init__(self, profiled=(0, 1, 2, 3, 80), unit_ns=MS):
         self.line = Timeline(unit_ns).steps(*profiled)
-        self.line.add(self.line.executor(), Kind.KERNEL, profiled[0], profiled[-1])
+        self.line.add(self.device(), Kind.KERNEL, profiled[0], profiled[-1])
         self.at = 1000
+
+    def device(self):
+        return self.line.executor()
 
     def ahead(self, count, **mark):
         """Steps that are launched only."""
@@ -57,6 +60,38 @@ def test_the_step_is_the_mean_from_one_wait_to_the_next():
     assert (facts.observed.uneven, facts.observed.wait_traced) == (True, True)
     assert step_notes(facts) == (RanAhead(4, 20 * MS),)
     assert decide(facts).bound_by == "compute"
+
+
+class Unmarked(Loop):
+    """Such a loop whose log does not say where the device had caught up, as of PyTorch."""
+
+    def device(self):
+        return self.line.stream()
+
+    def _step(self, length, **mark):
+        super()._step(length, **{k: v for k, v in mark.items() if k != "drained"})
+
+
+def test_where_the_device_caught_up_follows_from_its_work():
+    loop = Unmarked(profiled=(0, 20, 40, 60, 80))
+    # The queue fills, is full, and empties in a wait, at different times.
+    for count in (5, 9, 14):
+        loop.ahead(count)
+        for _ in range(count):
+            loop._step(20)
+        loop.waits(count + 1)
+    facts = loop.ahead(7).facts()
+    assert facts.wall_ns == 20 * MS
+    assert step_notes(facts) == (RanAhead(4, 20 * MS),)
+
+
+@pytest.mark.parametrize("length", [21, 40])
+def test_steps_that_outlast_the_work_of_the_device_each_have_their_time(length):
+    loop = Unmarked(profiled=(0, 20, 40, 60, 80))
+    for number in range(40):
+        loop._step(length + number % 2)
+    observed = loop.facts().observed
+    assert (observed.rounds_ns, observed.uneven) == (None, False)
 
 
 def test_steps_before_the_first_wait_count_if_the_loop_began_with_them():

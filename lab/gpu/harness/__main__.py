@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import gzip
 import importlib.util
+import itertools
 import json
 import os
 import shutil
 import signal
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bundle
-from children import ROOT, Ended, run, stepwhy
+from children import ROOT, TURN, Ended, run, stepwhy, stop_all
 from clocks import Clocks, query
 from environment import environment
 from pairs import FOLDER, SIDES, Pair, pairs, printed
@@ -41,7 +43,9 @@ _FIRST = (
     "launch_bound", "empty_cache", "launch_blocking", "jax_recompile", "jax_transfer",
 )  # fmt: skip
 _BEFORE_TRIALS = 4  # pairs; the others follow the trials
-_TRIAL_S = 30  # for one fix
+_TRIAL_S = 90  # for one fix
+_BESIDE = 4  # programs that start beside each other, and take turns on the GPU
+_CORES_EACH = 4
 _ROUNDS = 5  # of the pairs, if the budget allows
 _OVERHEAD_ROUNDS = 3
 _LIVE_RUNS = ("steady", "abandoned", "idle", "subscribed", "cpu", "graph", "workers", "jax")
@@ -76,11 +80,14 @@ class Item:
         name: Name of its result.
         seconds: How long it takes, about.
         measure: Measures it.
+        is_alone: Whether no other may run beside it. The others take turns on the GPU, so that
+            they only start beside each other: that takes ten seconds, and the steps often one.
     """
 
     name: str
     seconds: float
     measure: Callable[[], dict[str, Any]]
+    is_alone: bool = False
 
 
 class Lab:
@@ -95,14 +102,19 @@ class Lab:
     def __init__(self, store: Store, *, tiny: bool, end: float) -> None:
         self.store, self.tiny, self.end = store, tiny, end
         self.pairs = pairs()
+        self.beside = max(min(_BESIDE, (os.cpu_count() or 1) // _CORES_EACH), 1)
+        self.is_interrupted = False
+        self.judging = threading.Lock()
+        if self.beside > 1:
+            os.environ[TURN] = str(store.folder / "turn.lock")
 
     def left_s(self) -> float:
         return self.end - time.monotonic()
 
     def items(self) -> Iterator[Item]:
         """What to measure, the most important first."""
-        yield Item("environment", 25, lambda: environment(tiny=self.tiny))
-        yield Item("peaks", 25, self.peaks)
+        yield Item("environment", 25, lambda: environment(tiny=self.tiny), is_alone=True)
+        yield Item("peaks", 25, self.peaks, is_alone=True)
         for name in _LIVE_RUNS:
             if name != "jax" or _has("jax"):
                 yield Item(f"run/{name}", 12, lambda name=name: self.live_run(name))
@@ -244,13 +256,33 @@ class Lab:
         """Measure what has no result yet, until the budget ends."""
         self.end -= 0 if self.tiny else _EXPLAINING_S
         with Clocks() as clocks:
-            for item in self.items():
-                if self.store.get(item.name) is None and _chosen(item.name, only):
-                    self._measure_one(item, clocks)
+            wanted = (
+                item
+                for item in self.items()
+                if self.store.get(item.name) is None and _chosen(item.name, only)
+            )
+            for is_alone, items in itertools.groupby(wanted, lambda item: item.is_alone):
+                if is_alone or self.beside == 1:
+                    for item in items:
+                        self._measure_one(item, clocks)
+                else:
+                    self._measure_beside(items, clocks)
         self.end += 0 if self.tiny else _EXPLAINING_S
 
+    def _measure_beside(self, items: Iterator[Item], clocks: Clocks) -> None:
+        """Measure some items, several of them at a time."""
+        pool = ThreadPoolExecutor(self.beside)
+        try:
+            list(pool.map(lambda item: self._measure_one(item, clocks), items))
+        except BaseException:
+            self.is_interrupted = True
+            stop_all()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
     def _measure_one(self, item: Item, clocks: Clocks) -> None:
-        if self.left_s() < (1 if self.tiny else item.seconds):
+        if self.is_interrupted or self.left_s() < (1 if self.tiny else item.seconds):
             return
         say(f"{item.name} ({self.left_s():.0f} s left)")
         started = time.monotonic()
@@ -259,6 +291,8 @@ class Lab:
         except OutOfTimeError:
             return
         except Exception as error:  # noqa: BLE001 - the others are measured all the same
+            if self.is_interrupted:
+                return
             result = {"error": f"{type(error).__name__}: {error}"[-3000:]}
             say(f"  failed: {result['error'].splitlines()[0]}")
         if item.name == "environment":
@@ -270,6 +304,10 @@ class Lab:
 
     def judge(self) -> list[dict[str, str]]:
         """Judge the live points by what is there, and keep the answers."""
+        with self.judging:
+            return self._judge()
+
+    def _judge(self) -> list[dict[str, str]]:
         items = self.store.all()
         for name, item in items.items():
             if name.startswith("run/"):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[3]
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 _GRACE_S = 5.0  # a program under `stepwhy run` writes its last lines when it is asked to end
+TURN = "GPU_LAB_TURN"  # file that programs lock; see turn.py
+_running: set[subprocess.Popen[str]] = set()
 _KEPT = 4000  # characters of output; the ends of tracebacks are in the last lines
 
 
@@ -85,6 +88,7 @@ def run(command: list[str], limit_s: float, more: dict[str, str] | None = None) 
         start_new_session=True,
         preexec_fn=end_with_parent,  # noqa: PLW1509 - started from threads that hold no lock
     )
+    _running.add(child)
     code: int | None = None
     try:
         output, errors = child.communicate(timeout=max(limit_s, 0.1))
@@ -94,7 +98,16 @@ def run(command: list[str], limit_s: float, more: dict[str, str] | None = None) 
     except BaseException:
         _stop(child)
         raise
+    finally:
+        _running.discard(child)
     return Ended(code, time.monotonic() - started, output, errors[-_KEPT:])
+
+
+def stop_all() -> None:
+    """Stop the programs that run in other threads, which end then."""
+    for child in list(_running):
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGTERM)
 
 
 def _stop(child: subprocess.Popen[str]) -> tuple[str, str]:

@@ -66,6 +66,7 @@ def allocation(size):
 def launches():
     """Host time of an operation with a gradient, and time of the smallest kernel."""
     x = torch.ones(1, device=_DEVICE, requires_grad=True)
+    x * 2  # loads the kernel
     synchronise()
     started = time.perf_counter()
     for _ in range(200):  # less than fit into the queue

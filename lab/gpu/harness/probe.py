@@ -10,6 +10,10 @@ from pathlib import Path
 
 import torch
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import turn
+
 _STEPS = 60
 
 
@@ -61,6 +65,7 @@ def main():
     subscribed: on the GPU, with another subscriber of CUPTI.
     """
     kind, width = sys.argv[1], int(sys.argv[2])
+    turn.take("torch._dynamo")
     has_gpu = torch.cuda.is_available()
     before = context()
     device = "cuda" if has_gpu and kind in ("abandoned", "subscribed") else "cpu"

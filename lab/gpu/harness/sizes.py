@@ -123,11 +123,19 @@ def pageable_copy(peaks: Peaks) -> Size:
 
 
 def item_sync(peaks: Peaks) -> Size:
-    layers = 100
-    waits = 2 * layers * peaks.sync_s
-    rest = layers * _LAUNCHES * peaks.launch_s
-    sizes = {"rows": 256, "width": 512, "layers": layers}
-    return Size(sizes, waits, waits + rest, layers * layer_bytes(256, 512) * 2)
+    layers, width, rows = 50, 1024, 256
+    launching = layers * _LAUNCHES * peaks.launch_s
+
+    def device(rows: int) -> float:
+        return layers * 6 * rows * width**2 / (_REACHED * peaks.fp32)
+
+    # The device needs longer than the host, so that only the waits leave it idle.
+    while device(rows) < 1.2 * launching and rows < 2**15:
+        rows += 256
+    # For each norm, three operations are launched, and the host waits for their end.
+    waits = 2 * layers * (peaks.sync_s + 3 * peaks.launch_s)
+    sizes = {"rows": rows, "width": width, "layers": layers}
+    return Size(sizes, waits, waits + device(rows), layers * layer_bytes(rows, width) * 2)
 
 
 def _launched(launches: float, kernels_s: float, peaks: Peaks) -> tuple[float, float]:

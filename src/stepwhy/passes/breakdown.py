@@ -38,6 +38,10 @@ class Partition(msgspec.Struct, frozen=True):
         return np.stack(columns, axis=1)
 
 
+# Time in these is work of a device, or of the links between devices.
+ON_DEVICE = ("compute", "communication", "transfer")
+
+
 def partition(
     activities: list[Activity], evidence: Evidence, start_ns: int, end_ns: int
 ) -> Partition:

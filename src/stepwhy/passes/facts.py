@@ -12,7 +12,14 @@ from stepwhy.columns.groups import distinct
 from stepwhy.columns.intervals import Intervals, Measure
 from stepwhy.columns.sums import LARGEST
 from stepwhy.findings import CATEGORIES
-from stepwhy.passes.breakdown import IdleTime, Partition, mean_exact, partition, unexplained
+from stepwhy.passes.breakdown import (
+    ON_DEVICE,
+    IdleTime,
+    Partition,
+    mean_exact,
+    partition,
+    unexplained,
+)
 from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.clocks import clocks_disagree
 from stepwhy.passes.devices import Activity, Totals, find_activities, total
@@ -270,7 +277,13 @@ class Facts:
     def observed(self) -> Observed | None:
         """The steps that ran without a profiler; None if stepwhy did not observe any."""
         rows = self.regimes.current.rows
-        return find_observed(self.trace, self.steps, rows, has_accelerator=self.has_accelerator)
+        return find_observed(
+            self.trace,
+            self.steps,
+            rows,
+            has_accelerator=self.has_accelerator,
+            device_ns=sum(self.recorded[c] for c in ON_DEVICE) if self.has_accelerator else 0,
+        )
 
     @cached_property
     def recorded(self) -> dict[str, int]:

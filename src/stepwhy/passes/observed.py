@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from stepwhy.passes.contention import contention
 from stepwhy.passes.cores import CONTENDED, run_delay_share
 from stepwhy.passes.overhead import is_untypical, observer_cost, ratio_of_medians
-from stepwhy.passes.rounds import find_rounds, is_cut
+from stepwhy.passes.rounds import find_rounds, is_cut, with_backlog
 from stepwhy.passes.stalls import (
     find_saves,
     find_stalls,
@@ -143,6 +143,7 @@ def find_observed(
     rows: slice | None = None,
     *,
     has_accelerator: bool = False,
+    device_ns: int = 0,
 ) -> Observed | None:
     """The observed steps; None if no step was observed without a profiler, or too few.
 
@@ -151,7 +152,9 @@ def find_observed(
         recorded: The steps that were profiled.
         rows: The rows of `marks` to use; None for all.
         has_accelerator: Whether work of an accelerator was recorded.
+        device_ns: Time that the accelerators which decide the breakdown work in a recorded step.
     """
+    trace = with_backlog(trace, device_ns)
     marks = trace.marks
     chosen = np.arange(len(marks), dtype=np.int64)[rows or slice(None)]
     free = chosen[marks.profiled[chosen] == 0]

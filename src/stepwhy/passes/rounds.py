@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.passes.stalls import (
     Stalls,
@@ -21,7 +22,7 @@ from stepwhy.passes.stalls import (
     time_of,
 )
 from stepwhy.passes.steps import count_warm_up
-from stepwhy.trace import NULL
+from stepwhy.trace import NULL, Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Times = NDArray[np.int64]
 
+# By how much the device may be behind at the end of a step that counts as caught up, if that is
+# computed: a share of its work in a step. Its work is taken to be that much smaller than recorded,
+# so that small errors do not add up to a backlog.
+_CAUGHT_UP = 0.25
+_WORK_FOR_SURE = 0.98
 # Share of the steps at whose end the device is behind; with fewer, each step has its own time.
 _LEAST_AHEAD = 0.1
 # Fewer steps do not show the usual one.
@@ -71,6 +77,28 @@ class Rounds(msgspec.Struct, frozen=True):
         return self.means_ns[usual] if usual.mean() >= 1 - _MOST_PAUSED else self.means_ns
 
 
+def with_backlog(trace: Trace, device_ns: int) -> Trace:
+    """The trace with `marks.drained` as far as it follows from the device's work in a step.
+
+    In each step the device can do as much work as the step lasts. What is left of the work that the
+    steps so far have launched is its backlog; it has caught up when nothing is left.
+
+    Args:
+        trace: The trace of an observed run; unchanged if it is known where the device had caught
+            up.
+        device_ns: Time that the device works in a step.
+    """
+    marks = trace.marks
+    if not device_ns or not len(marks) or (marks.drained != NULL).any():
+        return trace
+    starts, ends = marks.start_ns, marks.start_ns + marks.dur_ns
+    lasts = np.append(starts[1:], ends[-1]) - starts
+    sums = np.cumsum(_WORK_FOR_SURE * device_ns - lasts)
+    backlog = sums - np.minimum.accumulate(np.minimum(sums, 0))
+    drained = (backlog <= _CAUGHT_UP * device_ns).astype(marks.drained.dtype)
+    return replace(trace, marks=Columns(**{**vars(marks), "drained": drained}))
+
+
 def find_rounds(trace: Trace, rows: Rows) -> Rounds | None:
     """The rounds of some steps; None if each step has its own time, or nothing else is known.
 
@@ -88,7 +116,7 @@ def find_rounds(trace: Trace, rows: Rows) -> Rounds | None:
         return free
     every = _whole(trace, rows, np.zeros(len(rows), dtype=bool))
     if _covers(every.rows, len(rows)):
-        return msgspec.structs.replace(every, with_profiled=True)
+        return replace(every, with_profiled=True)
     if (~profiled).sum() >= _LONG_RUN:
         return None
     return _cut_short(trace, rows)
@@ -181,4 +209,4 @@ def is_cut(trace: Trace, recorded: StepTable) -> bool:
     return bool(marks.drained[nearest] == 0)
 
 
-__all__ = ["Rounds", "find_rounds", "is_cut"]
+__all__ = ["Rounds", "find_rounds", "is_cut", "with_backlog"]

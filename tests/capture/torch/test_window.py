@@ -9,18 +9,15 @@ import threading
 from itertools import chain, cycle, repeat
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from stepwhy.capture.recorder import Recorder
-from stepwhy.capture.torch import cuda_graphs, device, window_limits
+from stepwhy.capture.torch import cuda_graphs, device, request_thread, window_limits
 from stepwhy.capture.torch import window as windowing
 from stepwhy.capture.torch.window import ProfilerWindow
 from stepwhy.capture.torch.window_limits import Budget, WindowTooLargeError, warm_up_steps
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SECOND = 1_000_000_000
 
@@ -87,7 +84,6 @@ class OwnProfile:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(windowing, "now_ns", clock)
-    monkeypatch.setattr(device, "now_ns", clock)
     monkeypatch.setattr(cuda_graphs, "_were_captured", False)
     return clock
 
@@ -407,18 +403,47 @@ def test_a_profiler_that_is_dropped_has_recorded_a_kernel(
     assert on_cuda.calls == ([] if capturing else ["kernel"]) + ["stop"]
 
 
+class Kineto:
+    """The thread that detaches CUPTI, if a profiler stops while that is asked for.
+
+    Attributes:
+        asked: The variable that asks for it, at each stop.
+        is_stuck: Whether the thread never ends.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[str | None] = []
+        self.is_stuck = False
+        self._waits = False
+
+    def stop(self) -> None:
+        self.asked.append(os.environ.get("TEARDOWN_CUPTI"))
+        self._waits |= self.asked[-1] == "1"
+
+    def query(self) -> bool:
+        self._waits &= self.is_stuck
+        CUDA.calls.append("query")
+        return True
+
+    def threads(self) -> set[str]:
+        return {"main", *(["kineto"] if self._waits else [])}
+
+
 @pytest.fixture
-def teardown(monkeypatch: pytest.MonkeyPatch) -> Callable[[], str | None]:
-    """What asks for CUPTI to be detached; its value when a profiler stops is one of the calls."""
+def kineto(on_cuda: type[CUDA], monkeypatch: pytest.MonkeyPatch) -> Kineto:
     monkeypatch.delenv("TEARDOWN_CUPTI", raising=False)
-    stop = Profile.stop
+    found, stop = Kineto(), Profile.stop
 
-    def stop_and_look(self: Profile) -> None:
+    def stop_both(self: Profile) -> None:
         stop(self)
-        CUDA.calls.append(f"teardown {os.environ.get('TEARDOWN_CUPTI')}")
+        found.stop()
 
-    monkeypatch.setattr(Profile, "stop", stop_and_look)
-    return lambda: os.environ.get("TEARDOWN_CUPTI")
+    monkeypatch.setattr(Profile, "stop", stop_both)
+    monkeypatch.setattr(on_cuda, "current_stream", lambda: found, raising=False)
+    monkeypatch.setattr(request_thread, "threads", found.threads)
+    monkeypatch.setattr(request_thread, "stop", lambda _: None)
+    set_version(monkeypatch, "13.0")
+    return found
 
 
 def set_version(monkeypatch: pytest.MonkeyPatch, cuda: str | None) -> None:
@@ -430,11 +455,10 @@ def set_version(monkeypatch: pytest.MonkeyPatch, cuda: str | None) -> None:
     ("cuda", "asked"),
     [("12.6", "1"), ("13.0", "1"), ("12.4", None), (None, None), ("unknown", None)],
 )
-def test_cupti_is_detached_after_a_window(
+def test_cupti_is_detached_when_a_window_closes(
     window: ProfilerWindow,
     clock: Clock,
-    on_cuda: type[CUDA],
-    teardown: Callable[[], str | None],
+    kineto: Kineto,
     monkeypatch: pytest.MonkeyPatch,
     *,
     cuda: str | None,
@@ -442,76 +466,59 @@ def test_cupti_is_detached_after_a_window(
 ) -> None:
     set_version(monkeypatch, cuda)
     train(window, clock, range(5, 11), 1000)
-    assert on_cuda.calls == ["stop", f"teardown {asked}"]
-    train(window, clock, range(11, 13), 1000)
-    assert teardown() == asked  # Kineto may not have read it again yet
-    assert window.needs(13) == bool(asked)
-    train(window, clock, range(13, 14), SECOND)
-    assert teardown() is None
-    assert not window.needs(14)
+    assert kineto.asked == [asked]
+    assert CUDA.calls == ["stop", *(["query"] if asked else [])]
+    assert kineto.threads() == {"main"}
+    assert "TEARDOWN_CUPTI" not in os.environ
 
 
-@pytest.mark.parametrize("event", ["yield_profiler", "finish", "forget", "_close_before_fork"])
-def test_the_environment_is_restored_before_anything_else_happens(
+def test_cupti_is_detached_when_a_window_is_dropped(
+    window: ProfilerWindow, clock: Clock, kineto: Kineto
+) -> None:
+    train(window, clock, range(5, 7), 1000)
+    window.yield_profiler()
+    assert (kineto.asked, CUDA.calls) == (["1"], ["kernel", "stop", "query"])
+    assert "TEARDOWN_CUPTI" not in os.environ
+
+
+def test_a_thread_that_never_ends_is_not_waited_for_forever(
     window: ProfilerWindow,
     clock: Clock,
-    on_cuda: type[CUDA],
-    teardown: Callable[[], str | None],
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    event: str,
-) -> None:
-    set_version(monkeypatch, "12.8")
-    train(window, clock, range(5, 11), 1000)
-    assert (on_cuda.calls[-1], teardown()) == ("teardown 1", "1")
-    getattr(window, event)()
-    assert teardown() is None
-
-
-def test_what_the_user_or_torch_has_decided_about_cupti_stays(
-    window: ProfilerWindow,
-    clock: Clock,
-    on_cuda: type[CUDA],
-    teardown: Callable[[], str | None],
+    kineto: Kineto,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    set_version(monkeypatch, "12.8")
+    kineto.is_stuck = True
+    monkeypatch.setattr(device, "_DETACHED_S", 0.02)
     train(window, clock, range(5, 11), 1000)
+    assert CUDA.calls.count("query") > 1
+    assert "TEARDOWN_CUPTI" not in os.environ
+    assert len(windows(tmp_path)) == 1
+
+
+def test_what_the_user_has_decided_about_cupti_stays(
+    window: ProfilerWindow, clock: Clock, kineto: Kineto, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TEARDOWN_CUPTI", "0")  # as torch.compile does for CUDA graphs
-    train(window, clock, range(11, 12), SECOND)
-    assert teardown() == "0"
-    window.reopen()
-    train(window, clock, range(12, 20), 1000)
-    assert on_cuda.calls[-1] == "teardown 0"
-    assert teardown() == "0"
+    train(window, clock, range(5, 11), 1000)
+    assert (kineto.asked, CUDA.calls) == (["0"], ["stop"])
+    assert os.environ["TEARDOWN_CUPTI"] == "0"
 
 
 def test_cupti_stays_attached_in_a_program_with_graphs(
-    window: ProfilerWindow,
-    clock: Clock,
-    on_cuda: type[CUDA],
-    teardown: Callable[[], str | None],
-    monkeypatch: pytest.MonkeyPatch,
+    window: ProfilerWindow, clock: Clock, kineto: Kineto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_version(monkeypatch, "12.8")
     monkeypatch.setattr(cuda_graphs, "_were_captured", True)
     train(window, clock, range(5, 11), 1000)
-    assert on_cuda.calls == ["stop", "teardown None"]
-    assert teardown() is None
+    assert (kineto.asked, CUDA.calls) == ([None], ["stop"])
 
 
 def test_cupti_stays_attached_where_no_step_follows(
-    window: ProfilerWindow,
-    clock: Clock,
-    on_cuda: type[CUDA],
-    teardown: Callable[[], str | None],
-    monkeypatch: pytest.MonkeyPatch,
+    window: ProfilerWindow, clock: Clock, kineto: Kineto
 ) -> None:
-    set_version(monkeypatch, "12.8")
     train(window, clock, range(5, 9), 1000)
     window.finish()
-    assert on_cuda.calls == ["stop", "teardown None"]
-    assert teardown() is None
+    assert (kineto.asked, CUDA.calls) == ([None], ["stop"])
 
 
 @pytest.mark.usefixtures("on_cuda")

@@ -25,6 +25,7 @@ from stepwhy.capture.torch.window_limits import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import Any
 
@@ -54,6 +55,7 @@ _NO_KERNELS = (
     "the process has left CUPTI unusable"
 )
 _OWN_PROFILER = "torch.profiler"
+_NOTHING = contextlib.nullcontext()
 _LOG_LEVEL_VARIABLE = "KINETO_LOG_LEVEL"
 
 
@@ -77,7 +79,6 @@ class ProfilerWindow:
         self._own_profilers.watch(self.yield_profiler, recorder)
         self._threads: set[str] = set()
         self._is_recording = False
-        self._teardown = device.CuptiTeardown()
         self.forget()
         lifetime.on_end(self.finish)
         # Kineto writes a warning to stderr if the first profile starts in another thread.
@@ -88,7 +89,6 @@ class ProfilerWindow:
         if self._is_recording:
             self._is_recording = False
             _stop_recording()
-        self._teardown.withdraw()
         self.touched = False
         self.is_due = True
         self._opened = 0
@@ -116,7 +116,7 @@ class ProfilerWindow:
         Args:
             step: Number of the step that begins.
         """
-        if self.touched or self._teardown.is_asked:
+        if self.touched:
             return True
         return self.is_due and self._conflict.may_open(step)
 
@@ -132,7 +132,6 @@ class ProfilerWindow:
             start: Whether the loop is ready for a window.
             step_ns: Length of the step that has ended; 0 if unknown.
         """
-        self._teardown.next_step()
         self.touched = self._profiler is not None
         self._step = step
         self._forks.next_step(step)
@@ -190,7 +189,6 @@ class ProfilerWindow:
 
         self.is_due = False
         self._opened += 1
-        self._teardown.withdraw()
         warm_up = self._warm_up_left = warm_up_steps(step_ns)
         on_device = self._on_device = device.is_in_use()
 
@@ -247,9 +245,8 @@ class ProfilerWindow:
         """
         with self._forks.switching:
             profiler, self._profiler = self._profiler, None
-            if goes_on and self._on_device:
-                self._teardown.ask()
-            profiler.stop()
+            with self._detaching() if goes_on else _NOTHING:
+                profiler.stop()
             self._is_recording = False
         self._stop_request_thread()
         about: dict[str, Any] = {
@@ -269,6 +266,10 @@ class ProfilerWindow:
         if "kernels_missing" in about:
             self._recorder.message("warning", "kernels-missing", _NO_KERNELS)
 
+    def _detaching(self) -> AbstractContextManager[None]:
+        """A context in which the profiler stops, and lets the device be as fast as before."""
+        return device.detaching_cupti() if self._on_device else _NOTHING
+
     def _report_too_large(self, error: WindowTooLargeError) -> None:
         """Report that a window was dropped, and why."""
         text = f"a traced window of steps was not kept: {error}"
@@ -281,7 +282,7 @@ class ProfilerWindow:
             if profiler is not None:
                 if self._on_device:
                     device.launch_nothing()
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(Exception), self._detaching():
                     profiler.stop()
             self._is_recording = False
         self._stop_request_thread()
@@ -295,7 +296,6 @@ class ProfilerWindow:
 
     def yield_profiler(self) -> None:
         """End an open window here: another profiler is about to start; never raises."""
-        self._teardown.withdraw()
         if self._profiler is not None:
             self._conflict.report(_OWN_PROFILER, self._step)
             self._drop()
@@ -314,7 +314,6 @@ class ProfilerWindow:
         stays open, and the child closes its copy.
         """
         self._stop_request_thread()
-        self._teardown.withdraw()
         if threading.get_ident() != self._home or _graph_task() >= 0:
             return False
         if self._budget is not None and self._start_ns < self._end_ns:
@@ -340,7 +339,6 @@ class ProfilerWindow:
 
     def finish(self) -> None:
         """No further step comes: keep the window if it holds a complete step; never raises."""
-        self._teardown.withdraw()
         if self._profiler is None:
             return
         try:
