@@ -15,7 +15,7 @@ class Block(nn.Module):
         y = functional.gelu(self.layer(x))
         if self.report:
             _dynamo.graph_break()  # where a print or a logger would be
-        return x + y * torch.sigmoid(y)
+        return x + 0.1 * y * torch.sigmoid(y)  # stays of one size over many blocks
 
 
 def main():

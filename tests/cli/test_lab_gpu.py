@@ -126,6 +126,28 @@ def test_programs_that_start_beside_each_other_give_the_same_results(tmp_path, m
     assert names[0] == names[1]
 
 
+def test_results_are_judged_again_without_measuring_or_losing_anything(tmp_path):
+    assert session(tmp_path, "--judge").returncode == 2  # there is nothing yet
+    session(tmp_path)
+    out = tmp_path / "out"
+    before = {file: file.read_bytes() for file in out.glob("runs/**/*") if file.is_file()}
+    (out / "items/points.json").unlink()
+    for file in (out / "explained").iterdir():
+        file.write_bytes(b"old")
+    ended = session(tmp_path, "--judge", card="")
+    assert "device-time" in ended.stderr
+    assert "steady (" not in ended.stderr  # measured nothing
+    assert before == {file: file.read_bytes() for file in out.glob("runs/**/*") if file.is_file()}
+    assert all(file.read_bytes() != b"old" for file in (out / "explained").iterdir())
+
+
+def test_a_loss_that_diverges_damages_no_result(harness, tmp_path):
+    store = harness("store").Store(tmp_path)
+    store.put("pair/x", {"losses": [1.5, float("nan")], "more": {"top": float("inf")}})
+    assert store.all()["pair/x"] == {"losses": [1.5, None], "more": {"top": None}, "name": "pair/x"}
+    assert msgspec.json.decode((tmp_path / "items/pair.x.json").read_bytes())
+
+
 def test_only_one_program_at_a_time_uses_the_gpu(tmp_path):
     log, lock = tmp_path / "log", tmp_path / "lock"
     program = (

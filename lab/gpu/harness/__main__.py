@@ -19,6 +19,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -316,23 +317,31 @@ class Lab:
         self.store.put("points", {"points": found})
         return found
 
-    def explain(self) -> None:
-        """Explain the runs that were not explained yet, several at once, and reduce them."""
+    def explain(self, *, keep_all: bool = False) -> None:
+        """Explain the runs that were not explained yet, several at once, and reduce them.
+
+        Args:
+            keep_all: Whether to keep all windows as they are.
+        """
         names = [
             name for name in self.store.all()
             if name.startswith(("pair/", "run/")) and self.store.get(name)
             and not self.store.explanation(name).is_file() and self.store.run_of(name).is_dir()
         ]  # fmt: skip
         names.sort(key=_importance)
+        left = _WINDOWS_BYTES - size_of(self.store.runs)
+        left += sum(size_of(self.store.run_of(name)) for name in names)
         workers = max(min((os.cpu_count() or 2) // 2, 8), 1)
         with ThreadPoolExecutor(workers) as pool:
-            for name, error in zip(names, pool.map(self._explain_one, names), strict=True):
+            explained = pool.map(partial(self._explain_one, keep_all=keep_all), names)
+            for name, error in zip(names, explained, strict=True):
                 if error:
                     say(f"{name} was not explained: {error}")
-                else:
-                    self._reduce(name)
+                elif not keep_all:
+                    self._reduce(name, left)
+                left -= size_of(self.store.run_of(name))
 
-    def _explain_one(self, name: str) -> str:
+    def _explain_one(self, name: str, *, keep_all: bool) -> str:
         if self.left_s() < 1:
             return "the budget has ended"
         run_dir = self.store.run_of(name)
@@ -340,14 +349,14 @@ class Lab:
         if ended.failure:
             return ended.failure
         write_whole(self.store.explanation(name), gzip.compress(ended.output.encode(), mtime=0))
-        traces = map(str, run_dir.glob("process-*/windows/*/trace.json.gz"))
-        run([sys.executable, str(HERE / "slim.py"), *traces], min(self.left_s(), _LONGEST_S))
+        if not keep_all:
+            traces = map(str, run_dir.glob("process-*/windows/*/trace.json.gz"))
+            run([sys.executable, str(HERE / "slim.py"), *traces], min(self.left_s(), _LONGEST_S))
         return ""
 
-    def _reduce(self, name: str) -> None:
+    def _reduce(self, name: str, left: int) -> None:
         """Reduce an explained run, and note which of its windows were left out."""
         run_dir = self.store.run_of(name)
-        left = _WINDOWS_BYTES - size_of(self.store.runs) + size_of(run_dir)
         left_out = reduce(run_dir, _WINDOW_BYTES, left)
         if left_out:
             say(f"{name}: windows are not kept: {', '.join(left_out)}")
@@ -408,6 +417,8 @@ def main() -> int:
     parser.add_argument("--tiny", action="store_true", help="smallest sizes, also for a CPU")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME",
                         help="beginnings of names: run, overhead, pair/layout, try")  # fmt: skip
+    parser.add_argument("--judge", action="store_true",
+                        help="only explain the runs again, and judge the points")  # fmt: skip
     options = parser.parse_args()
     if options.bundle:
         return bundle.write(options.bundle, options.python_version or ["3.12"])
@@ -421,8 +432,12 @@ def main() -> int:
         say(problem)
         return 2
     lab = Lab(store, tiny=options.tiny, end=end)
+    if options.judge:
+        for file in store.explained.iterdir():
+            file.unlink()
     try:
-        lab.measure(only=tuple(options.only))
+        if not options.judge:
+            lab.measure(only=tuple(options.only))
     except NoGpuError as error:
         say(f"{error}.")
         return 2
@@ -430,7 +445,7 @@ def main() -> int:
         say(f"interrupted; the results in {options.out} are kept: go on with --missing")
         return 130
     lab.judge()
-    lab.explain()
+    lab.explain(keep_all=options.judge)
     for each in lab.judge():
         say(f"{each['answer']:<12} {each['point']}: {each['evidence']}")
     return _summary(store, options.out)
@@ -438,6 +453,8 @@ def main() -> int:
 
 def _refused(store: Store, options: argparse.Namespace) -> str:
     """Why this session must not write to a folder of results; '' if it may."""
+    if options.judge:
+        return "" if store.all() else f"{options.out} holds no results"
     if store.all() and not options.missing:
         return f"{options.out} holds results: add --missing to go on, or name another folder"
     about = store.get("environment") or {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import shutil
 import zlib
@@ -43,7 +44,7 @@ class Store:
 
     def put(self, name: str, result: dict[str, Any]) -> None:
         """Write a result: complete, or not at all."""
-        text = json.dumps({**result, "name": name}, indent=1)
+        text = json.dumps(_finite({**result, "name": name}), indent=1, allow_nan=False)
         write_whole(self._file(name), text.encode())
 
     def fresh_run(self, name: str) -> Path:
@@ -69,6 +70,15 @@ class Store:
 
     def _file(self, name: str) -> Path:
         return self.items / f"{_flat(name)}.json"
+
+
+def _finite(value: Any) -> Any:
+    """A result in which numbers that JSON does not know, as of a diverging loss, are null."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _read(file: Path) -> dict[str, Any] | None:

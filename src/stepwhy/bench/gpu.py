@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from statistics import fmean, median, variance
+from statistics import median, variance
 from typing import TYPE_CHECKING, Literal
 
 from stepwhy.bench.grade import grade_pair
@@ -49,7 +49,7 @@ def gpu_pair(
     graded = grade_pair(name, diagnosis, faulty, fixed, day=day, error=error)
     low, high = _predicted(faulty, diagnosis)
     gain, reach = _gain(steps_ms["faulty"], steps_ms["fixed"])
-    sides = [round(_NS_PER_MS * fmean(side)) if side else None
+    sides = [round(_NS_PER_MS * median(side)) if side else None
              for side in (steps_ms["faulty"], steps_ms["fixed"])]  # fmt: skip
     return GpuPair(
         graded=graded,
@@ -103,7 +103,8 @@ def _gain(faulty_ms: Sequence[float], fixed_ms: Sequence[float]) -> tuple[int | 
         return None, 0
     sides = (faulty_ms, fixed_ms)
     spread = math.sqrt(sum(variance(side) / len(side) for side in sides if len(side) > 1))
-    gain = fmean(faulty_ms) - fmean(fixed_ms)
+    # In some runs, the profiler ends in one of the blocks.
+    gain = median(faulty_ms) - median(fixed_ms)
     return round(_NS_PER_MS * gain), round(_NS_PER_MS * _REACH * spread)
 
 

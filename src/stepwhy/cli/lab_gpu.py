@@ -12,6 +12,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from stepwhy import __version__
 from stepwhy.bench.gpu import gpu_pair, overhead
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 GPU_GRADE_FILE = "gpu-grade.json"
 _SIDES = ("faulty", "fixed")
 _MOST_BYTES = 64 * 2**20  # of an explanation; usual ones have less than one MiB
+_OF_START = "slow-startup"
 _HELD_BACK = 0.1  # share of the samples of a measurement; clocks also change for a moment
 
 Items = dict[str, Item]
@@ -127,7 +129,7 @@ def _pair(pair: Pair, folder: Path, items: Items, *, day: date, again: bool) -> 
             errors.append(f"{side}: {item.error.splitlines()[0]}")
             continue
         try:
-            results[side].append(_result(folder, item, again=again))
+            results[side].append(_of_steps(_result(folder, item, again=again)))
         except StepwhyError as error:
             errors.append(f"{side}: {error.what}")
     every = [*runs["faulty"], *runs["fixed"]]
@@ -144,6 +146,11 @@ def _pair(pair: Pair, folder: Path, items: Items, *, day: date, again: bool) -> 
         clocks_mhz=_clocks_of(runs),
         error="; ".join(dict.fromkeys(errors)),
     )
+
+
+def _of_steps(result: Result) -> Result:
+    """A result without its finding about the start: these programs are short, and take turns."""
+    return replace(result, findings=tuple(f for f in result.findings if f.id != _OF_START))
 
 
 def _also(pair: Pair) -> tuple[str, ...]:
