@@ -8,7 +8,7 @@ from stepwhy.engine.explain import open_one
 from stepwhy.findings import Edit, Prediction, Refusal, parse_edit
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
-from stepwhy.whatif import graph
+from stepwhy.whatif import edges, graph
 from stepwhy.whatif.device import price_replayed
 from stepwhy.whatif.edges import Cause, Evidence
 from stepwhy.whatif.graph import build_graph
@@ -78,6 +78,40 @@ EXCHANGING = """
     arrows: l -> gemm, m -> rs
 """
 
+# The host begins the first step while the device works on what was launched before it.
+BEHIND = """
+    unit: 10 us
+    framework: pytorch
+    main   step   |    [--][--][--]                         |
+    main   op     |oooooooooooooooo                         |  o=aten::mm
+    main   launch |l   l   l   l                            |  l=cudaLaunchKernel
+    GPU:0  kernel | [--gemm--][--gemm--][--gemm--][--gemm--]|
+    arrows: l -> gemm
+"""
+
+# The fourth launch waits until there is room, and returns while the second kernel runs.
+FULL = """
+    unit: 10 us
+    framework: pytorch
+    main   step   |[------------][---------------]|
+    main   op     |oooooooooooooo                 |  o=aten::mm
+    main   launch |lmnppppppppp                   |  l=cudaLaunchKernel  m=cuLaunchKernel  n=cudaLaunchKernelExC  p=hipLaunchKernel
+    GPU:0  kernel | aaaaaabbbbbbccccccdddddd      |  a=gemm1  b=gemm2  c=gemm3  d=gemm4
+    arrows: l -> a, m -> b, n -> c, p -> d
+"""  # noqa: E501
+
+# Each step copies a batch for 5 columns, in a call that returns when the copy has ended.
+COPYING = """
+    unit: 10 us
+    framework: pytorch
+    main   step   |[--------][--------][--------]|
+    main   op     |cccccco   cccccco   cccccco   |  c=aten::copy_  o=aten::mm
+    main   launch |xxxxxxl   xxxxxxl   xxxxxxl   |  x=cudaMemcpyAsync  l=cudaLaunchKernel
+    GPU:0  memcpy | hhhhh     hhhhh     hhhhh    |  h=Memcpy HtoD {copy: h2d; bytes: 256 KiB; pageable: yes}
+    GPU:0  kernel |       kkk       kkk       kkk|  k=gemm
+    arrows: x -> h, l -> k
+"""  # noqa: E501
+
 
 def facts_of(drawing):
     return Facts(parse(drawing))
@@ -93,8 +127,8 @@ def remaining(drawing, *edits):
 
 @pytest.mark.parametrize(
     "drawing",
-    [WAITING, AHEAD, LOADING, EXCHANGING, LAUNCHING],
-    ids=["waiting", "ahead", "loading", "exchanging", "launching"],
+    [WAITING, AHEAD, LOADING, EXCHANGING, LAUNCHING, BEHIND, COPYING],
+    ids=["waiting", "ahead", "loading", "exchanging", "launching", "behind", "copying"],
 )
 def test_a_replay_without_a_change_is_the_record(drawing):
     graph = build_graph(facts_of(drawing))
@@ -123,6 +157,8 @@ def test_a_replay_without_a_change_is_the_record(drawing):
         # The device has 10 columns of work per step, whatever the host does, and begins one late.
         (AHEAD, ["dispatch=gone"], (10 + 1 / 3, 10 + 1 / 3)),
         (AHEAD, ["kernels=2x"], (5 + 1 / 3, 5 + 1 / 3)),
+        # What was launched before the first step belongs to none.
+        (BEHIND, ["kernels=2x"], (5, 5)),
         # With kernels of one column the host, which needs 4, decides.
         (AHEAD, ["kernels=10x"], (4, 4)),
         (LOADING, ["input=free"], (6, 6)),
@@ -135,6 +171,18 @@ def test_a_replay_without_a_change_is_the_record(drawing):
 )
 def test_the_step_after_an_edit(drawing, edits, expected):
     assert remaining(drawing, *edits) == pytest.approx(expected, abs=0.01)
+
+
+def test_pinned_copies_run_beside_the_kernels_at_best():
+    best, least = remaining(COPYING, "copies:h2d=pinned")
+    assert best < 6 < least < 10
+
+
+@pytest.mark.parametrize(("full", "count"), [(2, 1), (3, 0)])
+def test_a_long_launch_waits_for_room_in_a_full_queue(monkeypatch, full, count):
+    monkeypatch.setattr(edges, "_FULL_QUEUE", full)
+    found = build_graph(facts_of(FULL)).edges
+    assert (found.cause == Cause.QUEUE).sum() == count
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ chip.
 ## How it is measured
 The diagnosis looks for a batched product, a softmax and a batched product in an eager program,
 without another matrix product or convolution in between. The cost is the time of the operations
-between the two products in the forward pass. Their gradients in the backward pass are not counted.
+between the two products, and of their gradients, which have the numbers that autograd gave these
+operations.
 
 ## Fix
 Call the library's fused attention.
@@ -32,6 +33,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns import nesting
+from stepwhy.columns.intervals import windows_at
 from stepwhy.diagnoses.shared.calls import (
     NOT_ATTRIBUTED,
     attributes_calls,
@@ -43,6 +46,7 @@ from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Phase
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,10 +106,33 @@ def _between(facts: Facts, calls: Calls) -> tuple[NDArray[np.bool_], int]:
         & (numbers[last] == _PRODUCT)
         & (calls.tracks[first] == calls.tracks[last])
     )
-    edges[first[is_attention] + 1] += 1
-    edges[last[is_attention]] -= 1
-    inside = np.cumsum(edges)[:-1] > 0
-    return inside & (numbers != _PRODUCT), int(is_attention.sum())
+    first, last = first[is_attention], last[is_attention]
+    edges[first + 1] += 1
+    edges[last] -= 1
+    inside = (np.cumsum(edges)[:-1] > 0) & (numbers != _PRODUCT)
+    return inside | _gradients(facts, calls, first, last), len(first)
+
+
+def _gradients(
+    facts: Facts, calls: Calls, first: NDArray[np.intp], last: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """Mask of the calls that compute gradients of what lies between two products; (calls,).
+
+    Args:
+        facts: Facts of the run.
+        calls: The calls.
+        first: The first product of each attention; (attentions,).
+        last: The last one; (attentions,).
+    """
+    sequence = facts.trace.slices.sequence
+    numbered = nesting.nearest(facts.nesting, sequence != NULL)[calls.ops]
+    number = np.where(numbered == NULL, NULL, sequence[numbered]).astype(np.int64)
+    known = (number[first] != NULL) & (number[last] > number[first])
+    begins, ends = number[first[known]] + 1, number[last[known]]
+    order = np.argsort(begins)
+    within = windows_at(number, begins[order], ends[order]) != NULL
+    gradients: NDArray[np.bool_] = within & (facts.phases[calls.rows] == Phase.BACKWARD)
+    return gradients
 
 
 def _evidence(

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 # Work that starts this soon after the end of other work may have waited for it, ns.
 COINCIDENCE_NS = 10_000
+# With this many launches in the queue, one that takes long waits for room. The queue of CUDA holds
+# 1,024, but room is made for several at a time, so that the end of the wait coincides with nothing.
+_FULL_QUEUE = 500
 # Clocks are rounded: a cause may seem to end this much after its effect begins, ns.
 _ROUNDING_NS = 2_000
 NEVER_NS = -(2**61)
@@ -264,15 +267,24 @@ def of_copies(trace: Trace, nodes: Nodes) -> Edges:
     )
 
 
-def of_queues(nodes: Nodes) -> Edges:
+def of_queues(trace: Trace, nodes: Nodes) -> Edges:
     """A launch that a full queue held up returns when other work has begun."""
     ends, begins = nodes.points.of(Point.LAUNCH_END), nodes.start_ns[nodes.first :]
     time_ns = nodes.points.time_ns[ends]
     place = np.searchsorted(begins, time_ns, side="right") - 1
     near = place >= 0
     near[near] = time_ns[near] - begins[place[near]] <= COINCIDENCE_NS
+    near |= (place >= 0) & (_queued(trace, nodes, time_ns) >= _FULL_QUEUE)
     work = nodes.first + place[near]
     return edges(work, ends[near], Cause.QUEUE, Evidence.INFERRED, from_end=False)
+
+
+def _queued(trace: Trace, nodes: Nodes, times_ns: Times) -> NDArray[np.intp]:
+    """Number of launches at each time whose work has not begun; (times,)."""
+    launched = np.sort(trace.slices.start_ns[nodes.calls[nodes.calls != NULL]])
+    begun = np.sort(nodes.start_ns[nodes.first :][nodes.calls != NULL])
+    count: NDArray[np.intp] = np.searchsorted(launched, times_ns) - np.searchsorted(begun, times_ns)
+    return count
 
 
 def of_recorded_waits(trace: Trace, nodes: Nodes) -> Edges:

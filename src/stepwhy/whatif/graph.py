@@ -103,7 +103,7 @@ def build_graph(facts: Facts) -> Graph:
     """The graph of a trace."""
     trace, steps = facts.trace, _replayed_steps(facts)
     nodes = _nodes(facts, steps)
-    waits = joined([of_waits(trace, nodes), of_copies(trace, nodes), of_queues(nodes)])
+    waits = joined([of_waits(trace, nodes), of_copies(trace, nodes), of_queues(trace, nodes)])
     waits = waits.possible(nodes)
     nodes = _without_waiting(nodes, waits)
     found = _edges(facts, steps, nodes, waits).by_target()

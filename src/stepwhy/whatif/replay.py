@@ -108,8 +108,21 @@ def steps_of(graph: Graph, starts_ns: Times, duration_ns: Times) -> Replayed:
     inside = graph.step != NULL
     np.maximum.at(work_end, graph.step[inside], ends[inside])
     end = np.maximum.accumulate(np.maximum(work_end, host_end))
-    begin = np.maximum(host_begin, np.append(host_begin[0], end[:-1]))
-    return Replayed(begin, end)
+    first = max(int(host_begin[0]), int(ends[_backlog(graph)].max(initial=NEVER_NS)))
+    begin = np.maximum(host_begin, np.append(first, end[:-1]))
+    return Replayed(np.minimum(begin, end), end)
+
+
+def _backlog(graph: Graph) -> NDArray[np.bool_]:
+    """Mask of the work that the device still had to do when the first step began; (device slices,).
+
+    Where the steps are those of the host, it is a part of the first step.
+    """
+    starts_ns, of_step = graph.nodes.start_ns[graph.nodes.first :], graph.step != NULL
+    if not graph.steps.device_side or not of_step.any():
+        return np.zeros(len(starts_ns), dtype=np.bool_)
+    before: NDArray[np.bool_] = starts_ns < starts_ns[of_step].min()
+    return before
 
 
 def recorded_steps(graph: Graph) -> Replayed:
