@@ -142,6 +142,27 @@ def test_copies_for_operations_on_the_wrong_device_are_explained_by_them(moved, 
     assert explained[1].explained_by == cause
 
 
+CALLBACK = """
+unit: 1 ms
+framework: jax
+main     step   |[------------------]|
+CPU:0    python |CALLS               |  p=pure_callback.1
+GPU:0    memcpy |cccccccc            |  c=MemcpyH2D {copy: h2d; pageable: yes}
+GPU:0    kernel |              kkkkkk|  k=gemm
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "causes"),
+    [("pppppppppp", ("host-callback", "host-callback")), ("      pppp", ("pageable-copy", ""))],
+)
+def test_copies_for_callbacks_are_explained_by_them(calls, causes):
+    facts = Facts(parse(CALLBACK.replace("CALLS     ", calls)))
+    explained = {f.id: f.explained_by for f in run_all(facts) if f.verdict == "found"}
+    assert explained["host-callback"] == ""
+    assert (explained["exposed-transfer"], explained["pageable-copy"]) == causes
+
+
 PROGRAM = """
 unit: 1 ms
 framework: pytorch

@@ -28,6 +28,7 @@ from stepwhy.importers.formats.xplane.names import (
     host_kind,
     stream_kind,
 )
+from stepwhy.passes.callbacks import callback_rows
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import NULL, Copy, Kind, Phase, Role
 from stepwhy.trace.integrity import check
@@ -596,6 +597,16 @@ def test_activities_on_streams(name, kind):
 )
 def test_details_of_copies(name, details, expected):
     assert copy_details(name, details) == expected
+
+
+def test_a_range_of_a_callback_beside_a_gpu_is_python():
+    trace = trace_of(
+        host(line("python", event("PjitFunction(step)", 0, 90), event("pure_callback.1", 10, 50))),
+        plane("/device:GPU:0", line("Stream #1(MemcpyD2H)", event("MemcpyD2H", 10, 20))),
+    )
+    (row,) = callback_rows(trace)
+    assert trace.string(int(trace.slices.name[row])) == "pure_callback.1"
+    assert trace.slices.dur_ns[row] == 50_000
 
 
 @pytest.mark.parametrize("thread", ["tf_XLAPjRtCpuClient/8", "python"])

@@ -69,6 +69,16 @@ def test_an_edit_of_the_host_may_shorten_its_own_part():
     assert found == expected
 
 
+def test_what_a_callback_calls_goes_with_it():
+    line = Timeline().steps(0, 100)
+    line.add(line.thread(), Kind.FRAMEWORK, 0, 90)
+    line.add(line.executor(), Kind.PYTHON, 20, 80, name="pure_callback.1")
+    line.launch((90, 91), (91, 100), 1)
+    facts = Facts(line.trace(signals=SIGNALS))
+    found = [least_step_ns(facts, [parse_edit(e)]) for e in ("python=replaced", "copies=pinned")]
+    assert found == [30 * MS, 90 * MS]
+
+
 def test_without_calls_of_the_api_nothing_is_known_of_the_host():
     line = Timeline().steps(0, 100)
     line.add(line.thread(), Kind.OP, 0, 100)

@@ -7,16 +7,18 @@ The graph or the compiled step contains a Python function: `tf.py_function`, `tf
 
 ## Why it costs
 Operations that need its result wait for it. It runs on one core, under the interpreter's lock, and
-its values are copied to the host and back. A compiler cannot fuse operations across it.
+its values are copied to the host and back. A compiler cannot fuse operations across it. On an
+accelerator, the thread that launches the work waits for the values and runs the callback, so that
+nothing is launched meanwhile.
 
 ## How it is measured
-The cost is the time of the mean step in which a callback runs and nothing computes. On a CPU, a
-callback beside operations keeps one core from them, and maybe the thread that they wait for: of
-that time, the share of one core counts, and the saving may be all of it. Stack samples name the
-lines. In PyTorch, the time that an autograd function spends outside of PyTorch's
-operations counts, if stack samples show that it is Python or NumPy, and if the run uses no
-accelerator. Functions that an input pipeline calls do not count: `python-preprocessing` judges
-them.
+The cost is the time of the mean step in which a callback runs and nothing computes. On an
+accelerator, the copies in a callback count as well. On a CPU, a callback beside operations keeps
+one core from them, and maybe the thread that they wait for: of that time, the share of one core
+counts, and the saving may be all of it. Stack samples name the lines. In PyTorch, the time that an
+autograd function spends outside of PyTorch's operations counts, if stack samples show that it is
+Python or NumPy, and if the run uses no accelerator. Functions that an input pipeline calls do not
+count: `python-preprocessing` judges them.
 
 ## Fix
 Write the function with operations of the framework. Move what does not depend on the parameters
@@ -27,8 +29,8 @@ NumPy computes in 64 bits by default, the frameworks in 32.
 
 ## When it abstains
 If the operations of the host were not recorded, or the framework is unknown. For JAX on an
-accelerator, because its profiler does not record callbacks there. For PyTorch on an accelerator, or
-without stack samples.
+accelerator without recorded callbacks, because not every profiler records them there. For PyTorch
+on an accelerator, or without stack samples.
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stepwhy.diagnoses.shared.measure import by_name, on_scale
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.passes.callbacks import callback_lines, callback_rows
+from stepwhy.passes.callbacks import callback_lines, callback_rows, callback_time
 from stepwhy.passes.cores import usable_cores
 from stepwhy.passes.devices import intervals_of
 from stepwhy.patterns import regex
@@ -73,15 +75,26 @@ def diagnose(facts: Facts) -> Finding:
     unseen = "" if len(rows) else _why_unseen(facts)
     if unseen:
         return RULE.no_data("callbacks", unseen)
-    alone, beside = facts.callback_ns, _beside_ns(facts)
+    copying, beside = _copying_ns(facts), _beside_ns(facts)
+    alone = facts.callback_ns + copying
     cores = usable_cores(facts.trace)
     cost = alone + (beside // cores if cores else 0)
     evidence = _share(facts, alone, beside)
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence if len(rows) else ())
+    if copying:
+        evidence = (*evidence, Evidence("time of copies for callbacks", copying, "ns"))
     evidence = (*evidence, *_calls(facts, rows), *_lines(facts))
     gain = saving("remove callbacks", LEAST_SAVED * alone, alone + beside)
     return RULE.finding(cost, evidence, _fix(facts, rows), gain, _edit(facts, rows))
+
+
+def _copying_ns(facts: Facts) -> int:
+    """Time of the mean step in which an accelerator only copies for a callback, ns."""
+    if not facts.has_accelerator:
+        return 0  # a CPU may copy for other operations meanwhile
+    copied = facts.partition.sets["transfer"] & callback_time(facts.trace)
+    return on_scale(facts, mean_within(facts, copied), "transfer")
 
 
 def _beside_ns(facts: Facts) -> int:
@@ -106,7 +119,7 @@ def _why_unseen(facts: Facts) -> str:
     """Why callbacks would not be seen; '' if they would."""
     framework = facts.trace.meta.framework
     if framework == "jax" and facts.has_accelerator:
-        return "The profiler of JAX does not record callbacks on an accelerator."
+        return "Not every profiler of JAX records callbacks on an accelerator."
     if framework == "pytorch" and (facts.has_accelerator or not len(facts.sampled.samples)):
         return "In PyTorch, only stack samples of a run on a CPU show callbacks."
     return "" if framework else "The trace does not show callbacks into Python."

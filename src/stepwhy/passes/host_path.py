@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from stepwhy.columns.nesting import innermost_time
+from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.evidence import range_time
 from stepwhy.passes.graph_captures import capture_time
@@ -53,6 +54,8 @@ def _path_ns(facts: Facts, without: frozenset[Kind]) -> int:
     work = innermost_time(nesting, mask(trace, kinds, tracks))
     if Kind.PYTHON not in without:
         work = work | range_time(trace, threads, nesting)
+    else:
+        work = work - callback_time(trace)  # what a callback calls is recorded inside it
     if Kind.COMPILE not in without:
         work = work | capture_time(trace)
     if Kind.INPUT in without:

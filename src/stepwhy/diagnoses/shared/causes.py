@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale
 from stepwhy.diagnoses.shared.pipeline_stages import calls_in_parallel, works_ahead
 from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS
 from stepwhy.passes.batch_work import find_batch_work, starts_processes
-from stepwhy.passes.devices import known_bytes
+from stepwhy.passes.callbacks import callback_time
+from stepwhy.passes.devices import intervals_of, known_bytes
 from stepwhy.passes.stalls import time_of_kinds
 from stepwhy.trace import Kind
 from stepwhy.wording.notes import PROCESSES_BESIDE_OPERATIONS
@@ -55,7 +57,7 @@ def with_causes(
     hidden = _behind_input(facts, found, rules)
     causes = _refined(facts, found, rules) | _kept_graphs(found)
     causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
-    causes |= _of_evaluations(facts, found)
+    causes |= _of_evaluations(facts, found) | _of_callbacks(facts, found)
     # The wait of such calls for their own input goes with them.
     is_own = causes.get("input-bound") == "frequent-evaluation"
     unsure = frozenset() if is_own else _behind_workers(facts, found, rules)
@@ -151,6 +153,28 @@ def _of_wrong_devices(facts: Facts, found: Mapping[str, Finding]) -> dict[str, s
     copied = known_bytes(facts.trace, facts.slices(Kind.MEMCPY, steady=True))
     is_most = copied is not None and moved[cause] > MAIN_CAUSE * facts.mean_ns(copied)
     return {"exposed-transfer": cause} if is_most else {}
+
+
+def _of_callbacks(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:
+    """Copies, if most of their time is in callbacks into Python, which need their values."""
+    symptoms = {"exposed-transfer", "pageable-copy"} & found.keys()
+    if "host-callback" not in found or not symptoms:
+        return {}
+    copies = facts.partition.sets["transfer"] & callback_time(facts.trace)
+    pageable = facts.slices(Kind.MEMCPY)
+    pageable = pageable[facts.trace.slices.pageable[pageable] == 1]
+    parts = {"pageable-copy": copies & intervals_of(facts.trace, pageable)}
+    return {
+        id_: "host-callback"
+        for id_ in symptoms
+        if _is_cost(facts, parts.get(id_, copies), found[id_])
+    }
+
+
+def _is_cost(facts: Facts, time: Intervals, symptom: Finding) -> bool:
+    """Whether some time of copies is most of the cost of a symptom."""
+    inside_ns = on_scale(facts, mean_within(facts, time), "transfer")
+    return 0 < inside_ns >= MAIN_CAUSE * (symptom.cost_ns_per_step or 0)
 
 
 def _bytes(finding: Finding, what: str) -> int:

@@ -86,6 +86,8 @@ def classify(event: HostEvent, *, has_accelerator: bool) -> Classification:
         return Classification(api_kind(event.name))
     if event.feeds or _LOADER.match(event.thread):
         return _loading(event.name)
+    if has_accelerator and CALLBACK_HLO.fullmatch(event.name):
+        return Classification(Kind.PYTHON, Role.EXECUTOR)
     found = _operation(event, has_accelerator=has_accelerator) or _annotation(event)
     if "/" not in event.thread or found.role is not Role.HOST_THREAD:
         return found

@@ -139,7 +139,10 @@ _DETAIL = regex(r"(\w+):(\S+)")
 
 
 CALLBACK_HLO = regex(r"(?:pure_callback|io_callback|debug_callback|debug_print)(?:\.\d+)?")
-"""Instructions of JAX on a CPU that call Python of the program."""
+"""Instructions of JAX that call Python of the program.
+
+A GPU does not run them: the thread that launches its work does, as ranges without a module.
+"""
 
 
 def hlo_kind(name: str, category: str = "") -> Kind:
