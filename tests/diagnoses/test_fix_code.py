@@ -198,6 +198,8 @@ RUNS = [
     ("repeated_computation", "_FED", TF1 + FETCHES, CLOSED),
     ("repeated_computation", "_READ", TF1 + FETCHES, CLOSED),
     ("unfused_optimizer", "_AT_ONCE_FUSED", TORCH + PARAMETERS, "optimizer.step()"),
+    ("unfused_optimizer", "_AT_ONCE_ON_DEVICE", TORCH + PARAMETERS, "optimizer.step()"),
+    ("unfused_optimizer", "_LISTS_ON_DEVICE", TORCH + PARAMETERS, "optimizer.step()"),
     ("unfused_optimizer", "_LISTS", TORCH + PARAMETERS, "optimizer.step()"),
     ("unfused_optimizer", "_OWN", TORCH + PARAMETERS, "assert (moments[0] == 0.1).all()"),
     ("eager_loop", "_TF", TF + VARIABLES, "assert train_step(tf.ones(2)).shape == ()"),

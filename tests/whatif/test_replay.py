@@ -53,6 +53,19 @@ LAUNCHING = """
     arrows: l -> g, m -> k
 """
 
+# Each step of 12 columns: a product of two, then an optimizer that runs three operations of two
+# columns, each followed by one of Python or two. Two of its kernels have one name.
+UPDATING = """
+    unit: 10 us
+    framework: pytorch
+    main   step      |[----------][----------][----------]|
+    main   framework |  OOOOOOOOOO  OOOOOOOOOO  OOOOOOOOOO|  O=Optimizer.step#Lion.step
+    main   op        |ppaa aa bb  ppaa aa bb  ppaa aa bb  |  p=aten::mm  a=aten::mul_  b=aten::sign
+    main   launch    |k  l  m  n  k  l  m  n  k  l  m  n  |
+    GPU:0  kernel    | w  x  y  z  w  x  y  z  w  x  y  z |  w=gemm  x=mul  y=mul  z=sign
+    arrows: k -> w, l -> x, m -> y, n -> z
+"""
+
 LOADING = """
     unit: 10 us
     framework: pytorch
@@ -154,6 +167,9 @@ def test_a_replay_without_a_change_is_the_record(drawing):
         # Fusing saves at least half of the operations' time.
         (LAUNCHING, [Edit("kernels", "fused", cost_ns=UNIT, host_ns=5 * UNIT)], (5, 7.5)),
         (LAUNCHING, [Edit("kernels", "fused", cost_ns=UNIT)], (10, 10)),
+        # One operation instead of three leaves a third of the optimizer's 10 columns, or of the
+        # 6 of its operations alone.
+        (UPDATING, ["ops:Optimizer.step#Lion.step=fused"], (5 + 1 / 3, 8)),
         # The device has 10 columns of work per step, whatever the host does, and begins one late.
         (AHEAD, ["dispatch=gone"], (10 + 1 / 3, 10 + 1 / 3)),
         (AHEAD, ["kernels=2x"], (5 + 1 / 3, 5 + 1 / 3)),

@@ -12,7 +12,8 @@ that, the host determines the time of the step, and a faster device gains nothin
 The sum of the gaps between consecutive device activities in the steady steps, as far as the driving
 thread executes framework code, launch calls or Python in them (waiting for input, synchronisation
 and compilation do not count). Each gap is capped at `ONE_LAUNCH_NS`: a longer one is not the cost
-of launching one operation but other host work, and appears only in the evidence.
+of launching one operation but other host work, and appears only in the evidence. The time of an
+optimizer that updates each parameter by itself does not count where `unfused-optimizer` finds it.
 
 ## Fix
 Launch less: record the step once and replay it (CUDA graphs), let a compiler fuse operations, use
@@ -38,6 +39,7 @@ from stepwhy.columns.groups import count_distinct
 from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses.shared.ddp import without_copies
 from stepwhy.diagnoses.shared.measure import on_scale, steady
+from stepwhy.diagnoses.shared.optimizer_loop import costly_loop_time
 from stepwhy.diagnoses.shared.precision import faster_type
 from stepwhy.diagnoses.shared.program import (
     is_compiled,
@@ -87,7 +89,10 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(facts, rows, gaps, cost)
     if cost < SHARE * facts.wall_ns:
         clear = RULE.nothing(evidence[:2])
-        return clear if facts.share("dispatch") < _MUCH else replace(clear, title=_LONG_GAPS)
+        if facts.share("dispatch") < _MUCH:
+            return clear
+        is_of_optimizer = len(costly_loop_time(facts)) > 0
+        return replace(clear, title=_OF_OPTIMIZER if is_of_optimizer else _LONG_GAPS)
     gain = saving("remove dispatch", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _fix(facts), gain, Edit("dispatch", "gone"))
 
@@ -98,7 +103,7 @@ def _host_gaps(facts: Facts) -> NDArray[np.int64]:
     for activity in facts.leading:
         busy = busy | activity.busy
     sets = facts.partition.sets
-    working = (sets["dispatch"] | sets["python"]) & steady(facts)
+    working = ((sets["dispatch"] | sets["python"]) & steady(facts)) - costly_loop_time(facts)
     gaps = working.within(busy.ends[:-1], busy.starts[1:])
     return gaps[gaps > 0]
 
@@ -150,6 +155,7 @@ def _fix(facts: Facts) -> Fix:
 
 _MUCH = 2 * SHARE
 _LONG_GAPS = "Launching takes little of the step; the device idles in longer gaps"
+_OF_OPTIMIZER = "Launching takes little of the step outside of the optimizer"
 _ANY = Fix(
     "Let a compiler join operations, launch several steps at once, or raise the batch size.",
     "",

@@ -111,10 +111,15 @@ def waits_for(change: Change, chosen: Rows) -> Mask:
 
 def remove_work(change: Change, chosen: Rows) -> None:
     """Work that no longer runs: neither it nor its launch takes time."""
+    stop_work(change, chosen)
+    remove_launches(change, chosen)
+
+
+def stop_work(change: Change, chosen: Rows) -> None:
+    """Work on the device that takes no time."""
     nodes = change.graph.nodes
     change.duration_ns[nodes.first + chosen] = 0
     change.delay_ns[nodes.first + chosen] = 0
-    remove_launches(change, chosen)
 
 
 def remove_launches(change: Change, chosen: Rows) -> None:
@@ -141,6 +146,7 @@ __all__ = [
     "remove_work",
     "scale",
     "shorten_host",
+    "stop_work",
     "waits_for",
     "work_of_kinds",
 ]

@@ -6,7 +6,7 @@ least: fused kernels take as long as the longest of them, or half of the others 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from stepwhy.whatif.change import (
     remove_work,
     scale,
     shorten_host,
+    stop_work,
     work_of_kinds,
 )
 
@@ -41,7 +42,9 @@ def change_work(change: Change, edit: Edit) -> None:
     """Kernels, or what operations launch."""
     chosen = _launched_by_ops(change, edit) if edit.what == "ops" else _kernels(change, edit)
     if edit.change == "fused" and edit.pattern:
-        _fuse(change, chosen)
+        kept = _fuse(change, chosen, of_ops=edit.what == "ops")
+        if edit.what == "ops":
+            _run_fewer_ops(change, edit.pattern, kept)
     elif edit.cost_ns is not None:
         _shorten_all(change, chosen, edit)
     elif edit.change == "fused":
@@ -61,13 +64,18 @@ def _kernels(change: Change, edit: Edit) -> Rows:
 
 def _ops(change: Change, pattern: str = "") -> Intervals:
     """The time of the matching operations on the driving threads, or of all."""
-    trace, facts = change.facts.trace, change.facts
-    rows = rows_of(trace, (Kind.OP, Kind.FRAMEWORK), of_threads(trace, facts.threads.all))
+    trace, rows = change.facts.trace, _on_driving_threads(change, Kind.OP, Kind.FRAMEWORK)
     if pattern:
         rows = rows[trace.matches(trace.slices.name[rows], matcher(pattern))]
     if not len(rows):
         raise NothingToChangeError(f"The trace has no operation of the name {pattern}")
     return intervals_of(trace, rows)
+
+
+def _on_driving_threads(change: Change, *kinds: Kind) -> Rows:
+    """Slices of some kinds on the driving threads, ascending."""
+    facts = change.facts
+    return rows_of(facts.trace, kinds, of_threads(facts.trace, facts.threads.all))
 
 
 def _launched_by_ops(change: Change, edit: Edit) -> Rows:
@@ -113,9 +121,30 @@ def _shorten_ops(change: Change, host_ns: float) -> None:
     shorten_host(change, ops, 1 - min(host_ns / max(total, 1), 1.0))
 
 
-def _fuse(change: Change, chosen: Rows) -> None:
-    """Runs of chosen kernels that follow each other on a stream become one launch each."""
-    nodes = change.graph.nodes
+def _run_fewer_ops(change: Change, pattern: str, kept: float) -> None:
+    """The matching operations run less often, with the operations that they call.
+
+    At least, what the host does between these stays.
+    """
+    where = _ops(change, pattern)
+    if not change.best:
+        where = where & intervals_of(change.facts.trace, _on_driving_threads(change, Kind.OP))
+    shorten_host(change, where, kept)
+
+
+def _fuse(change: Change, chosen: Rows, *, of_ops: bool = False) -> float:
+    """Runs of chosen kernels that follow each other on a stream become one launch each.
+
+    Args:
+        change: The change.
+        chosen: The kernels, as positions among the device slices.
+        of_ops: Whether kernels of one name are of different tensors, so that all of their work has
+            to be done.
+
+    Returns:
+        Share of the launches that is left.
+    """
+    nodes, names = change.graph.nodes, change.facts.trace.slices.name
     is_chosen = np.zeros(len(nodes.rows), dtype=bool)
     is_chosen[chosen] = True
     order, first = by_code(nodes.stream)
@@ -125,14 +154,37 @@ def _fuse(change: Change, chosen: Rows) -> None:
     rows = order[is_chosen[order]]
     duration_ns = change.duration_ns[nodes.first + rows]
     _, number = group_rows(run)
-    longest = np.zeros(number.max(initial=-1) + 1, dtype=np.int64)
-    np.maximum.at(longest, number, duration_ns)
-    total = np.bincount(number, weights=duration_ns, minlength=len(longest)).astype(np.int64)
-    begins = np.append(True, number[1:] != number[:-1])
+    total = np.bincount(number, weights=duration_ns).astype(np.int64)
+    part = names[nodes.rows[rows]] if of_ops else np.arange(len(rows))
+    longest = _longest_part(number, part, duration_ns, len(total))
+    begins = np.append(True, number[1:] != number[:-1])[: len(rows)]
     fused = longest if change.best else longest + np.rint(_NOT_FUSED * (total - longest))
-    remove_work(change, rows[~begins])
+    # The host's time in operations that run less often includes their launches.
+    (stop_work if of_ops else remove_work)(change, rows[~begins])
     change.duration_ns[nodes.first + rows[begins]] = fused
     change.note("A fused kernel takes as long as its longest part, and up to half of the others.")
+    return len(total) / max(len(rows), 1)
+
+
+def _longest_part(
+    run: NDArray[np.signedinteger[Any]],
+    part: NDArray[np.signedinteger[Any]],
+    duration_ns: Rows,
+    runs: int,
+) -> Rows:
+    """Time of the part of each run that takes longest; (runs,).
+
+    Args:
+        run: Number of the run of each kernel; (kernels,).
+        part: What each kernel is a part of; (kernels,).
+        duration_ns: Duration of each; (kernels,).
+        runs: How many runs there are.
+    """
+    firsts, place = group_rows(run, part)
+    longest = np.zeros(runs, dtype=np.int64)
+    times = np.bincount(place, weights=duration_ns, minlength=len(firsts)).astype(np.int64)
+    np.maximum.at(longest, run[firsts], times)
+    return longest
 
 
 __all__ = ["change_work"]
