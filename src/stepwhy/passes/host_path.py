@@ -58,6 +58,8 @@ def _path_ns(facts: Facts, without: frozenset[Kind]) -> int:
         work = work - callback_time(trace)  # what a callback calls is recorded inside it
     if Kind.COMPILE not in without:
         work = work | capture_time(trace)
+    if Kind.COMPILE in without:  # and the operations that are compiled
+        work = work - intervals_of(trace, rows_of(trace, (Kind.COMPILE,), tracks))
     if Kind.INPUT in without:
         work = work - intervals_of(trace, rows_of(trace, (Kind.INPUT,), tracks))
     # What is recorded inside a wait, such as the runtime's own polling, belongs to it.
