@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from stepwhy.diagnoses import TABLE, load, rank, run_all
 from stepwhy.diagnoses.shared.causes import with_causes
+from stepwhy.diagnoses.shared.settings import LAUNCHES_WAIT
 from stepwhy.findings import Evidence, Finding, Saving, parse_edit
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
@@ -82,6 +83,14 @@ def test_what_the_input_hides_is_not_explained_by_it():
     facts = SimpleNamespace(share={"input_wait": 0.5}.__getitem__)
     hidden = {f.id: f.hidden for f in with_causes(facts, findings, RULES)}
     assert hidden == {"input-bound": False, "python-preprocessing": False, "launch-bound": True}
+
+
+@pytest.mark.parametrize(("share", "cause"), [(1.0, "debug-settings"), (0.4, "")])
+def test_launches_that_wait_are_judged_without_the_wait_first(share, cause):
+    waiting = replace(
+        found("debug-settings", 4), evidence=(Evidence(LAUNCHES_WAIT, share, "fraction"),)
+    )
+    assert explained(found("launch-bound", 20), waiting)["launch-bound"] == cause
 
 
 def test_memory_grows_by_what_is_compiled_again():

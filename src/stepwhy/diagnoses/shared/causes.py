@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale
 from stepwhy.diagnoses.shared.pipeline_stages import calls_in_parallel, works_ahead
 from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS
+from stepwhy.diagnoses.shared.settings import LAUNCHES_WAIT, MOST_WAIT
 from stepwhy.passes.batch_work import find_batch_work, starts_processes
 from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.devices import intervals_of, known_bytes
@@ -58,6 +59,7 @@ def with_causes(
     causes = _refined(facts, found, rules) | _kept_graphs(found)
     causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
     causes |= _of_evaluations(facts, found) | _of_callbacks(facts, found)
+    causes |= _of_waiting_launches(found)
     # The wait of such calls for their own input goes with them.
     is_own = causes.get("input-bound") == "frequent-evaluation"
     unsure = frozenset() if is_own else _behind_workers(facts, found, rules)
@@ -142,6 +144,16 @@ def _explain(facts: Facts, time: Intervals, symptom: Finding) -> bool:
     starts = marks.start_ns[steps]
     inside_ns = int(time.within(starts, starts + marks.dur_ns[steps]).sum())
     return 0 < inside_ns >= MAIN_CAUSE * (symptom.cost_ns_per_step or 0) * len(steps)
+
+
+def _of_waiting_launches(found: Mapping[str, Finding]) -> dict[str, str]:
+    """Launches that a variable makes wait: how long they take without it is not known."""
+    cause = found.get("debug-settings")
+    if cause is None or "launch-bound" not in found:
+        return {}
+    shares = [e.value for e in cause.evidence if e.what == LAUNCHES_WAIT]
+    is_blocked = any(isinstance(share, float) and share >= MOST_WAIT for share in shares)
+    return {"launch-bound": cause.id} if is_blocked else {}
 
 
 def _of_wrong_devices(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:

@@ -11,6 +11,11 @@ from stepwhy.passes.gpus import sampled_gpus
 if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
 
+LAUNCHES_WAIT = "share of kernels whose launch returned after them"
+"""Evidence of launches that wait for their kernels, a fraction."""
+
+MOST_WAIT = 0.5  # of the kernels; launches that do not wait return before all but the shortest ones
+
 _TENSORFLOW, _JAX, _PYTORCH = ("tensorflow",), ("jax",), ("pytorch",)
 
 
@@ -113,4 +118,4 @@ def _uses_gpu(facts: Facts) -> bool:
     return facts.has_accelerator or trace.meta.device_expected or bool(sampled_gpus(trace))
 
 
-__all__ = ["SETTINGS", "Setting", "applied"]
+__all__ = ["LAUNCHES_WAIT", "MOST_WAIT", "SETTINGS", "Setting", "applied"]
