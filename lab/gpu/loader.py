@@ -25,7 +25,9 @@ class Images(Dataset):
 
 def main():
     sizes = {"batch": 64, "side": 224, "passes": 1, "channels": 96, "layers": 10, "workers": 0}
-    options = training.parser(__doc__, **sizes).parse_args()
+    parser = training.parser(__doc__, **sizes)
+    parser.add_argument("--pageable", action="store_true", help="do not pin batches")
+    options = parser.parse_args()
 
     training.start()
     torch.set_num_threads(1)
@@ -34,7 +36,7 @@ def main():
         Images(options.batch * options.steps, options.side, options.passes),
         batch_size=options.batch,
         num_workers=options.workers,
-        pin_memory=training.DEVICE == "cuda",
+        pin_memory=training.DEVICE == "cuda" and not options.pageable,
         **ahead,
     )
     layers = [nn.Conv2d(3, options.channels, 3, padding=1)]

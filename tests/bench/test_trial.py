@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepwhy.bench.fixes import FIXES, first_fix, fix_for, fix_for_edit, fix_named
-from stepwhy.bench.trial import Budget, TrialRun, compare_losses, conduct
+from stepwhy.bench.trial import Budget, TrialRun, compare_losses, conduct, fitted
 from stepwhy.bench.trial_report import report, tried
 from stepwhy.diagnoses import TABLE
 from stepwhy.findings import Finding, Saving, parse_edit
@@ -145,6 +145,21 @@ def test_rare_long_steps_are_compared_in_whole_runs_by_their_mean():
     assert (found.method, found.statistic) == ("runs", "mean")
     assert found.gain_ns == pytest.approx(1 * MS, rel=0.1)
     assert not any(fix.switchable for fix in FIXES if fix.statistic == "mean")
+
+
+@pytest.mark.parametrize(
+    ("durations", "statistic"),
+    [
+        # Five steps are launched, and the sixth waits for the device.
+        ([2, 2, 3, 2, 2, 49] * 20, "mean"),
+        ([10] * 119 + [60], "median"),
+        ([9, 10, 11] * 40, "median"),
+    ],
+)
+def test_steps_of_a_host_that_runs_ahead_are_compared_by_their_mean(durations, statistic):
+    first = TrialRun("000", "off", tuple(d * MS for d in durations))
+    found = fitted(SWITCHED, first)
+    assert (found.statistic, found.switchable) == (statistic, statistic == "median")
 
 
 def test_the_false_positive_rate_is_held():

@@ -60,7 +60,7 @@ _WINDOWS_BYTES = 48 * 2**20
 _REFUSED = 8  # exit code of `stepwhy try` where a fix cannot be tried
 # Fix, program, its arguments with a tiny size, and those of the pair whose size it has.
 _TRIALS = (
-    ("pin-memory", "loader", ("--workers", "2")),
+    ("pin-memory", "loader", ("--workers", "2", "--pageable")),
     ("loader-workers=2", "loader", ()),
     ("fused-optimizer", "loop_optimizer", ()),
     ("channels-last", "layout", ()),

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.bench.looks import LEVEL, MOST_PAIRS, Looks
 from stepwhy.bench.sample import MOST_BACKGROUND_CORES
 from stepwhy.findings.trial import TrialRunSummary
+from stepwhy.passes.uneven import waits_in_some_steps
 from stepwhy.stats import expected_spread, judge, paired_ratio, switched_ratio
 from stepwhy.stats.switched import arm_of_block
 
@@ -111,6 +113,21 @@ class Outcome(msgspec.Struct, frozen=True):
     step_ns: float
     method: TrialMethod
     runs: tuple[TrialRun, ...]
+
+
+def fitted(about: FixAbout, first: TrialRun) -> FixAbout:
+    """A fix as it is to be measured on a program.
+
+    If only some steps wait for the work of all, such as those of a host that runs ahead of its
+    device, the median step shows how fast the others are launched. Then means of whole runs count.
+
+    Args:
+        about: The fix.
+        first: A run without it.
+    """
+    if not waits_in_some_steps(np.asarray(first.durations_ns, dtype=np.int64)):
+        return about
+    return replace(about, statistic="mean", switchable=False)
 
 
 def conduct(about: FixAbout, first: TrialRun, runner: Runner, budget: Budget) -> Outcome:

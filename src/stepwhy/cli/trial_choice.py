@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepwhy.bench.fixes import first_fix, fix_for_edit, fix_named
-from stepwhy.bench.trial import conduct
+from stepwhy.bench.trial import conduct, fitted
 from stepwhy.bench.trial_report import refusal, report, tried
 from stepwhy.capture import command_for_script
 from stepwhy.capture.launcher.command import run_name
@@ -110,7 +110,8 @@ def try_fix(runner: ProgramRunner, command: Sequence[str], wish: Wish, budget: B
     chosen = _choose(wish, result)
     if chosen is None:
         return refusal(shown, *_why_none(wish, result))
-    about, fix = chosen.about, tried(chosen.about, chosen.value, chosen.finding)
+    about = fitted(chosen.about, first)
+    fix = tried(about, chosen.value, chosen.finding)
     reason = _unfit(about, result, counts_steps=runner.counts_steps)
     if reason is not None:
         return refusal(shown, *reason, fix, result.steps.median_ns)

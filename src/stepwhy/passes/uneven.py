@@ -34,7 +34,7 @@ def waits(
     recorded: StepTable, durations_ns: NDArray[np.int64], has_accelerator: bool
 ) -> tuple[bool, bool]:
     """Whether the host waits for the device only in some steps, and whether such were profiled."""
-    if not _waits_in_some_steps(durations_ns):
+    if not waits_in_some_steps(durations_ns):
         return False, True
     wait_traced = _holds_waits(recorded, durations_ns)
     if has_accelerator and not wait_traced:
@@ -52,7 +52,7 @@ def comes_in_bursts(durations_ns: NDArray[np.int64], waits_ns: NDArray[np.int64]
     """
     known = waits_ns != NULL
     compared = durations_ns[known], waits_ns[known]
-    if not all(map(_waits_in_some_steps, (durations_ns, compared[0]))):
+    if not all(map(waits_in_some_steps, (durations_ns, compared[0]))):
         return False
     of_all, of_waits = (float(times.mean() - np.median(times)) for times in compared)
     return of_waits > _MOSTLY_WAITS * of_all
@@ -72,7 +72,7 @@ def lacks_waits(trace: Trace, recorded: StepTable, durations_ns: NDArray[np.int6
     )
 
 
-def _waits_in_some_steps(durations_ns: NDArray[np.int64]) -> bool:
+def waits_in_some_steps(durations_ns: NDArray[np.int64]) -> bool:
     """Whether long steps recur so regularly that the median is not the time of a step."""
     if len(durations_ns) < _FEWEST_STEPS:
         return False
@@ -95,4 +95,4 @@ def _holds_waits(recorded: StepTable, durations_ns: NDArray[np.int64]) -> bool:
     return bool(len(profiled) and profiled.mean() > middle)
 
 
-__all__ = ["comes_in_bursts", "lacks_waits", "waits"]
+__all__ = ["comes_in_bursts", "lacks_waits", "waits", "waits_in_some_steps"]
