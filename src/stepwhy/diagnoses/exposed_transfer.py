@@ -11,6 +11,8 @@ staging buffer.
 ## How it is measured
 Time of the steady steps in which a copy is the only device activity, with bytes and bandwidth for
 each direction. Copies within one device do not count: in the breakdown they belong to computation.
+JAX first copies an array of NumPy into memory that the GPU can read. While it does, and no kernel
+runs until it is done, that time counts as well.
 On CPUs, JAX copies arrays of NumPy in threads of its own. Where stepwhy observed a JAX program, it
 names the line that copies most, and whether the array is the same in each step.
 
@@ -36,6 +38,7 @@ from msgspec.structs import replace
 
 from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses.shared.host_arrays import host_copies
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale
 from stepwhy.diagnoses.shared.program import on_gpu, uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
@@ -113,6 +116,8 @@ def _of_arrays(cost: int, evidence: tuple[Evidence, ...], copied: HostCopies) ->
 
 def _evidence(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     found = [Evidence("share of the step spent copying alone", facts.share("transfer"), "fraction")]
+    if staging_ns := _staging_ns(facts):
+        found.append(Evidence("time in which the host prepares copies", staging_ns, "ns"))
     slices = facts.trace.slices
     directions = sorted(
         {int(c) for c in slices.copy[rows]},
@@ -121,6 +126,14 @@ def _evidence(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     for direction in directions:
         found.extend(_direction(facts, rows[slices.copy[rows] == direction], Copy(direction)))
     return tuple(found)
+
+
+def _staging_ns(facts: Facts) -> int:
+    """Time of the mean step in which nothing but the host prepares copies, ns."""
+    staging = facts.partition.sets["transfer"] & facts.evidence["transfer"]
+    for activity in facts.leading:
+        staging = staging - activity.transfer
+    return on_scale(facts, mean_within(facts, staging), "transfer")
 
 
 def _direction(facts: Facts, rows: Rows, direction: Copy) -> list[Evidence]:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from stepwhy.passes.evidence import Evidence
     from stepwhy.passes.steps import StepTable
 
-_AFTER_COMMUNICATION = ("compile", "sync", "dispatch", "python", "storage")
+# Staging an array is what calls that only wait, or launch work that needs it, wait for.
+_AFTER_COMMUNICATION = ("compile", "transfer", "sync", "dispatch", "python", "storage")
 
 
 class Partition(msgspec.Struct, frozen=True):

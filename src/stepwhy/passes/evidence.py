@@ -14,6 +14,7 @@ from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.graph_captures import capture_time
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.selection import mask, of_role, of_threads, rows_of
+from stepwhy.passes.staging import staging_time
 from stepwhy.passes.stalls import time_of_kinds
 from stepwhy.trace import NULL, Kind, Role, among
 
@@ -46,7 +47,7 @@ def find_evidence(
     launches: Launches,
     steps: StepTable,
     *,
-    host_is_device: bool,
+    computing: Intervals | None,
 ) -> Evidence:
     """Set of time per category of host activity; if sets overlap, the breakdown decides.
 
@@ -56,7 +57,8 @@ def find_evidence(
         nesting: Its call trees.
         launches: Its launch join (copies that block are synchronisations).
         steps: Its steps (what every step does is no first use).
-        host_is_device: Whether the op executors are the device (a CPU-only run).
+        computing: Time in which accelerators compute; None if the op executors are the device (a
+            CPU-only run).
     """
     storage = _of(trace, threads, Kind.STORAGE) | _executors(trace, Kind.STORAGE)
     storage = storage | time_of_kinds(trace, "save", "fsync")
@@ -66,7 +68,9 @@ def find_evidence(
     dispatch = dispatch | _autograd_gaps(trace, threads, nesting) | _graph_runs(trace)
     compiling = _of(trace, threads, Kind.COMPILE) | _first_use(trace, threads, launches, steps)
     compiling = compiling | capture_time(trace)
-    if not host_is_device:
+    staging = Intervals.empty()
+    if computing is not None:
+        staging = staging_time(trace, computing)
         dispatch = dispatch | _executors(trace, Kind.KERNEL, Kind.OP)
         compiling = compiling | _slow_launching(trace, threads, nesting, steps)
     gaps = _short_gaps(trace, threads)
@@ -81,6 +85,7 @@ def find_evidence(
     return {
         "communication": _executors(trace, Kind.WAIT) | intervals_of(trace, collectives),
         "input_wait": _of(trace, threads, Kind.INPUT) | _executors(trace, Kind.INPUT),
+        "transfer": staging - python - storage,
         "compile": compiling | time_of_kinds(trace, "trace", "compile"),
         "sync": (_of(trace, threads, Kind.SYNC) | _blocked(trace, threads, launches)) - called,
         "dispatch": dispatch - storage - called - unrecorded,

@@ -202,13 +202,14 @@ class Facts:
     @cached_property
     def evidence(self) -> Evidence:
         """Host activity by category."""
+        computing = [a.compute for a in self.activities if a.kind is not DeviceKind.CPU]
         return find_evidence(
             self.trace,
             self.threads,
             self.nesting,
             self.launches,
             self.steps,
-            host_is_device=not self.has_accelerator,
+            computing=Intervals.union(computing) if computing else None,
         )
 
     @cached_property

@@ -65,6 +65,8 @@ def _path_ns(facts: Facts, without: frozenset[Kind]) -> int:
     # What is recorded inside a wait, such as the runtime's own polling, belongs to it.
     waits = intervals_of(trace, rows_of(trace, (Kind.SYNC,), tracks))
     waits = waits | intervals_of(trace, facts.launches.blocking_calls)
+    # Threads of the framework stage arrays; one that launches work on them may wait for these.
+    waits = waits | facts.evidence["transfer"]
     return facts.mean_ns(facts.steady_time.common_ns(work - waits))
 
 
