@@ -222,6 +222,11 @@ CONTEXTS = {
         "import torch; loader, step = range(3), lambda batch: None",
         "",
     ),
+    ("host_sync", "_JAX_READ"): (
+        "jax",
+        "step, params, batch = 0, 1, 2\ndef train_step(params, batch): return params, 0.5",
+        "",
+    ),
     ("host_sync", "_JAX"): ("jax", "import jax; step, params = 0, jax.numpy.ones(3)", ""),
     ("wall_device_gap", "_PYTORCH"): ("torch", "", ""),
     ("wall_device_gap", "_PYTORCH_GPU"): ("torch", "", ""),

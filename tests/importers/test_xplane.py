@@ -609,6 +609,16 @@ def test_a_range_of_a_callback_beside_a_gpu_is_python():
     assert trace.slices.dur_ns[row] == 50_000
 
 
+@pytest.mark.parametrize(
+    ("stream", "kind"), [("Stream #1(Compute)", Kind.SYNC), ("", Kind.ANNOTATION)]
+)
+def test_reading_an_array_of_jax_waits_for_a_gpu(stream, kind):
+    gpu = [plane("/device:GPU:0", line(stream, event("dot", 10, 20)))] if stream else []
+    trace = trace_of(host(line("python", event("np.asarray(jax.Array)", 10, 50))), *gpu)
+    (row,) = np.flatnonzero(trace.matches(trace.slices.name, lambda name: "asarray" in name))
+    assert trace.slices.kind[row] == kind
+
+
 @pytest.mark.parametrize("thread", ["tf_XLAPjRtCpuClient/8", "python"])
 def test_a_thread_of_xla_that_copies_an_array_transfers(thread):
     trace = trace_of(

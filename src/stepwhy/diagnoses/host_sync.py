@@ -149,6 +149,8 @@ def _fix(facts: Facts, calls: NDArray[np.int64]) -> Fix:
     blocking = _longest(facts, calls)
     if _JAX_WAIT.search(name_of(facts, blocking)):
         return _JAX
+    if _JAX_READS.search(name_of(facts, blocking)):
+        return _JAX_READ
     if not is_pytorch(facts):
         return _ANY
     around = name_of(facts, int(nearest_of(facts, np.array([blocking]), Kind.OP)[0]))
@@ -183,6 +185,7 @@ def _of_copy(facts: Facts, call: int) -> Fix:
 _READ = regex(r"aten::(item|_local_scalar_dense|is_nonzero|equal)")
 _COPY = regex(r"aten::(copy_|_to_copy|to|cpu)")
 _JAX_WAIT = regex(r"block_until_ready")
+_JAX_READS = regex(r"asarray\(jax\.Array\)")  # by float() as well
 _TO_HOST = Fix(
     "The host waits while an operation copies a tensor{} from the device. Copy into pinned memory "
     "without blocking, and use the copy a step later; or keep the tensor on the device.",
@@ -204,6 +207,14 @@ _JAX = Fix(
     "Do not call block_until_ready() in every step: the next step can be launched while the device "
     "still works. Wait every few steps, so that the loop does not run too far ahead.",
     "if step % 10 == 0:\n    jax.block_until_ready(params)",
+    "none",
+)
+_JAX_READ = Fix(
+    "Do not read values in every step: float(), .item() and np.asarray() wait until the device has "
+    "computed them. Compute what you report inside the compiled step, and read it every few steps.",
+    "params, loss = train_step(params, batch)   # loss stays on the device\n"
+    "if step % 100 == 0:\n"
+    '    print(f"step {step}: loss {float(loss)}")   # waits once',
     "none",
 )
 _ANY = Fix(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from stepwhy.importers.formats.xplane.frames import read_frame
 from stepwhy.importers.formats.xplane.names import (
+    ARRAY_READ,
     CALLBACK_HLO,
     CONTROL_FLOW,
     EAGER_KERNEL,
@@ -88,6 +89,8 @@ def classify(event: HostEvent, *, has_accelerator: bool) -> Classification:
         return _loading(event.name)
     if has_accelerator and CALLBACK_HLO.fullmatch(event.name):
         return Classification(Kind.PYTHON, Role.EXECUTOR)
+    if has_accelerator and ARRAY_READ.fullmatch(event.name):
+        return Classification(Kind.SYNC)
     found = _operation(event, has_accelerator=has_accelerator) or _annotation(event)
     if "/" not in event.thread or found.role is not Role.HOST_THREAD:
         return found

@@ -38,6 +38,9 @@ CONTROL_FLOW = regex(
 HOST_COPY = regex(r"(?:H2D|D2H) Dispatch")
 """A thread of XLA copies an array of the host for a CPU device; with GPUs, it only stages it."""
 
+ARRAY_READ = regex(r"np\.asarray\(jax\.Array\)")
+"""Reads an array of JAX, as `float` does, too; it waits until a device has computed it."""
+
 _API = regex(r"(?:cuda|cu|hip)[A-Z]\w+")
 _API_SYNC = regex(
     r"Synchronize|^(?:cuda|hip)Memcpy(?:2D|3D|HtoD|DtoH|DtoD|WithStream)?$"
