@@ -74,7 +74,8 @@ def test_costs_and_savings_fit_into_the_step(path):
         if finding.saving:
             assert 0 <= finding.saving.low_ns <= finding.saving.high_ns, finding.id
             # Rounding to two digits can put the bounds slightly above the cost and the step.
-            if finding.cost_ns_per_step is not None:
+            # Batch norms become faster in the other layout, too.
+            if finding.cost_ns_per_step is not None and finding.id != "unfavourable-layout":
                 assert finding.saving.high_ns <= 1.06 * finding.cost_ns_per_step, finding.id
             assert finding.saving.high_ns <= 1.05 * facts.wall_ns, finding.id
 
