@@ -49,12 +49,19 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.columns.groups import first_rows
-from stepwhy.diagnoses.shared.measure import by_name, idle, mean_within, on_scale, time_of, times
+from stepwhy.diagnoses.shared.measure import (
+    by_name,
+    idle,
+    idle_ns,
+    mean_within,
+    on_scale,
+    time_of,
+    times,
+)
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving, untimed
 from stepwhy.diagnoses.shared.settings import LAUNCHES_WAIT, MOST_WAIT, applied
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.breakdown import ON_DEVICE
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
 
@@ -134,10 +141,10 @@ def _slowed(
     )
     if waits_ns is None:
         return replace(RULE.finding(None, evidence, fix), title=_UNSET)
-    busy_ns = sum(facts.breakdown[category] for category in ON_DEVICE)
-    idle_ns = facts.wall_ns - busy_ns
-    cost_ns = min(waits_ns, idle_ns)
-    most_ns = min(waits_ns + AFTER_WAITS * (facts.wall_ns - waits_ns), idle_ns)
+    gaps_ns = idle_ns(facts)
+    busy_ns = facts.wall_ns - gaps_ns
+    cost_ns = min(waits_ns, gaps_ns)
+    most_ns = min(waits_ns + AFTER_WAITS * (facts.wall_ns - waits_ns), gaps_ns)
     # Where the program itself waits for the device, it waits at most as long as the device works.
     gain = saving("launches that do not wait", max(cost_ns - busy_ns, 0), most_ns)
     gain = replace(gain, note=_MORE) if most_ns > cost_ns else gain

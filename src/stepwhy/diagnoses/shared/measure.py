@@ -13,6 +13,7 @@ from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.nesting import climb, inherit
 from stepwhy.columns.sums import counts_of, sums_of
 from stepwhy.findings import CATEGORIES, Evidence
+from stepwhy.passes.breakdown import ON_DEVICE
 from stepwhy.passes.counters import series
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.program_lines import has_program_line
@@ -76,6 +77,11 @@ def idle(facts: Facts) -> Intervals:
     for activity in facts.leading:
         rest = rest - activity.busy
     return rest
+
+
+def idle_ns(facts: Facts) -> int:
+    """Time of the mean step, as the breakdown describes it, in which no leading device works."""
+    return facts.wall_ns - sum(facts.breakdown[category] for category in ON_DEVICE)
 
 
 def by_string(facts: Facts, names: NDArray[Any], times_ns: Times) -> list[Group]:
