@@ -170,9 +170,10 @@ def test_a_replay_without_a_change_is_the_record(drawing):
         # One operation instead of three leaves a third of the optimizer's 10 columns, or of the
         # 6 of its operations alone.
         (UPDATING, ["ops:Optimizer.step#Lion.step=fused"], (5 + 1 / 3, 8)),
-        # The device has 10 columns of work per step, whatever the host does, and begins one late
-        # unless nothing has to be launched.
-        (AHEAD, ["dispatch=gone"], (10, 10 + 1 / 3)),
+        # The device has 10 columns of work per step, whatever the host does, and begins one late.
+        (AHEAD, ["dispatch=gone"], (10 + 1 / 3, 10 + 1 / 3)),
+        # The device waits for launches in 8 of 10 columns; of two parts, the other one stays.
+        (LAUNCHING, [Edit("dispatch", "gone", cost_ns=8 * UNIT)], (2, 4)),
         (AHEAD, ["kernels=2x"], (5 + 1 / 3, 5 + 1 / 3)),
         # What was launched before the first step belongs to none.
         (BEHIND, ["kernels=2x"], (5, 5)),

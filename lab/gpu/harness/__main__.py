@@ -53,6 +53,7 @@ _LIVE_RUNS = ("steady", "abandoned", "idle", "subscribed", "cpu", "graph", "work
 _PROBES = ("abandoned", "idle", "subscribed", "cpu")
 _EXPLAINING_S = 45.0  # of the budget, kept for explaining the runs
 _LONGEST_S = 150.0  # of one program
+_TRY_S = 300.0  # of `stepwhy try`, which ends the pair of runs that it has begun
 # Windows beyond these are left out of the results after they were explained: a folder of results
 # is to be copied from a machine without a network, and to be attached to a report.
 _WINDOW_BYTES = 6 * 2**20
@@ -229,7 +230,7 @@ class Lab:
         command = [*pair.command("faulty", self.size(pair, "faulty")[0]), *more]
         folder = self.store.fresh_run(f"try/{fix.partition('=')[0]}")
         words = ["try", "--fix", fix, "--budget", f"{_TRIAL_S}s", "--json", "--out", str(folder)]
-        ended = self.child(stepwhy(*words, "--", *command), allowed=(_REFUSED,))
+        ended = self.child(stepwhy(*words, "--", *command), allowed=(_REFUSED,), longest_s=_TRY_S)
         file = folder / "trial.json"
         found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         shutil.rmtree(folder, ignore_errors=True)
@@ -244,10 +245,11 @@ class Lab:
         variables: dict[str, str] | None = None,
         *,
         allowed: tuple[int, ...] = (),
+        longest_s: float = _LONGEST_S,
     ) -> Ended:
-        limit = min(self.left_s(), _LONGEST_S)
+        limit = min(self.left_s(), longest_s)
         ended = run(command, limit, variables)
-        if ended.code is None and limit < _LONGEST_S:
+        if ended.code is None and limit < longest_s:
             raise OutOfTimeError
         if ended.failure and ended.code not in allowed:
             raise RuntimeError(f"{ended.failure}\n{ended.errors}")

@@ -318,12 +318,12 @@ def weights_h2d(peaks: Peaks) -> Size:
 
 def graph_breaks(peaks: Peaks) -> Size:
     layers, width, rows = 40, 1024, 512
-    graph = 20 * peaks.launch_s  # of the host for one graph and its gradient
+    graph = 60 * peaks.launch_s  # of the host for one graph and its gradient
     # The device needs a third of that, and more than the host needs without breaks.
-    while layer_s(peaks, rows, width) < 0.35 * graph and rows < 2**15:
+    while layer_s(peaks, rows, width) < 0.3 * graph and rows < 2**15:
         rows += 512
     device = layers * layer_s(peaks, rows, width)
-    idle, step = _launched(layers * 20, device, peaks)
+    idle, step = _launched(layers * 60, device, peaks)
     return Size({"rows": rows, "width": width, "layers": layers}, idle, step, layers * 2**26)
 
 

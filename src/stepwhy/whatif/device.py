@@ -124,9 +124,7 @@ def _prediction(
     least_ns = least_step_ns(facts, edits)
     remaining = [max(scale * one.mean_ns, least_ns) for one in outcomes]
     low, high = min(remaining), max(remaining)
-    if any(edit.what == "dispatch" and edit.change == "gone" for edit in edits):
-        # Without launches, the device waits for none of them; replays keep their latencies.
-        low = min(low, max(sum(facts.breakdown[c] for c in ON_DEVICE), least_ns))
+    low = min(low, max(_without_launches_ns(facts, edits), least_ns))
     low, high = (min(value, facts.wall_ns) for value in (low, high))
     high = facts.wall_ns - _sure(edits) * (facts.wall_ns - high)
     centre = (low + high) / 2
@@ -191,6 +189,18 @@ def _mean_ns(graph: Graph, change: Change, base_ns: float) -> float:
         schedule = delays_in_place(graph, schedule)
     steps = replayed(graph, schedule)
     return min(max(steps.mean_ns(graph.steady), change.floor_ns), base_ns)
+
+
+def _without_launches_ns(facts: Facts, edits: tuple[Edit, ...]) -> int:
+    """The step if the device waits for no launch that edits remove; replays keep their latencies.
+
+    Other launches, as of an optimizer that has a finding of its own, stay.
+    """
+    costs = [edit.cost_ns for edit in edits if edit.what == "dispatch" and edit.change == "gone"]
+    if not costs or None in costs:
+        return facts.wall_ns
+    on_device = sum(facts.breakdown[category] for category in ON_DEVICE)
+    return max(facts.wall_ns - sum(cost or 0 for cost in costs), on_device)
 
 
 _CATEGORIES = {
