@@ -85,6 +85,22 @@ def test_where_the_device_caught_up_follows_from_its_work():
     assert step_notes(facts) == (RanAhead(4, 20 * MS),)
 
 
+def test_work_that_takes_longer_under_the_profiler_hides_no_wait():
+    loop = Unmarked(profiled=(0, 22, 44, 66, 88))
+    for count in (5, 9, 14):
+        loop.ahead(count).waits(count + 1)
+    assert loop.ahead(7).facts().wall_ns == 20 * MS
+
+
+def test_a_device_that_never_seems_to_catch_up_was_slower_under_the_profiler():
+    loop = Unmarked(profiled=(0, 20, 40, 60, 80))
+    for number in range(60):
+        loop._step(15 + number % 2)
+    facts = loop.facts()
+    assert (facts.observed.rounds_ns, facts.observed.at_least) == (None, False)
+    assert 15 * MS <= facts.wall_ns <= 16 * MS
+
+
 @pytest.mark.parametrize("length", [21, 40])
 def test_steps_that_outlast_the_work_of_the_device_each_have_their_time(length):
     loop = Unmarked(profiled=(0, 20, 40, 60, 80))

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from stepwhy.passes.contention import contention
 from stepwhy.passes.cores import CONTENDED, run_delay_share
 from stepwhy.passes.overhead import is_untypical, observer_cost, ratio_of_medians
-from stepwhy.passes.rounds import find_rounds, is_cut, with_backlog
+from stepwhy.passes.rounds import is_cut, with_rounds
 from stepwhy.passes.stalls import (
     find_saves,
     find_stalls,
@@ -154,13 +154,12 @@ def find_observed(
         has_accelerator: Whether work of an accelerator was recorded.
         device_ns: Time that the accelerators which decide the breakdown work in a recorded step.
     """
-    trace = with_backlog(trace, device_ns)
     marks = trace.marks
     chosen = np.arange(len(marks), dtype=np.int64)[rows or slice(None)]
     free = chosen[marks.profiled[chosen] == 0]
     if not len(free):
         return None
-    rounds = find_rounds(trace, chosen)
+    trace, rounds = with_rounds(trace, chosen, device_ns)
     if rounds is not None:
         return _of_rounds(trace, recorded, rounds, free, has_accelerator=has_accelerator)
     return _of_steps(trace, recorded, chosen, has_accelerator=has_accelerator)

@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     Times = NDArray[np.int64]
 
 # By how much the device may be behind at the end of a step that counts as caught up, if that is
-# computed: a share of its work in a step. Its work is taken to be that much smaller than recorded,
-# so that small errors do not add up to a backlog.
+# computed: a share of its work in a step.
 _CAUGHT_UP = 0.25
-_WORK_FOR_SURE = 0.98
+# Shares of the recorded work that a step may have without a profiler; the first one is tried first.
+# With too much work, small errors would add up to a backlog; with too little, the device seems to
+# catch up too early, but then each step of a full queue lasts as long as its work.
+_SHARES_OF_WORK = (0.98, 0.9, 0.8)
 # Share of the steps at whose end the device is behind; with fewer, each step has its own time.
 _LEAST_AHEAD = 0.1
 # Fewer steps do not show the usual one.
@@ -77,34 +79,52 @@ class Rounds(msgspec.Struct, frozen=True):
         return self.means_ns[usual] if usual.mean() >= 1 - _MOST_PAUSED else self.means_ns
 
 
-def with_backlog(trace: Trace, device_ns: int) -> Trace:
+def with_rounds(trace: Trace, rows: Rows, device_ns: int) -> tuple[Trace, Rounds | None]:
+    """The rounds of some steps, and the trace with `marks.drained` as they follow from it.
+
+    Args:
+        trace: The trace of an observed run.
+        rows: Rows of its `marks`, ascending and consecutive; (steps,).
+        device_ns: Time that the device works in a recorded step; 0 if unknown.
+
+    Returns:
+        The trace as it is, and None, if each step has its own time, or nothing else is known.
+    """
+    marks = trace.marks
+    if not device_ns or not len(marks) or (marks.drained != NULL).any():
+        return trace, find_rounds(trace, rows)
+    for share in _SHARES_OF_WORK:
+        drained = _with_backlog(trace, share * device_ns)
+        rounds = find_rounds(drained, rows, computed=True)
+        if rounds is not None:
+            return drained, rounds
+    return trace, None
+
+
+def _with_backlog(trace: Trace, device_ns: float) -> Trace:
     """The trace with `marks.drained` as far as it follows from the device's work in a step.
 
     In each step the device can do as much work as the step lasts. What is left of the work that the
     steps so far have launched is its backlog; it has caught up when nothing is left.
-
-    Args:
-        trace: The trace of an observed run; unchanged if it is known where the device had caught
-            up.
-        device_ns: Time that the device works in a step.
     """
     marks = trace.marks
-    if not device_ns or not len(marks) or (marks.drained != NULL).any():
-        return trace
     starts, ends = marks.start_ns, marks.start_ns + marks.dur_ns
     lasts = np.append(starts[1:], ends[-1]) - starts
-    sums = np.cumsum(_WORK_FOR_SURE * device_ns - lasts)
+    sums = np.cumsum(device_ns - lasts)
     backlog = sums - np.minimum.accumulate(np.minimum(sums, 0))
     drained = (backlog <= _CAUGHT_UP * device_ns).astype(marks.drained.dtype)
     return replace(trace, marks=Columns(**{**vars(marks), "drained": drained}))
 
 
-def find_rounds(trace: Trace, rows: Rows) -> Rounds | None:
+def find_rounds(trace: Trace, rows: Rows, *, computed: bool = False) -> Rounds | None:
     """The rounds of some steps; None if each step has its own time, or nothing else is known.
 
     Args:
         trace: The trace of an observed run.
         rows: Rows of its `marks`, ascending and consecutive; (steps,).
+        computed: Whether it was computed where the device had caught up. If it then seems to catch
+            up nowhere, its work was rather longer under the profiler, as where ranks wait for each
+            other.
     """
     marks = trace.marks
     known = marks.drained[rows] != NULL
@@ -114,6 +134,8 @@ def find_rounds(trace: Trace, rows: Rows) -> Rounds | None:
     free = _whole(trace, rows, profiled)
     if _covers(free.rows, (~profiled).sum()):
         return free
+    if computed:
+        return None
     every = _whole(trace, rows, np.zeros(len(rows), dtype=bool))
     if _covers(every.rows, len(rows)):
         return replace(every, with_profiled=True)
@@ -209,4 +231,4 @@ def is_cut(trace: Trace, recorded: StepTable) -> bool:
     return bool(marks.drained[nearest] == 0)
 
 
-__all__ = ["Rounds", "find_rounds", "is_cut", "with_backlog"]
+__all__ = ["Rounds", "find_rounds", "is_cut", "with_rounds"]
