@@ -481,6 +481,22 @@ def test_cupti_is_detached_when_a_window_is_dropped(
     assert "TEARDOWN_CUPTI" not in os.environ
 
 
+def test_cupti_is_detached_when_the_profiler_fails_to_stop(
+    window: ProfilerWindow, clock: Clock, kineto: Kineto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = Profile.stop
+
+    def fail(self: Profile) -> None:
+        stop(self)
+        raise RuntimeError("no trace")
+
+    monkeypatch.setattr(Profile, "stop", fail)
+    train(window, clock, range(5, 11), 1000)
+    assert CUDA.calls == ["stop", "query"]
+    assert kineto.threads() == {"main"}
+    assert "TEARDOWN_CUPTI" not in os.environ
+
+
 def test_a_thread_that_never_ends_is_not_waited_for_forever(
     window: ProfilerWindow,
     clock: Clock,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TEARDOWN = "TEARDOWN_CUPTI"
 # Earlier versions may crash when CUPTI starts again.
 _FIRST_SAFE_CUDA = (12, 6)
-_DETACHED_S = 0.5
+_DETACHED_S = 0.5  # at most; it takes a few milliseconds
 _INTERVAL_S = 0.0005
 
 
@@ -74,8 +74,8 @@ def detaching_cupti() -> Iterator[None]:
     os.environ[_TEARDOWN] = "1"
     try:
         yield
+    finally:  # also if the profiler failed: its thread may wait all the same
         _call_until_ended(request_thread.threads() - before)
-    finally:
         if os.environ.get(_TEARDOWN) == "1":
             del os.environ[_TEARDOWN]
 
