@@ -1,5 +1,8 @@
 """Findings with predicted savings: how sure their fixes are, why they differ, and their order."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -129,6 +132,23 @@ def test_a_fix_that_may_remove_little_has_a_low_end_near_zero(monkeypatch):
         (found,) = priced(Facts(parse(WAITING)), [one])
         assert (found.saving.low_ns, found.saving.high_ns) == (low * UNIT, 50 * UNIT)
         assert found.saving.note.endswith(note)
+
+
+# Pairs of the GPU lab whose gain is predicted by replaying device work and its launches.
+REPLAYED = {"casts", "fp32_head", "graph_breaks", "launch_bound", "loop_optimizer",
+            "naive_attention", "pageable_copy"}  # fmt: skip
+
+
+def test_the_note_of_a_replay_says_what_was_recorded_in_the_gpu_lab():
+    grade = json.loads((Path(__file__).parents[2] / "lab/gpu-grade.json").read_text())
+    pairs = [pair for pair in grade["pairs"] if pair["graded"]["name"] in REPLAYED]
+    outside = [pair for pair in pairs if pair["kept"] != "yes"]
+    inside = len(pairs) - len(outside)
+    assert all(pair["gain_ns"] > pair["predicted_high_ns"] for pair in outside)
+    edit = Edit("kernels", "faster", factor=2.0)
+    (found,) = priced(Facts(parse(WAITING)), [finding("launch-bound", 4, edit)])
+    assert f"Of {len(REPLAYED)} gains" in found.saving.note
+    assert f"{inside} lay within the prediction" in found.saving.note
 
 
 STALLED = """

@@ -160,8 +160,8 @@ _OF_STALLS = (
     "others."
 )
 _OF_OTHERS = (
-    "Predicted by replaying the recorded steps. On an H100, 6 of 15 measured gains lay within such "
-    "predictions; the others were larger."
+    "Predicted by replaying the recorded steps. Of 7 gains predicted this way and measured on an "
+    "H100, 2 lay within the prediction; the others were larger."
 )
 
 
