@@ -12,6 +12,7 @@ from stepwhy.findings.gpu import (
     LivePoint,
     Overhead,
 )
+from stepwhy.findings.lines import LineBreakdown, LineOperation, LineTime
 from stepwhy.findings.machine import GpuLoad, HostLine
 from stepwhy.findings.measurement import (
     BENCH_SCHEMA,
@@ -119,6 +120,9 @@ __all__ = [
     "HostLoad",
     "Input",
     "LabResult",
+    "LineBreakdown",
+    "LineOperation",
+    "LineTime",
     "LivePoint",
     "Machine",
     "Measurement",

@@ -13,6 +13,7 @@ import msgspec
 
 from stepwhy.findings.abstentions import Abstention  # noqa: TC001 - the schema reads it
 from stepwhy.findings.edits import Edit  # noqa: TC001 - the schema reads it
+from stepwhy.findings.lines import LineBreakdown  # noqa: TC001 - the schema reads it
 from stepwhy.findings.machine import GpuLoad, HostLine  # noqa: TC001 - the schema reads them
 from stepwhy.findings.memory import MemoryUse  # noqa: TC001 - the schema reads it
 from stepwhy.findings.parallel import ParallelUse  # noqa: TC001 - the schema reads it
@@ -404,3 +405,4 @@ class Result(msgspec.Struct, frozen=True):
     memory: tuple[MemoryUse, ...] = ()
     parallel: ParallelUse | None = None
     wall_clock: WallClock | None = None
+    lines: LineBreakdown | None = None

@@ -131,6 +131,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     waits: Columns
     collectives: Columns
     operands: Columns
+    line_times: Columns
     meta: Meta
     health: Health
 

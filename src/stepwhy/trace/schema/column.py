@@ -26,6 +26,7 @@ Table = Literal[
     "waits",
     "collectives",
     "operands",
+    "line_times",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 

@@ -158,6 +158,36 @@ RUN: tuple[Column, ...] = (
     string("allocations", "owner", "Graph node that requested the block.", null=NO_STRING),
     Column("allocations", "total", "int64", "bytes", "-1", "Bytes allocated after the change."),
     Column("allocations", "reserved", "int64", "bytes", "-1", "Bytes reserved from the system."),
+    Column(
+        "line_times",
+        "step",
+        "int64",
+        "",
+        "",
+        "Number of a step in which the running line was noted, in the step log. The rows of a "
+        "step are what its driving thread did, in order; they cover the step.",
+    ),
+    string(
+        "line_times",
+        "op",
+        "Operation that ran; null between operations.",
+        null=NO_STRING,
+    ),
+    string(
+        "line_times",
+        "line",
+        "Innermost line of the program's own code, 'file(line): function'.",
+        null=NO_STRING,
+    ),
+    Column("line_times", "dur_ns", "int64", "ns", "", "How long it took, never negative."),
+    Column(
+        "line_times",
+        "engine",
+        "int8",
+        "0 or 1",
+        "",
+        "1: the backward pass ran the operation itself, not code of the program that it called.",
+    ),
 )
 
 __all__ = ["RUN"]
