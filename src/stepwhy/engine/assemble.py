@@ -33,6 +33,7 @@ from stepwhy.findings.reasons import (
     lack_of,
 )
 from stepwhy.passes.devices import MOST_DEVICES
+from stepwhy.passes.lines import line_breakdown
 from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.passes.usable import MOST_MISSING_WORK, MOSTLY_START_UP
 from stepwhy.wording.machine import core_wait_sentence, machine_sentence, unreliable
@@ -115,6 +116,7 @@ def assemble(facts: Facts, path: str, format_name: str, *, predict: bool = True)
         placement=bounded(placement_of(facts)),
         memory=facts.derived(memory_uses),
         wall_clock=_wall_clock(facts, devices, ops),
+        lines=facts.derived(line_breakdown),
     )
 
 

@@ -81,6 +81,7 @@ _TABLES: dict[str, Table] = {
     "waits": "waits",
     "collectives": "collectives",
     "operands": "operands",
+    "line_times": "line_times",
 }  # fmt: skip
 _FACTS = (
     "unit", "format", "framework", "rank", "stage", "world_size", "signals", "expects", "arrows",

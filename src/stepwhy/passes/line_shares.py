@@ -1,0 +1,193 @@
+"""How the recorded time of each category is divided among the lines of the program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+
+from stepwhy.columns.groups import group_rows
+from stepwhy.columns.intervals import Intervals, Measure
+from stepwhy.columns.nesting import nearest
+from stepwhy.passes.breakdown import ON_DEVICE
+from stepwhy.passes.devices import HOST_DEVICE
+from stepwhy.passes.driver_lines import DriverParts, carried_parts
+from stepwhy.passes.innermost_parts import innermost_parts
+from stepwhy.passes.sampled_lines import FRAMEWORKS, driver_packages
+from stepwhy.passes.slice_lines import slice_lines
+from stepwhy.trace import NULL, Kind, Phase
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.facts import Facts
+
+    Ints = NDArray[np.int64]
+
+# In these categories the program's own code runs; in the others, that of the framework.
+_OWN_CODE = ("python", "storage")
+
+
+class Owner(NamedTuple):
+    """What time is credited to.
+
+    Args:
+        line: Line of the program; '' for none.
+        phase: Phase of the operation that runs.
+        operation: Its name; '' between operations.
+    """
+
+    line: str
+    phase: Phase
+    operation: str
+
+
+NOBODY = Owner("", Phase.UNKNOWN, "")
+"""Owner of the time that no line is credited with."""
+
+
+class Credited(msgspec.Struct, frozen=True):
+    """What the owners do in the recorded steady steps.
+
+    Args:
+        shares: Share of each owner in the time of a category, 0..1, which sum to 1.
+        counts: How often each owner's operation ran.
+    """
+
+    shares: dict[Owner, float]
+    counts: Counter[Owner]
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    """Times at which something of a line is active; they may overlap.
+
+    Args:
+        starts, ends: ns; (claims,).
+        line: Strings of the trace, NULL if unknown; (claims,).
+        phase: Values of `Phase`; (claims,).
+        name: Operation, a string of the trace; NULL for none; (claims,).
+        row: The slice that is active, NULL for none; (claims,).
+    """
+
+    starts: Ints
+    ends: Ints
+    line: Ints
+    phase: NDArray[np.int8]
+    name: Ints
+    row: Ints
+
+
+def driver_parts(facts: Facts) -> DriverParts | None:
+    """The driving thread's time by line; None if the trace does not tell."""
+    parts = facts.derived(carried_parts)
+    return innermost_parts(facts, facts.derived(slice_lines)) if parts is None else parts
+
+
+def credited(facts: Facts, category: str) -> Credited:
+    """How the time of a category is divided.
+
+    Work of a device belongs to the line that launched it. The rest of a step belongs to the line at
+    which the driving thread was meanwhile, which stack samples tell if nothing else does.
+    """
+    steady = facts.steps.steady
+    time = facts.partition.sets[category]
+    time = time & Intervals.of(facts.steps.starts[steady], facts.steps.ends[steady])
+    claims = _claims(facts, category)
+    if claims is None or not time.total_ns:
+        return Credited(_sampled(facts, category), Counter())
+    shares, counts = _by_owner(facts, claims, _credits(claims, time) / time.total_ns)
+    left = max(1.0 - sum(shares.values()), 0.0)
+    shares[NOBODY] = shares.get(NOBODY, 0.0) + left
+    return Credited(shares, counts)
+
+
+def _claims(facts: Facts, category: str) -> _Claims | None:
+    """What may claim the time of a category; None if the trace does not tell."""
+    of_devices = [a for a in facts.leading if a.index != HOST_DEVICE]
+    if category in ON_DEVICE and of_devices:
+        rows = np.concatenate([a.rows for a in of_devices]).astype(np.int64)
+        return _of_devices(facts, facts.in_steady(np.sort(rows)))
+    return facts.derived(_of_driver)
+
+
+def _of_devices(facts: Facts, rows: Ints) -> _Claims:
+    """The claims of work on devices."""
+    slices = facts.trace.slices
+    starts = slices.start_ns[rows]
+    calls = facts.launches.calls_of(rows).astype(np.int64)
+    ops = nearest(facts.nesting, facts.trace.is_kind(Kind.OP))
+    op = np.where(calls == NULL, NULL, ops[calls])
+    name = np.where(op == NULL, slices.name[rows], slices.name[op]).astype(np.int64)
+    line = facts.derived(slice_lines)[rows].astype(np.int64)
+    return _Claims(starts, starts + slices.dur_ns[rows], line, facts.phases[rows], name, rows)
+
+
+def _of_driver(facts: Facts) -> _Claims | None:
+    """The claims of the driving thread."""
+    parts = driver_parts(facts)
+    if parts is None:
+        return None
+    lines, unit = facts.derived(slice_lines), parts.unit
+    # An operation that the backward pass runs belongs to the line of the forward pass.
+    moved = (unit != NULL) & (lines[unit] != NULL)
+    line = np.where(moved, lines[unit], parts.line).astype(np.int64)
+    phase = np.where(unit == NULL, Phase.UNKNOWN, facts.phases[unit]).astype(np.int8)
+    name = np.where(unit == NULL, NULL, facts.trace.slices.name[unit]).astype(np.int64)
+    return _Claims(parts.starts, parts.ends, line, phase, name, unit)
+
+
+def _credits(claims: _Claims, time: Intervals) -> NDArray[np.float64]:
+    """Time of a set that each claim is credited with, ns; claims share common time; (claims,)."""
+    edges = np.unique(np.concatenate([claims.starts, claims.ends]))
+    first, last = np.searchsorted(edges, claims.starts), np.searchsorted(edges, claims.ends)
+    changes = np.zeros(len(edges), dtype=np.int64)
+    np.add.at(changes, first, 1)
+    np.add.at(changes, last, -1)
+    active = np.maximum(np.cumsum(changes)[:-1], 1)
+    each = Measure(time).within(edges[:-1], edges[1:]) / active
+    until = np.append(0.0, np.cumsum(each))
+    found: NDArray[np.float64] = until[last] - until[first]
+    return found
+
+
+def _by_owner(
+    facts: Facts, claims: _Claims, shares: NDArray[np.float64]
+) -> tuple[dict[Owner, float], Counter[Owner]]:
+    """Sums of shares, and numbers of operations, by owner."""
+    some = np.flatnonzero(shares > 0)
+    keys = claims.line[some], claims.phase[some], claims.name[some]
+    first, group = group_rows(*keys)
+    sums = np.bincount(group, shares[some], minlength=len(first))
+    is_op = claims.row[some] != NULL
+    numbers = np.bincount(group, is_op, minlength=len(first))
+    found: dict[Owner, float] = {}
+    counts: Counter[Owner] = Counter()
+    text = facts.trace.string
+    for place, share, number in zip(some[first], sums.tolist(), numbers.tolist(), strict=True):
+        line = text(int(claims.line[place]))
+        phase, name = Phase(int(claims.phase[place])), text(int(claims.name[place]))
+        owner = Owner(line, phase, name) if line else NOBODY
+        found[owner] = found.get(owner, 0.0) + share
+        counts[owner] += round(number)
+    return found, counts
+
+
+def _sampled(facts: Facts, category: str) -> dict[Owner, float]:
+    """Shares by the stack samples of the driving thread; all is nobody's if there are too few."""
+    wanted = category in _OWN_CODE
+    counts = Counter[str]()
+    for (line, package), count in driver_packages(facts.sampled).items():
+        if (package not in FRAMEWORKS) == wanted:
+            counts[line] += count
+    total = counts.total()
+    if not total:
+        return {NOBODY: 1.0}
+    return {
+        Owner(line, Phase.UNKNOWN, "") if line else NOBODY: count / total
+        for line, count in counts.items()
+    }
+
+
+__all__ = ["NOBODY", "Credited", "Owner", "credited", "driver_parts"]

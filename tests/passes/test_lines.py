@@ -1,0 +1,192 @@
+"""The breakdown of a step by line of the program."""
+
+import random
+
+import pytest
+from tests.passes.timeline import Timeline
+
+from stepwhy.findings import CATEGORIES
+from stepwhy.passes.facts import Facts
+from stepwhy.passes.lines import line_breakdown
+from stepwhy.trace import NULL, Kind, Phase
+
+FORWARD, OTHER, BACKWARD, STEP = (f"train.py({number}): main" for number in (10, 11, 20, 30))
+HOOK = "train.py(5): hook"
+ENGINE = "autograd::engine::evaluate_function: "
+
+
+class Program(Timeline):
+    """A recorded step of PyTorch, and the same step with the running line noted."""
+
+    def note(self, *rows, step=50):
+        """A noted step of (operation or None, line or None, time, whether the engine runs)."""
+        for op, line, time, *engine in rows:
+            self.builder.add(
+                "line_times",
+                step=step,
+                op=NULL if op is None else self.builder.intern(op),
+                line=NULL if line is None else self.builder.intern(line),
+                dur_ns=time * self.unit_ns,
+                engine=int(bool(engine)),
+            )
+        return self
+
+    def op(self, start, end, name, **values):
+        self.add(self.thread(), Kind.OP, start, end, name=name, **values)
+        return self
+
+    def node(self, start, end, name, sequence=NULL):
+        """A node of the backward pass, in which the engine runs an operation of that name."""
+        back = int(Phase.BACKWARD)
+        self.op(start, end, f"{ENGINE}{name}Backward0", sequence=sequence, phase=back)
+        self.op(start, end, f"{name}Backward0", sequence=sequence, phase=back)
+        self.op(start, end, f"aten::{name}", phase=back)
+        return self
+
+    def lines(self):
+        found = line_breakdown(Facts(self.trace(framework="pytorch")))
+        assert sum(line.time_ns for line in found.lines) == found.wall_ns
+        for line in found.lines:
+            assert sum(line.categories.values()) == line.time_ns
+        return found
+
+    def times(self):
+        return {line.line or line.kind: line.time_ns / self.unit_ns for line in self.lines().lines}
+
+
+def test_operations_and_the_time_between_them_are_of_the_noted_line():
+    run = Program().steps(0, 100)
+    run.op(0, 60, "aten::mm").op(80, 100, "aten::add")
+    run.note(
+        ("aten::mm", FORWARD, 3), (None, FORWARD, 1), (None, OTHER, 3), ("aten::add", OTHER, 1)
+    )
+    assert run.times() == {FORWARD: 65, OTHER: 35}
+    assert run.lines().source == "clock"
+
+
+def test_an_operation_of_the_backward_pass_is_of_the_line_of_its_forward_operation():
+    run = Program().steps(0, 100)
+    run.op(0, 10, "aten::mm", sequence=7).op(10, 20, "aten::add", sequence=8)
+    run.node(20, 50, "add", 8).node(50, 90, "mm", 7).node(90, 95, "accumulate")
+    run.op(95, 100, "aten::add_")
+    run.note(
+        ("aten::mm", FORWARD, 1),
+        ("aten::add", OTHER, 1),
+        ("aten::add", BACKWARD, 1, True),
+        ("aten::mm", BACKWARD, 1, True),
+        ("aten::accumulate", BACKWARD, 1, True),
+        ("aten::add_", STEP, 1),
+    )
+    # What accumulates a gradient follows the node that computed it.
+    assert run.times() == {FORWARD: 10 + 40 + 5, OTHER: 10 + 30, STEP: 5}
+    (line,) = (line for line in run.lines().lines if line.line == FORWARD)
+    assert line.phases == {"forward": 10_000_000, "backward": 45_000_000}
+    assert [(op.name, op.count) for op in line.operations][:2] == [("aten::mm", 1), ("aten::mm", 1)]
+
+
+def test_the_last_forward_operation_with_a_number_made_the_node():
+    run = Program().steps(0, 100)
+    run.op(0, 20, "aten::detach", sequence=7).op(20, 40, "aten::mm", sequence=7)
+    run.node(40, 100, "mm", 7)
+    run.note(("aten::detach", OTHER, 1), ("aten::mm", FORWARD, 1), ("aten::mm", BACKWARD, 1, True))
+    assert run.times() == {OTHER: 20, FORWARD: 80}
+
+
+def test_code_that_the_backward_pass_calls_is_of_its_own_line():
+    run = Program().steps(0, 100)
+    run.op(0, 40, "aten::mm", sequence=7).node(40, 100, "mm", 7)
+    run.note(("aten::mm", FORWARD, 1), ("aten::mm", HOOK, 1))
+    assert run.times() == {FORWARD: 40, HOOK: 60}
+
+
+def test_an_operation_that_was_not_noted_is_credited_to_nobody():
+    run = Program().steps(0, 100)
+    run.op(0, 30, "aten::mm").op(30, 70, "aten::sort").op(70, 100, "aten::add")
+    run.note(("aten::mm", FORWARD, 1), ("aten::add", OTHER, 1))
+    assert run.times() == {FORWARD: 30, "uncredited": 40, OTHER: 30}
+
+
+def test_of_several_noted_steps_the_one_with_the_same_operations_counts():
+    run = Program().steps(0, 100)
+    run.op(0, 30, "aten::mm").op(30, 100, "aten::add")
+    run.note(("aten::mm", OTHER, 1), ("aten::sort", OTHER, 1), step=50)
+    run.note(("aten::mm", FORWARD, 1), ("aten::add", FORWARD, 1), step=51)
+    assert run.times() == {FORWARD: 100}
+
+
+def test_a_kernel_is_of_the_line_that_launched_it_or_made_its_node():
+    run = Program().steps(0, 100)
+    run.op(0, 10, "aten::mm", sequence=7)
+    run.launch((1, 2), (10, 40), 1)
+    autograd = run.thread("autograd")
+    back = int(Phase.BACKWARD)
+    run.add(autograd, Kind.OP, 10, 20, name=f"{ENGINE}Mm", sequence=7, phase=back)
+    run.launch((11, 12), (40, 100), 2, track=autograd)
+    run.note(("aten::mm", FORWARD, 1), (None, BACKWARD, 9))
+    assert run.times() == {FORWARD: 100}
+
+
+def test_collectives_have_a_row_of_their_own():
+    run = Program().steps(0, 100)
+    run.op(0, 60, "aten::mm")
+    run.launch((1, 2), (0, 60), 1)
+    run.launch((3, 4), (60, 100), 2, kind=Kind.COLLECTIVE)
+    run.note(("aten::mm", FORWARD, 1), (None, BACKWARD, 9))
+    assert run.times() == {FORWARD: 60, "communication": 40}
+
+
+def test_a_trace_with_python_functions_names_the_lines_itself():
+    run = Timeline().steps(0, 100)
+    main = run.thread()
+    run.add(main, Kind.PYTHON, 0, 70, name="tower", source=FORWARD)
+    run.add(main, Kind.OP, 10, 60, name="aten::mm")
+    run.add(main, Kind.PYTHON, 70, 100, name="main", source=OTHER)
+    found = line_breakdown(Facts(run.trace(framework="pytorch")))
+    assert {line.line: line.time_ns / run.unit_ns for line in found.lines} == {
+        FORWARD: 70,
+        OTHER: 30,
+    }
+    assert found.source == "record"
+
+
+def test_samples_tell_the_lines_of_the_host_where_nothing_else_does():
+    run = Timeline().steps(0, 100)
+    run.add(run.thread(), Kind.OP, 0, 100, name="aten::mm")
+    text = run.builder.intern
+    for line, package, count in ((FORWARD, "torch", 30), (OTHER, "torch", 10), (STEP, "", 60)):
+        run.builder.add("samples", line=text(line), package=text(package), count=count)
+    found = line_breakdown(Facts(run.trace(framework="pytorch")))
+    assert {line.line: line.time_ns / run.unit_ns for line in found.lines} == {
+        FORWARD: 75,
+        OTHER: 25,
+    }
+    assert found.source == "samples"
+
+
+def test_without_any_line_there_is_no_breakdown():
+    run = Timeline().steps(0, 100)
+    run.add(run.thread(), Kind.OP, 0, 100, name="aten::mm")
+    assert line_breakdown(Facts(run.trace(framework="pytorch"))) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lines_and_categories_share_one_total(seed):
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    run = Program(unit_ns=7).steps(0, 1000, 2000, 3000)
+    names = [f"aten::op{number}" for number in range(5)]
+    for step in range(3):
+        at = 1000 * step
+        while at < 1000 * step + 900:
+            start, end = at + chance.randrange(9), at + 10 + chance.randrange(90)
+            name = chance.choice(names)
+            (run.op if chance.random() < 0.7 else run.node)(start, end, name)
+            at = end
+    for step in range(2):
+        for _ in range(20):
+            op = chance.choice([None, *names])
+            line = chance.choice([FORWARD, OTHER, BACKWARD, None])
+            run.note((op, line, chance.randrange(50), chance.random() < 0.3), step=step)
+    facts = Facts(run.trace(framework="pytorch"))
+    found = line_breakdown(facts)
+    sums = {c: sum(line.categories.get(c, 0) for line in found.lines) for c in CATEGORIES}
+    assert sums == facts.breakdown
