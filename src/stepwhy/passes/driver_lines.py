@@ -134,8 +134,8 @@ def _surrounding(facts: Facts) -> Mask:
     found[node_rows(facts)] = True
     ops = trace.is_kind(Kind.OP)
     found[ops] |= trace.matches(trace.slices.name[ops], lambda name: name.startswith(_COMPILED))
-    found &= callers(facts.nesting, ops)
-    return found
+    result: Mask = found & callers(facts.nesting, ops)
+    return result
 
 
 def _noted_steps(facts: Facts) -> list[_Noted]:

@@ -38,7 +38,7 @@ class _Row(msgspec.Struct):
 
 def line_breakdown(facts: Facts) -> LineBreakdown | None:
     """The mean steady step by line; None if the trace names none, or explains no time."""
-    if facts.breakdown["unexplained"] == facts.wall_ns:
+    if not _names_lines(facts) or facts.breakdown["unexplained"] == facts.wall_ns:
         return None
     rows: defaultdict[tuple[RowKind, str], _Row] = defaultdict(_Row)
     counts: Counter[Owner] = Counter()
@@ -54,6 +54,12 @@ def line_breakdown(facts: Facts) -> LineBreakdown | None:
     lines = [_line(*key, row, counts, facts.steady_count) for key, row in rows.items()]
     lines.sort(key=lambda line: (-line.time_ns, line.kind, line.line))
     return LineBreakdown(facts.wall_ns, tuple(lines), _source(facts))
+
+
+def _names_lines(facts: Facts) -> bool:
+    """Whether anything in the trace may name a line."""
+    trace = facts.trace
+    return bool(len(trace.line_times) or len(trace.samples) or (trace.slices.source != NULL).any())
 
 
 def _key(owner: Owner, category: str) -> tuple[RowKind, str]:
