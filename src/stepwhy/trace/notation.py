@@ -24,10 +24,10 @@ r"""A trace drawn as text: the fixtures of literate tests.
   the second. Several are separated by commas; a call may have several, as that of a graph does.
 - **Tables** are ``nodes:``, ``copies:``, ``waits:``, ``counters:``, ``marks:``, ``events:``,
   ``levels:``, ``allocations:``, ``samples:``, ``stages:`` or ``line_times:`` with their columns,
-  then one row per line until a blank line; ``-`` is the null, an empty cell the empty string. Copies and counters
-  name nodes and devices, allocations tracks. ``session_values:`` and ``flows:`` are tables, too;
-  they name slices, of several with the same name or letter the first; ``operands:`` name all of
-  them. Quantities take a unit: ``3 ms``.
+  then one row per line until a blank line; ``-`` is the null, an empty cell the empty string.
+  Copies and counters name nodes and devices, allocations tracks. ``session_values:`` and ``flows:``
+  are tables, too; they name slices, of several with the same name or letter the first;
+  ``operands:`` name all of them. Quantities take a unit: ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, its pipeline ``stage``
   (``1``, or ``1 of 4``), ``world_size``, ``signals`` (default: those for which something is drawn;
   ``+x`` and ``-x`` change that), ``expects: accelerator``, ``model`` (of the accelerators below
