@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.bench.results import MS, host, result
 
 from stepwhy.diagnoses import TABLE, load
-from stepwhy.findings import Evidence, Finding, ParallelUse, Saving
+from stepwhy.findings import Evidence, Finding, LineBreakdown, LineTime, ParallelUse, Saving
 from stepwhy.findings.contradictions import _CATEGORY_OF, _OTHERS, _STORAGE, contradictions
 from stepwhy.findings.wall_clock import GapPart, WallClock
 from stepwhy.findings.watched import EventGroup, Pipeline
@@ -58,6 +58,21 @@ CASES = [
 def test_a_clear_check_beside_a_table_that_shows_the_opposite(name, changes):
     (text,) = contradictions(run(clear(name), **changes))
     assert text.startswith(f"{name} says '{CLEAR[name]}', but ")
+
+
+def test_lines_that_do_not_sum_to_the_step():
+    whole = LineTime("train.py(3): main", "line", 10 * MS, {"compute": 10 * MS}, {})
+    lines = LineBreakdown(10 * MS, (whole,), "clock")
+    assert contradictions(run(lines=lines)) == []
+    part = replace(whole, time_ns=9 * MS, phases={"forward": 10 * MS})
+    assert contradictions(run(lines=replace(lines, lines=(part,)))) == [
+        "The categories of a line do not sum to its time.",
+        "A line computes for longer than it takes.",
+    ]
+    other = replace(whole, categories={"python": 10 * MS})
+    assert contradictions(run(lines=replace(lines, lines=(other,)))) == [
+        "The lines do not sum to the compute of the step.",
+    ]
 
 
 @pytest.mark.parametrize(("title", "category"), _CATEGORY_OF.items())

@@ -23,12 +23,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.matrix.catalogue import PROGRAMS, Program
 
 from stepwhy.cli import cli
-from stepwhy.findings.result import CATEGORIES
+from stepwhy.findings.contradictions import contradictions
+from stepwhy.findings.result import CATEGORIES, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -232,6 +234,7 @@ def test_the_run_is_explained(pair: Pair) -> None:
     assert result["verdict"]["bound_by"]
     assert_closed(result["breakdown"]["categories"], result["breakdown"]["wall_ns"])
     assert result["breakdown"]["wall_ns"] > 0
+    assert contradictions(msgspec.convert(result, Result)) == []
 
 
 def assert_closed(categories: dict[str, int], wall_ns: int) -> None:

@@ -16,7 +16,8 @@ from stepwhy.units import format_fraction, format_ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from stepwhy.findings.result import Evidence, Finding, Result
+    from stepwhy.findings.lines import LineBreakdown
+    from stepwhy.findings.result import Breakdown, Evidence, Finding, Result
 
 # Of the step. A diagnosis does not report less than 0.1, and may leave out a part that others
 # report; a fifth of the step is more than that.
@@ -77,6 +78,8 @@ def _in_times(result: Result) -> Iterator[str]:
         yield "The categories do not sum to the step."
     if any(ns < 0 for ns in breakdown.categories.values()):
         yield "A category of the step is negative."
+    if result.lines is not None:
+        yield from _in_lines(result.lines, breakdown)
     clock = result.wall_clock
     if clock is not None and clock.busy_ns is not None:
         parts_ns = clock.busy_ns + sum(part.ns for part in clock.gap)
@@ -98,6 +101,17 @@ def _in_times(result: Result) -> Iterator[str]:
         dropped = sum(entry.count for entry in one.health if entry.dropped)
         if one.events_read != one.events_kept + dropped:
             yield f"{one.path}: the records that were read are not those kept and dropped."
+
+
+def _in_lines(lines: LineBreakdown, breakdown: Breakdown) -> Iterator[str]:
+    """Times of lines that do not fit the breakdown by category."""
+    for category, time_ns in breakdown.categories.items():
+        if sum(line.categories.get(category, 0) for line in lines.lines) != time_ns:
+            yield f"The lines do not sum to the {category} of the step."
+    if any(sum(line.categories.values()) != line.time_ns for line in lines.lines):
+        yield "The categories of a line do not sum to its time."
+    if any(sum(line.phases.values()) > line.time_ns for line in lines.lines):
+        yield "A line computes for longer than it takes."
 
 
 def _in_finding(finding: Finding, result: Result) -> Iterator[str]:
