@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from stepwhy.columns.groups import group_rows
+from stepwhy.columns.groups import group_rows, numbered
 from stepwhy.columns.intervals import Intervals, Measure
 from stepwhy.columns.nesting import nearest
 from stepwhy.passes.breakdown import ON_DEVICE
@@ -61,10 +61,11 @@ class Credited(msgspec.Struct, frozen=True):
 
 
 class _Claims(msgspec.Struct, frozen=True):
-    """Times at which something of a line is active; they may overlap.
+    """Times at which something of a line is active.
 
     Args:
         starts, ends: ns; (claims,).
+        overlap: Whether several may be active at once.
         line: Strings of the trace, NULL if unknown; (claims,).
         phase: Values of `Phase`; (claims,).
         name: Operation, a string of the trace; NULL for none; (claims,).
@@ -77,6 +78,7 @@ class _Claims(msgspec.Struct, frozen=True):
     phase: NDArray[np.int8]
     name: Ints
     row: Ints
+    overlap: bool
 
 
 def driver_parts(facts: Facts) -> DriverParts | None:
@@ -105,23 +107,24 @@ def credited(facts: Facts, category: str) -> Credited:
 
 def _claims(facts: Facts, category: str) -> _Claims | None:
     """What may claim the time of a category; None if the trace does not tell."""
-    of_devices = [a for a in facts.leading if a.index != HOST_DEVICE]
-    if category in ON_DEVICE and of_devices:
-        rows = np.concatenate([a.rows for a in of_devices]).astype(np.int64)
-        return _of_devices(facts, facts.in_steady(np.sort(rows)))
+    on_device = any(activity.index != HOST_DEVICE for activity in facts.leading)
+    if category in ON_DEVICE and on_device:
+        return facts.derived(_of_devices)
     return facts.derived(_of_driver)
 
 
-def _of_devices(facts: Facts, rows: Ints) -> _Claims:
-    """The claims of work on devices."""
+def _of_devices(facts: Facts) -> _Claims:
+    """The claims of work on devices in steady steps."""
     slices = facts.trace.slices
+    rows = np.concatenate([a.rows for a in facts.leading if a.index != HOST_DEVICE])
+    rows = facts.in_steady(np.sort(rows)).astype(np.int64)
     starts = slices.start_ns[rows]
     calls = facts.launches.calls_of(rows).astype(np.int64)
     ops = nearest(facts.nesting, facts.trace.is_kind(Kind.OP))
     op = np.where(calls == NULL, NULL, ops[calls])
     name = np.where(op == NULL, slices.name[rows], slices.name[op]).astype(np.int64)
     line = facts.derived(slice_lines)[rows].astype(np.int64)
-    return _Claims(starts, starts + slices.dur_ns[rows], line, facts.phases[rows], name, rows)
+    return _Claims(starts, starts + slices.dur_ns[rows], line, facts.phases[rows], name, rows, True)
 
 
 def _of_driver(facts: Facts) -> _Claims | None:
@@ -135,16 +138,16 @@ def _of_driver(facts: Facts) -> _Claims | None:
     line = np.where(moved, lines[unit], parts.line).astype(np.int64)
     phase = np.where(unit == NULL, Phase.UNKNOWN, facts.phases[unit]).astype(np.int8)
     name = np.where(unit == NULL, NULL, facts.trace.slices.name[unit]).astype(np.int64)
-    return _Claims(parts.starts, parts.ends, line, phase, name, unit)
+    return _Claims(parts.starts, parts.ends, line, phase, name, unit, False)
 
 
 def _credits(claims: _Claims, time: Intervals) -> NDArray[np.float64]:
     """Time of a set that each claim is credited with, ns; claims share common time; (claims,)."""
-    edges = np.unique(np.concatenate([claims.starts, claims.ends]))
-    first, last = np.searchsorted(edges, claims.starts), np.searchsorted(edges, claims.ends)
-    changes = np.zeros(len(edges), dtype=np.int64)
-    np.add.at(changes, first, 1)
-    np.add.at(changes, last, -1)
+    if not claims.overlap:
+        return Measure(time).within(claims.starts, claims.ends).astype(np.float64)
+    edges, place = numbered(np.concatenate([claims.starts, claims.ends]))
+    first, last = place[: len(claims.starts)], place[len(claims.starts) :]
+    changes = np.bincount(first, minlength=len(edges)) - np.bincount(last, minlength=len(edges))
     active = np.maximum(np.cumsum(changes)[:-1], 1)
     each = Measure(time).within(edges[:-1], edges[1:]) / active
     until = np.append(0.0, np.cumsum(each))
