@@ -137,7 +137,13 @@ LOADER = """
 from torch.utils.data import DataLoader
 dataset, batch_size, device = torch.ones(4, 3), 2, "cpu"
 """
+BLOCKS = """
+from torch.utils.checkpoint import checkpoint
+blocks, x, checkpointed = [torch.nn.Linear(3, 3)] * 4, batch, 2
+"""
 RUNS = [
+    ("recomputed_forward", "_FREE", TORCH + BLOCKS, "assert x.shape == (2, 3)"),
+    ("recomputed_forward", "_UNKNOWN", TORCH + BLOCKS, "assert x.shape == (2, 3)"),
     (
         "logging_stall",
         "_SYNC",

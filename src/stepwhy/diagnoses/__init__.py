@@ -95,6 +95,7 @@ TABLE: tuple[str, ...] = (
     "redundant_gradient_sync",
     "small_collectives",
     "exposed_communication",
+    "recomputed_forward",
     "slow_startup",
     "noisy_steps",
     "profiler_perturbation",

@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.answers.memory import memory_uses
 from stepwhy.diagnoses.shared.measure import steady
+from stepwhy.diagnoses.shared.memory_room import memory_room
 from stepwhy.diagnoses.shared.program import is_training
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
@@ -46,7 +46,8 @@ from stepwhy.trace import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.findings import Finding, MemoryUse
+    from stepwhy.diagnoses.shared.memory_room import MemoryRoom
+    from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
 RULE = Rule(
@@ -68,31 +69,15 @@ FEWEST = 20  # kernels per step; fewer are not worth making larger
 
 def diagnose(facts: Facts) -> Finding:
     """Judge small kernels beside free memory."""
-    use = _use(facts)
-    if use is None:
+    room = memory_room(facts)
+    if room is None:
         return RULE.no_data("memory", "The trace does not record both used and total memory.")
-    free = 1 - _held(use) / (use.capacity_bytes or 1)
     durations = _durations(facts)
     share = _small_share(facts, durations)
-    evidence = _evidence(facts, use, durations, free, share)
-    if free < FREE or share < SHARE or len(durations) < FEWEST * facts.steady_count:
+    evidence = _evidence(facts, room, durations, share)
+    if room.free < FREE or share < SHARE or len(durations) < FEWEST * facts.steady_count:
         return RULE.nothing(evidence[:2])
     return RULE.finding(None, evidence, _fix(facts))
-
-
-def _use(facts: Facts) -> MemoryUse | None:
-    """Memory use of the fullest device whose total memory is known."""
-    known = [
-        use
-        for use in facts.derived(memory_uses)
-        if use.kind == "device" and use.capacity_bytes and use.base_bytes is not None
-    ]
-    return max(known, key=lambda u: _held(u) / (u.capacity_bytes or 1), default=None)
-
-
-def _held(use: MemoryUse) -> int:
-    """Memory that other work cannot use: the peak, or the reserved memory if that is larger."""
-    return max(use.peak_bytes, use.reserved_bytes or 0)
 
 
 def _durations(facts: Facts) -> NDArray[np.int64]:
@@ -115,17 +100,17 @@ def _small_share(facts: Facts, durations: NDArray[np.int64]) -> float:
 
 
 def _evidence(
-    facts: Facts, use: MemoryUse, durations: NDArray[np.int64], free: float, share: float
+    facts: Facts, room: MemoryRoom, durations: NDArray[np.int64], share: float
 ) -> tuple[Evidence, ...]:
     found = [
-        Evidence("share of the memory that stays free", free, "fraction", use.name),
+        Evidence("share of the memory that stays free", room.free, "fraction", room.name),
         Evidence("share of the step in small kernels and their launches", share, "fraction"),
     ]
     if len(durations):
         found.append(Evidence("kernels per step", facts.mean_ns(len(durations)), "count"))
         found.append(Evidence("median kernel", int(np.median(durations)), "ns"))
-    found.append(Evidence("peak memory", _held(use), "bytes", use.name))
-    found.append(Evidence("total memory", use.capacity_bytes or 0, "bytes", use.name))
+    found.append(Evidence("peak memory", room.held_bytes, "bytes", room.name))
+    found.append(Evidence("total memory", room.capacity_bytes, "bytes", room.name))
     return tuple(found)
 
 
