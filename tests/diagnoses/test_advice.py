@@ -92,7 +92,7 @@ NEEDS = {
     r"model\.predict|validation_data": lambda facts: (
         len(rows_of_kinds(facts.trace, "evaluation", "iterator")) > 0
     ),
-    r"\bjax\.": framework("jax"),
+    r"\bjax\.|\.at\[": framework("jax"),
     r"TORCHINDUCTOR_CACHE_DIR": named(r"(?m)^triton_|CompiledFunction|^Torch-Compiled"),
     r'"cuda"|torch\.cuda|reduce-overhead|CUDA_ALLOC|ActivityCUDA|\.CUDA\b': lambda facts: (
         on_gpus(facts) or facts.trace.meta.idle_accelerator

@@ -141,9 +141,51 @@ BLOCKS = """
 from torch.utils.checkpoint import checkpoint
 blocks, x, checkpointed = [torch.nn.Linear(3, 3)] * 4, batch, 2
 """
+BUFFER = "import functools; buffer, place, step = jnp.zeros((8, 3)), 2, 9\n"
 RUNS = [
     ("recomputed_forward", "_FREE", TORCH + BLOCKS, "assert x.shape == (2, 3)"),
     ("recomputed_forward", "_UNKNOWN", TORCH + BLOCKS, "assert x.shape == (2, 3)"),
+    (
+        "whole_buffer_copy",
+        "_JAX",
+        JAX + BUFFER + "rows = jnp.ones((2, 3))",
+        "assert buffer.sum(1).tolist() == [0, 0, 3, 3, 0, 0, 0, 0]",
+    ),
+    (
+        "whole_buffer_copy",
+        "_JAX_WINDOW",
+        JAX + BUFFER + "row = jnp.ones(3)",
+        "assert buffer.sum(1).tolist() == [0, 3, 0, 0, 0, 0, 0, 0]",
+    ),
+    (
+        "whole_buffer_copy",
+        "_JAX_INSIDE",
+        JAX + BUFFER,
+        "assert jax.lax.scan(body, (buffer, 0), jnp.ones((4, 3)))[0][0].sum() == 12",
+    ),
+    (
+        "whole_buffer_copy",
+        "_TORCH",
+        TORCH + "buffer, index, rows = torch.zeros(4, 2), torch.tensor([1]), torch.ones(1, 2)",
+        "assert buffer.sum(1).tolist() == [0, 2, 0, 0]",
+    ),
+    (
+        "whole_buffer_copy",
+        "_TORCH_WINDOW",
+        TORCH + "count, buffer, rows = 7, torch.zeros(4, 2), torch.ones(2, 2)",
+        "assert buffer.sum(1).tolist() == [2, 0, 0, 2] and count == 9",
+    ),
+    (
+        "whole_buffer_copy",
+        "_TENSORFLOW",
+        TF1
+        + "variable = tf.Variable(tf.zeros([4, 2]), use_resource=True)\n"
+        + "indices, rows = [[1]], tf.ones([1, 2])",
+        """with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    assert session.run(update).sum() == 2
+graph.__exit__(None, None, None)""",
+    ),
     (
         "logging_stall",
         "_SYNC",

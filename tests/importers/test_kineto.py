@@ -863,7 +863,7 @@ def test_types_and_shapes_of_arguments():
     assert operands(trace) == [
         ("aten::mul", "float32,float64", "8x3,"),
         ("aten::to", "int64,,,", "4,,,2"),
-        ("aten::cat", "", ""),
+        ("aten::cat", "", "2x3+4x3"),
     ]
 
 

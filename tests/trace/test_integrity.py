@@ -33,6 +33,7 @@ def trace():
     builder.add("collectives", slice=1, operation=0, group=0, ranks=2)
     builder.add("operands", slice=0, types=0, shapes=0)
     builder.add("line_times", step=0, op=0, line=0, dur_ns=1, engine=0)
+    builder.add("rewrites", slice=1, copied_bytes=9, changed_bytes=1, operation=0, of_argument=1)
     return builder.finish(Meta("test"))
 
 

@@ -44,7 +44,7 @@ def test_other_columns_keep_theirs(first):
     assert first.marks.light.tolist() == [2]
     assert texts(first, first.nodes.outer) == ["/cpu:0"]
     assert first.allocations.block.tolist() == [NULL]
-    newer = {"visits", "waits", "collectives", "operands", "line_times"}
+    newer = {"visits", "waits", "collectives", "operands", "line_times", "rewrites"}
     assert {table for table in TABLES if not len(first.table(table))} == newer
 
 

@@ -96,6 +96,7 @@ TABLE: tuple[str, ...] = (
     "small_collectives",
     "exposed_communication",
     "recomputed_forward",
+    "whole_buffer_copy",
     "slow_startup",
     "noisy_steps",
     "profiler_perturbation",

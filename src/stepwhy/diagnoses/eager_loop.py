@@ -31,16 +31,14 @@ If the operations of the host were not recorded. Does not apply with an accelera
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepwhy.diagnoses.shared.eager_calls import eager_loop
-from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.sampled import launching_lines
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.sampled_lines import driver_lines
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
@@ -86,7 +84,7 @@ def diagnose(facts: Facts) -> Finding:
         Evidence("operations per step", len(loop.calls) / max(facts.steady_count, 1), "count"),
         Evidence("median time of an operation", _median_ns(facts, loop.calls), "ns"),
         *_sequence_evidence(facts, sequence, repeats),
-        *_lines(facts),
+        *launching_lines(facts),
     )
     gain = saving("remove dispatch", LEAST_SAVED * loop.cost_ns, loop.cost_ns)
     fix = _fix(facts, [facts.trace.string(name) for name in sequence], repeats)
@@ -138,25 +136,6 @@ def _shown(name: str) -> str:
 
 def _median_ns(facts: Facts, calls: NDArray[np.int64]) -> int:
     return int(np.median(facts.trace.slices.dur_ns[calls]))
-
-
-def _lines(facts: Facts) -> tuple[Evidence, ...]:
-    """The lines that launch most of the operations, by stack samples.
-
-    In PyTorch, without calls of modules and of `backward`, which are lines of the framework.
-    """
-    lines = driver_lines(facts.sampled)
-    if lines is None:
-        return ()
-    counts: Counter[str] = Counter()
-    is_torch = is_pytorch(facts)
-    for (line, in_framework), count in lines.items():
-        counts[line] += count if line and not (is_torch and in_framework) else 0
-    return tuple(
-        Evidence("samples of the driving thread at", count / lines.total(), "fraction", line)
-        for line, count in counts.most_common(_SHOWN)
-        if count
-    )
 
 
 _IN_PLACE = 2  # operations, on the parameter and its moment

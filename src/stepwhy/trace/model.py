@@ -132,6 +132,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     collectives: Columns
     operands: Columns
     line_times: Columns
+    rewrites: Columns
     meta: Meta
     health: Health
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.findings import Evidence
 from stepwhy.passes.counters import series
-from stepwhy.passes.sampled_lines import python_lines
+from stepwhy.passes.sampled_lines import driver_lines, python_lines
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -43,4 +45,23 @@ def own_lines(facts: Facts) -> tuple[Evidence, ...]:
     )
 
 
-__all__ = ["during_steps", "own_lines"]
+def launching_lines(facts: Facts) -> tuple[Evidence, ...]:
+    """The lines at which the driving thread is most often, in the framework or outside of it.
+
+    In PyTorch, without calls of modules and of `backward`, which are lines of the framework.
+    """
+    lines = driver_lines(facts.sampled)
+    if lines is None:
+        return ()
+    counts: Counter[str] = Counter()
+    is_torch = is_pytorch(facts)
+    for (line, in_framework), count in lines.items():
+        counts[line] += count if line and not (is_torch and in_framework) else 0
+    return tuple(
+        Evidence("samples of the driving thread at", count / lines.total(), "fraction", line)
+        for line, count in counts.most_common(_SHOWN)
+        if count
+    )
+
+
+__all__ = ["during_steps", "launching_lines", "own_lines"]

@@ -27,6 +27,7 @@ Table = Literal[
     "collectives",
     "operands",
     "line_times",
+    "rewrites",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 

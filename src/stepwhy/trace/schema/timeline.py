@@ -122,8 +122,28 @@ TIMELINE: tuple[Column, ...] = (
     string(
         "operands",
         "shapes",
-        "Shape of each argument, such as '8x3,3,'; '' for a scalar, and for what is no tensor.",
+        "Shape of each argument, such as '8x3,3,', or '8x3+2x3,' for a list of tensors; '' for a "
+        "scalar, and for what is no tensor.",
         null=NO_STRING,
+    ),
+    Column(
+        "rewrites",
+        "slice",
+        "int32",
+        "row of slices",
+        "",
+        "An instruction of a compiled program that copies a buffer, of which a part is changed.",
+    ),
+    Column("rewrites", "copied_bytes", "int64", "bytes", "", "Size of the buffer."),
+    Column("rewrites", "changed_bytes", "int64", "bytes", "", "Size of the part."),
+    string("rewrites", "operation", "What changes it, e.g. 'scatter'."),
+    Column(
+        "rewrites",
+        "of_argument",
+        "int8",
+        "0 or 1",
+        "",
+        "Whether the buffer is an argument of the program, which it could donate.",
     ),
 )
 

@@ -60,9 +60,8 @@ def computes_on_host(trace: Trace) -> bool:
 def _bytes(types: str, shapes: str) -> int:
     """Size of the tensors among some arguments; 0 where types or shapes are not known."""
     pairs = zip(types.split(","), shapes.split(","), strict=False)
-    return sum(
-        prod(map(int, shape.split("x"))) * _SIZES.get(name, 0) for name, shape in pairs if shape
-    )
+    known = ((_SIZES[name], shape) for name, shape in pairs if shape and name in _SIZES)
+    return sum(size * prod(map(int, shape.split("x"))) for size, shape in known)
 
 
 __all__ = ["computes_on_host"]

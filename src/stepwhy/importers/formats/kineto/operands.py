@@ -88,14 +88,19 @@ def _types(text: bytes) -> str | None:
 
 
 def _shapes(text: bytes) -> str | None:
-    """'8x3,,8' for the list of sizes in JSON; None if it is damaged."""
+    """'8x3,,8' for the list of sizes in JSON, '8x3+2x3,' with a list; None if it is damaged."""
     shapes = _list_of(text)
     return None if shapes is None else ",".join(map(_shape, shapes))
 
 
 def _shape(sizes: Any) -> str:
-    is_shape = isinstance(sizes, list) and all(type(size) is int for size in sizes)
-    return "x".join(map(str, sizes)) if is_shape else ""
+    """Shape of a tensor, or of those in a list of several; '' for other arguments."""
+    if not isinstance(sizes, list):
+        return ""
+    if 1 < len(sizes) <= _MOST_ARGUMENTS and all(isinstance(part, list) for part in sizes):
+        shapes = [_shape(part) for part in sizes]
+        return "+".join(shapes) if all(shapes) and "+" not in "".join(shapes) else ""
+    return "x".join(map(str, sizes)) if all(type(size) is int for size in sizes) else ""
 
 
 def _list_of(text: bytes) -> list[Any] | None:

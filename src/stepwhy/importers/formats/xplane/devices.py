@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.formats.xplane.events import Events, Labels, Line
     from stepwhy.importers.formats.xplane.planes import Plane, Space
+    from stepwhy.importers.formats.xplane.rewrites import Rewrite
     from stepwhy.importers.formats.xplane.table import SliceTable
 
 _PLANE = regex(r"/device:(?P<type>[A-Z_]+):(?P<number>\d+)(?P<part>.*)", re.DOTALL)
@@ -81,7 +82,11 @@ def add_device(table: SliceTable, plane: Plane, space: Space) -> bool:
     first, group = equal_rows(labels.line, labels.name, *details)
     reader = _Reader(table, plane, labels.take(first), space)
     templates = [reader.template(row) for row in range(len(first))]
-    table.add(events, [templates[place] for place in group.tolist()])
+    rewrites = [reader.rewrite(row) for row in range(len(first))]
+    places = group.tolist()
+    table.add(
+        events, [templates[place] for place in places], None, [rewrites[place] for place in places]
+    )
     return any(t.kind is Kind.KERNEL for t in templates)
 
 
@@ -200,5 +205,13 @@ class _Reader:
         """Name of the operation that a kernel was compiled from, '' if unknown."""
         if not self._programs:
             return ""
-        key = MISSING if self._program is None else int(self._program[row])
-        return self._programs.op_name(key, self._text(row, "hlo_op"))
+        return self._programs.op_name(self._key(row), self._text(row, "hlo_op"))
+
+    def rewrite(self, row: int) -> Rewrite | None:
+        """The buffer that an activity copies before a part of it is changed; None for others."""
+        instruction = self._text(row, "hlo_op")
+        return self._programs.rewrite(self._key(row), instruction) if instruction else None
+
+    def _key(self, row: int) -> int:
+        """Id of the program of an activity."""
+        return MISSING if self._program is None else int(self._program[row])

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.formats.xplane.events import Labels
     from stepwhy.importers.formats.xplane.planes import Plane, Space
+    from stepwhy.importers.formats.xplane.rewrites import Rewrite
     from stepwhy.importers.formats.xplane.table import SliceTable
 
     Ints = NDArray[np.signedinteger[Any]]
@@ -130,7 +131,8 @@ class HostReader:
                 zip(before.tolist(), owned.tolist(), strict=True)
             )
         ]
-        self._table.add(events, templates, self._end_ns())
+        rewrites = [self._rewrite(label) for label in range(len(templates))]
+        self._table.add(events, templates, self._end_ns(), rewrites)
 
     def _surroundings(self, outer: Ints) -> tuple[Bools, Ints]:
         """For every event, whether it runs below the input pipeline, and the enclosing eager op."""
@@ -185,9 +187,16 @@ class HostReader:
         return classify(event, has_accelerator=self._has_accelerator)
 
     def _compiled_from(self, label: int) -> str:
+        return self._programs.op_name(self._program(label), self._text("hlo_op", label))
+
+    def _rewrite(self, label: int) -> Rewrite | None:
+        """The buffer that an instruction copies."""
+        instruction = self._text("hlo_op", label)
+        return self._programs.rewrite(self._program(label), instruction) if instruction else None
+
+    def _program(self, label: int) -> int:
         program = self._events.labels.numbers.get("program_id")
-        key = MISSING if program is None else int(program[label])
-        return self._programs.op_name(key, self._text("hlo_op", label))
+        return MISSING if program is None else int(program[label])
 
     def _template(self, label: int, found: Classification, *, owned: bool) -> SliceTemplate:
         labels = self._events.labels

@@ -6,7 +6,7 @@ same process. Strings are declared as bytes: a damaged character must not refuse
 Source: `step_stats.proto`, `config.proto`, `graph.proto`, `node_def.proto`, `attr_value.proto`,
 `tensor_description.proto`, `allocation_description.proto`, `tensor_shape.proto`, `event.proto`,
 `summary.proto`, `tensor.proto` and `tfprof_log.proto` of TensorFlow;
-`xplane.proto` of its TSL, which JAX shares.
+`xplane.proto` of its TSL, which JAX shares; `hlo.proto` and `xla_data.proto` of XLA.
 """
 
 from __future__ import annotations
@@ -169,6 +169,44 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
     ),
     "XStatMetadataEntry": (("key", 1, "int64"), ("value", 2, "XStatMetadata")),
     "XStatMetadata": (("name", 2, "bytes"),),
+    # The compiled programs of XLA.
+    "HloProto": (("hlo_module", 1, "HloModule"),),
+    "HloModule": (
+        ("computations", 3, "*HloComputation"),
+        ("entry_computation_id", 6, "int64"),
+    ),
+    "HloComputation": (
+        ("instructions", 2, "*HloInstruction"),
+        ("id", 5, "int64"),
+        ("root_id", 6, "int64"),
+    ),
+    "HloInstruction": (
+        ("name", 1, "bytes"),
+        ("opcode", 2, "bytes"),
+        ("shape", 3, "HloShape"),
+        ("literal", 8, "HloLiteral"),
+        ("parameter_number", 9, "int64"),
+        ("tuple_index", 13, "int64"),
+        ("id", 35, "int64"),
+        ("operand_ids", 36, "*int64"),
+        ("called_computation_ids", 38, "*int64"),
+        ("backend_config", 43, "bytes"),
+        ("comparison_direction", 63, "bytes"),
+    ),
+    "HloShape": (
+        ("element_type", 2, "int32"),
+        ("dimensions", 3, "*int64"),
+        ("tuple_shapes", 4, "*HloShape"),
+        ("layout", 5, "HloLayout"),
+    ),
+    "HloLayout": (("minor_to_major", 1, "*int64"),),
+    "HloLiteral": (
+        ("preds", 2, "*bool"),
+        ("s32s", 4, "*int32"),
+        ("s64s", 5, "*int64"),
+        ("u32s", 6, "*uint32"),
+        ("u64s", 7, "*uint64"),
+    ),
 }
 
 
