@@ -143,6 +143,14 @@ blocks, x, checkpointed = [torch.nn.Linear(3, 3)] * 4, batch, 2
 """
 BUFFER = "import functools; buffer, place, step = jnp.zeros((8, 3)), 2, 9\n"
 RUNS = [
+    (
+        "double_backward",
+        "_FIX",
+        TORCH
+        + LINEAR
+        + "\nmodel, loss = loss_of, model(batch); loss_of = lambda x: model(x).sum()",
+        "assert len(gradients) == 2 and gradients[0].grad_fn is None",
+    ),
     ("recomputed_forward", "_FREE", TORCH + BLOCKS, "assert x.shape == (2, 3)"),
     ("recomputed_forward", "_UNKNOWN", TORCH + BLOCKS, "assert x.shape == (2, 3)"),
     (

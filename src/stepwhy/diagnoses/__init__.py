@@ -96,6 +96,7 @@ TABLE: tuple[str, ...] = (
     "small_collectives",
     "exposed_communication",
     "recomputed_forward",
+    "double_backward",
     "whole_buffer_copy",
     "slow_startup",
     "noisy_steps",
