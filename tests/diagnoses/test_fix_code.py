@@ -142,6 +142,15 @@ from torch.utils.checkpoint import checkpoint
 blocks, x, checkpointed = [torch.nn.Linear(3, 3)] * 4, batch, 2
 """
 BUFFER = "import functools; buffer, place, step = jnp.zeros((8, 3)), 2, 9\n"
+TABLE_OF_ROWS = """
+table, kernel, rate = tf.Variable(tf.ones([9, 3])), tf.Variable(tf.ones([3, 2])), 0.1
+layers, loss = [kernel], tf.reduce_sum(tf.nn.embedding_lookup(table, [1, 2]) @ kernel)
+gradient = tf.gradients(loss, table)[0]
+"""
+INITIALISED = """with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run({})
+graph.__exit__(None, None, None)"""
 RUNS = [
     (
         "double_backward",
@@ -151,6 +160,8 @@ RUNS = [
         + "\nmodel, loss = loss_of, model(batch); loss_of = lambda x: model(x).sum()",
         "assert len(gradients) == 2 and gradients[0].grad_fn is None",
     ),
+    ("dense_update", "_LAZY", TF1 + TABLE_OF_ROWS, INITIALISED.format("train")),
+    ("dense_update", "_OWN", TF1 + TABLE_OF_ROWS, INITIALISED.format("update")),
     ("recomputed_forward", "_FREE", TORCH + BLOCKS, "assert x.shape == (2, 3)"),
     ("recomputed_forward", "_UNKNOWN", TORCH + BLOCKS, "assert x.shape == (2, 3)"),
     (
@@ -189,10 +200,7 @@ RUNS = [
         TF1
         + "variable = tf.Variable(tf.zeros([4, 2]), use_resource=True)\n"
         + "indices, rows = [[1]], tf.ones([1, 2])",
-        """with tf.Session() as session:
-    session.run(tf.global_variables_initializer())
-    assert session.run(update).sum() == 2
-graph.__exit__(None, None, None)""",
+        INITIALISED.format("update"),
     ),
     (
         "logging_stall",

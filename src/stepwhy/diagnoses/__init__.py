@@ -98,6 +98,7 @@ TABLE: tuple[str, ...] = (
     "recomputed_forward",
     "double_backward",
     "whole_buffer_copy",
+    "dense_update",
     "slow_startup",
     "noisy_steps",
     "profiler_perturbation",

@@ -1,0 +1,219 @@
+"""The optimizer updates all rows of a table, although the gradient has only those of the batch.
+
+## What it means
+The gradient of an embedding table in TensorFlow 1 is a list of rows, `tf.IndexedSlices`. Some
+optimizers do not stop there: `tf.train.AdamOptimizer` decays the moments of all rows, and moves all
+rows by them, whether the batch has used them or not. An optimizer of the program's own that
+computes with the gradient turns it into a tensor of the size of the table first.
+
+## Why it costs
+Each step reads and writes the whole table and its moments several times. That takes the longer, the
+more rows the table has, whatever the size of the batch.
+
+## How it is measured
+By the sizes of results in a recorded graph. The operations of an update are those in one name
+scope, such as 'Adam/update_items'. It counts if it adds the rows of a sparse gradient to a table
+that is at least four times as large. So does the sum that turns the rows of a gradient into a table
+outside of the backward pass, with the operations on results of that size that it is connected to.
+The cost is the time of the operations whose results have the size of the table, and of
+assignments. A gradient that is made dense in the backward pass is found by
+[`dense-embedding-gradient`](dense-embedding-gradient.md).
+
+## Fix
+Update only the rows of the batch: a lazy Adam, or an optimizer that does so by itself, such as
+Adagrad, momentum or plain gradient descent.
+
+## Fix risk
+A lazy Adam leaves the moments of unused rows as they are, so that they are moved less.
+
+## When it abstains
+If no graph with the sizes of results was recorded. Does not apply outside of TensorFlow's sessions,
+or if the graph computes no gradient.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of, times
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import steady_work
+from stepwhy.findings import Edit, Evidence, Fix
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Kind, Phase, among
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepwhy.diagnoses.shared.slices import Rows
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="dense-update",
+    family="not needed",
+    name="Updates of all rows for a sparse gradient",
+    found="Update only the rows of the batch: the optimizer updates the whole table",
+    clear="No optimizer updates a whole table for the rows of a batch",
+    needs=(("graph-ops",), ("device-time",), ("steps",)),
+)
+
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
+MOST_USED = 0.25  # of the table in the gradient; with more, most of the work is needed
+LEAST_SAVED = 0.7  # of the cost; the rows of the batch are still updated
+_SHOWN = 3
+
+# Source: `AdamOptimizer._apply_sparse_shared` of tensorflow/python/training/adam.py.
+_ADDS_ROWS = regex(r"(?:Resource)?Scatter(?:Add|Sub|Update)")
+_ASSIGNS = regex(r"Assign\w*")
+# With which TensorFlow converts an `IndexedSlices` to a tensor: indexed_slices.py.
+_MADE_DENSE = "UnsortedSegmentSum"
+
+
+class _Update(NamedTuple):
+    """Work on a whole table.
+
+    Args:
+        rows: The operations, in the steady steps; slices.
+        table_bytes: Size of the table.
+        used_bytes: Size of the rows in the gradient.
+        scope: Name scope of the update.
+    """
+
+    rows: Rows
+    table_bytes: int
+    used_bytes: int
+    scope: str
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which optimizers work on whole tables for sparse gradients."""
+    rows = steady_work(facts, Kind.KERNEL, Kind.OP)
+    rows = rows[facts.trace.slices.scope[rows] != NULL]
+    if not among(facts.phases[rows], (Phase.OPTIMIZER, Phase.BACKWARD)).any():
+        return RULE.not_applicable("No operation of a gradient or an optimizer ran in a graph.")
+    if not (facts.trace.slices.bytes[rows] > 0).any():
+        return RULE.no_data("operands", "The sizes of the results of operations were not recorded.")
+    updating = rows[facts.phases[rows] == Phase.OPTIMIZER]
+    updates = [*_updates(facts, updating), *_made_dense(facts, rows)]
+    if not updates:
+        return RULE.nothing()
+    rows = np.concatenate([update.rows for update in updates])
+    spent = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+    table = sum(update.table_bytes for update in updates)
+    cost = round(spent * (1 - sum(update.used_bytes for update in updates) / table))
+    evidence = tuple(_evidence(facts, updates, rows, cost))
+    if not cost or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:1])
+    gain = saving("update only the rows of the batch", LEAST_SAVED * cost, cost)
+    is_own = facts.phases[rows[0]] != Phase.OPTIMIZER
+    fix = _OWN if is_own else _LAZY
+    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "gone"))
+
+
+def _updates(facts: Facts, updating: Rows) -> Iterator[_Update]:
+    """The updates of whole tables for sparse gradients.
+
+    Args:
+        facts: Facts of the run.
+        updating: Operations of optimizers in the steady steps; slices.
+    """
+    slices = facts.trace.slices
+    scopes = np.array(
+        [facts.trace.string(scope).rpartition("/")[0] for scope in slices.scope[updating].tolist()]
+    )
+    for scope in np.unique(scopes).tolist():
+        update = _update(facts, updating[scopes == scope], scope)
+        if update is not None:
+            yield update
+
+
+def _update(facts: Facts, rows: Rows, scope: str) -> _Update | None:
+    """The work on a whole table in one name scope; None if it does none for a sparse gradient."""
+    slices = facts.trace.slices
+    names, sizes = slices.name[rows], slices.bytes[rows]
+    sparse = facts.trace.matches(names, _ADDS_ROWS.fullmatch)
+    if not sparse.any():
+        return None
+    table = int(sizes.max())
+    smaller = sizes[sizes < table]
+    used = int(smaller.max(initial=0))
+    whole = (sizes == table) | facts.trace.matches(names, _ASSIGNS.fullmatch)
+    is_needed = used <= 0 or used > MOST_USED * table
+    return None if is_needed else _Update(rows[whole & ~sparse], table, used, scope)
+
+
+def _made_dense(facts: Facts, rows: Rows) -> Iterator[_Update]:
+    """Gradients that become tables outside of the backward pass, with what is done to them.
+
+    Args:
+        facts: Facts of the run.
+        rows: Operations of the graph in the steady steps; slices.
+    """
+    slices, flows = facts.trace.slices, facts.trace.flows
+    made = rows[np.isin(slices.name[rows], facts.trace.strings_where([_MADE_DENSE]))]
+    for row in made[facts.phases[made] != Phase.BACKWARD].tolist():
+        sources = flows.source[flows.target == row]
+        used, table = int(slices.bytes[sources].max(initial=0)), int(slices.bytes[row])
+        is_gradient = (facts.phases[sources] == Phase.BACKWARD).any()
+        if is_gradient and 0 < used <= MOST_USED * table:
+            scope = facts.trace.string(int(slices.scope[row])).rpartition("/")[0]
+            yield _Update(_connected(facts, row, table), table, used, scope)
+
+
+def _connected(facts: Facts, row: int, size: int) -> Rows:
+    """An operation and those that it is connected to by results of its size, with assignments."""
+    slices, flows = facts.trace.slices, facts.trace.flows
+    assigns = facts.trace.matches(slices.name, _ASSIGNS.fullmatch)
+    inside = ((slices.bytes == size) | assigns) & (facts.phases != Phase.BACKWARD)
+    source, target = flows.source, flows.target
+    between = inside[source] & inside[target] & (slices.bytes[source] == size)
+    source, target = source[between], target[between]
+    found = np.zeros(len(slices), dtype=bool)
+    found[row], count = True, 0
+    while count < (count := int(found.sum())):
+        found[target[found[source]]] = True
+        found[source[found[target]]] = True
+    rows: Rows = np.flatnonzero(found)
+    return rows
+
+
+def _evidence(facts: Facts, updates: list[_Update], rows: Rows, cost: int) -> Iterator[Evidence]:
+    yield Evidence("share of the step in updates of all rows", cost / facts.wall_ns, "fraction")
+    largest = max(updates, key=lambda update: update.table_bytes)
+    yield Evidence("size of the table", largest.table_bytes, "bytes", largest.scope)
+    yield Evidence("size of the rows in its gradient", largest.used_bytes, "bytes")
+    yield from times(facts, "time of the operation", by_name(facts, rows)[:_SHOWN])
+    yield from _lines(facts, largest)
+
+
+def _lines(facts: Facts, update: _Update) -> Iterator[Evidence]:
+    """The line of the program that made the update, where the graph's sources are known."""
+    nodes = facts.trace.nodes
+    own = np.isin(nodes.name, facts.trace.slices.scope[update.rows]) & (nodes.source != NULL)
+    lines, counts = np.unique(nodes.source[own], return_counts=True)
+    if len(lines):
+        line = facts.trace.string(int(lines[counts.argmax()]))
+        yield Evidence("operations of the update", int(counts.max()), "count", line)
+
+
+_LAZY = Fix(
+    "Give the table an optimizer that updates only the rows of the batch, and let Adam update the "
+    "other variables. Adagrad, momentum and plain gradient descent do so with the sparse gradient "
+    "of tf.gather and tf.nn.embedding_lookup.",
+    "of_table = tf.train.AdagradOptimizer(0.1)\n"
+    "of_rest = tf.train.AdamOptimizer()\n"
+    "train = tf.group(of_table.minimize(loss, var_list=[table]),\n"
+    "                 of_rest.minimize(loss, var_list=layers))",
+    "changes-numerics",
+)
+_OWN = Fix(
+    "Update the rows of a sparse gradient by themselves: arithmetic with the gradient makes a "
+    "tensor of the size of the table of it.",
+    "if isinstance(gradient, tf.IndexedSlices):\n"
+    "    rows, values = gradient.indices, rate * gradient.values\n"
+    "    update = tf.scatter_sub(table, rows, values)",
+    "changes-numerics",
+)
