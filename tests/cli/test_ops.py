@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from stepwhy.cli import cli
+from stepwhy.trace.notation import parse
+from stepwhy.trace.store import save
 from tests.kineto_samples import sample
 
 LAB = Path(__file__).resolve().parents[2] / "lab" / "tf1" / "matmul" / "matmul.py"
@@ -49,6 +51,30 @@ def test_reason_for_a_view_that_is_not_available(trace):
         "ops", trace, "--view", "graph"
     ).replace("\n", " ")
     assert json.loads(invoke("ops", trace, "--view", "graph", "--json"))["nodes"] == []
+
+
+LINES = """
+unit: 1 ms
+framework: pytorch
+main   step   |[--------][--------]|
+main   op     |   ooooooo  oooooooo|  o=aten::mm {source: train.py(7): step}
+"""
+
+
+def test_lines_add_up_to_the_step(tmp_path):
+    path = tmp_path / "trace.stepwhy"
+    save(parse(LINES), path)
+    result = json.loads(invoke("ops", path, "--view", "line", "--json"))
+    assert sum(row["time_ns"] for row in result["lines"]["lines"]) == result["lines"]["wall_ns"]
+    lines = invoke("ops", path, "--view", "line").splitlines()
+    assert lines[1] == "By line  2 of 2, mean of 2 steps"
+    assert lines[2].endswith("train.py(7): step")
+    assert "(other rows)" in invoke("ops", path, "--view", "line", "--top", "1")
+
+
+def test_a_trace_without_lines_has_no_view_by_line(trace):
+    printed = " ".join(invoke("ops", trace, "--view", "line").split())
+    assert "it records no lines of the program" in printed
 
 
 # --- TensorFlow's profile of the same run ---

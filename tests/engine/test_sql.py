@@ -122,6 +122,22 @@ def test_steps_and_breakdown_are_those_of_the_passes(tables):
     assert sum(ns for _, ns in found) == 10 * ms
 
 
+def test_lines_add_up_to_the_step(tables):
+    found = rows(tables, "select line, kind, category, phase, ns from lines")
+    result = explain_opened([Opened("x", "drawing", parse(DRAWING))], [])
+    assert result.lines is not None
+    assert sum(ns for *_, ns in found) == result.breakdown.wall_ns
+    assert ("train.py(7): step", "line", "compute", None, 6_000_000) in found
+    assert rows(tables, "select line, op, phase, count, ns from line_ops") == [
+        ("train.py(7): step", "aten::mm", None, 1.0, 6_000_000)
+    ]
+
+
+def test_a_trace_without_lines_has_the_views_of_lines():
+    tables = tables_of("framework: pytorch")
+    assert rows(tables, "from lines") == rows(tables, "from line_ops") == []
+
+
 def test_steps_of_the_warm_up_are_not_steady():
     slow = DRAWING.replace("|[--------]", "|[-----------------------------]", 1)
     rest = slow.splitlines()
@@ -227,7 +243,7 @@ def test_wrong_queries_are_typed_errors_with_the_next_action(tables, query, mess
         rows(tables, query)
     assert message in raised.value.what
     assert "LINE 1" not in raised.value.what
-    assert "steps, breakdown, ops, findings, devices" in raised.value.todo
+    assert "steps, breakdown, lines, line_ops, ops, findings, devices" in raised.value.todo
     assert "--tables" in raised.value.todo
 
 

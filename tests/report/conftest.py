@@ -18,6 +18,9 @@ from stepwhy.findings import (
     Fix,
     HealthEntry,
     Input,
+    LineBreakdown,
+    LineOperation,
+    LineTime,
     Op,
     Pipeline,
     PipelineStage,
@@ -465,6 +468,64 @@ def watched():
     )  # fmt: skip
 
 
+def a_line(line, phases=(), operations=(), kind="line", **milliseconds):
+    """A row of the breakdown by line."""
+    categories = {name: ns for name, ns in partition(**milliseconds).items() if ns}
+    phases = {name: round(ms * MS) for name, ms in dict(phases).items()}
+    return LineTime(line, kind, sum(categories.values()), categories, phases, operations)
+
+
+def by_line():
+    """A step whose time has lines: a wait, a layer, an exchange, and some without a line."""
+    layer = (
+        LineOperation("aten::convolution_backward", "backward", 53, 4 * MS),
+        LineOperation("aten::cudnn_convolution", "forward", 53, 3 * MS),
+        LineOperation("aten::cudnn_convolution", "backward", 1, MS // 2),
+    )
+    lines = (
+        a_line("data/augment.py(88): augment", input_wait=46.1),
+        a_line(
+            "resnet.py(140): ResNet.forward",
+            {"forward": 3.2, "backward": 5},
+            layer,
+            compute=8.2,
+            dispatch=0.8,
+        ),
+        a_line("", kind="communication", communication=2),
+        a_line("train.py(60): main", {"optimizer": 1.2}, compute=1.2),
+        a_line("", kind="uncredited", unexplained=0.3, dispatch=0.3),
+        *(a_line(f"train.py({n}): main", compute=0.45, transfer=0.4) for n in range(30, 34)),
+        a_line("train.py(35): main", python=0.9, storage=0.2),
+    )
+    result = input_bound()
+    whole = sum(line.time_ns for line in lines)
+    categories = {name: sum(line.categories.get(name, 0) for line in lines) for name in CATEGORIES}
+    breakdown = Breakdown(whole, categories, {}, hottest_line="data/augment.py(88): augment")
+    return structs.replace(
+        result, breakdown=breakdown, lines=LineBreakdown(whole, lines, "samples")
+    )
+
+
+def one_line():
+    """A healthy step that is nearly all in one line."""
+    operations = (
+        LineOperation("aten::convolution_backward", "backward", 53, 30 * MS),
+        LineOperation("aten::cudnn_convolution", "forward", 53, 18 * MS),
+    )
+    lines = (
+        a_line(
+            "train.py(88): main",
+            {"forward": 20, "backward": 35},
+            operations,
+            compute=55,
+            dispatch=2.6,
+        ),
+        a_line("", {"unknown": 4}, kind="uncredited", compute=4, unexplained=0.8),
+        a_line("train.py(95): main", transfer=0.4),
+    )
+    return structs.replace(healthy(), lines=LineBreakdown(62_800_000, lines, "clock"))
+
+
 SAMPLES = {
     sample.__name__: sample
     for sample in (
@@ -477,6 +538,8 @@ SAMPLES = {
         healthy,
         no_devices,
         watched,
+        by_line,
+        one_line,
     )
 }
 

@@ -70,9 +70,10 @@ Explains why the training step of a run is slow. Use it before any other analysi
 The text is a report. The data has: 'verdict' (what bounds the step: input, host, compute, \
 communication, transfer, startup, memory, storage or unknown; with 'confidence' from 0 to 1); \
 'breakdown' (the wall time of a step in categories that add up to it exactly; 'unexplained' is \
-time without evidence of its cause); 'findings' (each is one known performance problem that was \
-looked for; verdict 'found' has evidence, 'cost_ns_per_step', a 'fix' with text and code, and a \
-'saving': the predicted reduction of the step, as an interval); 'ops', 'devices', 'steps' and \
+time without evidence of its cause); 'lines' (the same time by line of the program, with the \
+operations that it runs forward and backward); 'findings' (each is one known performance problem \
+that was looked for; verdict 'found' has evidence, 'cost_ns_per_step', a 'fix' with text and code, \
+and a 'saving': the predicted reduction of the step, as an interval); 'ops', 'devices', 'steps' and \
 'memory'.
 
 Findings with the verdict 'clear' were looked for and do not occur. With 'no_data', \
@@ -129,6 +130,7 @@ answer, such as whether something happens in every step. Queries can neither rea
 the network. Times are integer nanoseconds; null means not recorded.
 
 Views: steps(number, start_ns, end_ns, dur_ns, steady), breakdown(step, category, ns, steady), \
+lines(line, kind, category, phase, ns), line_ops(line, op, phase, count, ns), \
 ops(name, device, phase, kind, count, total_ns, self_ns, bytes), findings(id, verdict, title, \
 cost_ns, saving_low_ns, saving_high_ns, method, edit, explained_by, reason). Tables of the \
 trace: slices (name, track, kind, start_ns, dur_ns and others), tracks, devices, counters, marks \

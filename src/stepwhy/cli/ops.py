@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 @click.option(
     "--view",
     "kind",
-    type=click.Choice(["scope", "graph", "op", "code"]),
+    type=click.Choice(["scope", "graph", "op", "code", "line"]),
     default="op",
     show_default=True,
-    help="Group by name scope or module, by graph inputs, by op type, or by source line.",
+    help="Group by name scope or module, by graph inputs, by op type, or by source line; or "
+    "divide the whole step, with its waits, among the lines of the program ('line').",
 )
 @click.option(
     "--sort",
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     type=click.Choice(["time", "bytes", "count"]),
     default="time",
     show_default=True,
-    help="Column to sort by.",
+    help="Column to sort by; lines are sorted by time.",
 )
 @click.option(
     "--top",
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 @redact_option
 @bounded
 def ops(path: str, kind: str, order: str, top: int, *, as_json: bool, redact: bool) -> None:
-    """List time and memory of operations per step, in four views.
+    """List time and memory of operations per step, or the time of each line of the program.
 
     PATH is anything that 'stepwhy explain' accepts. If the trace does not support a view, the
     command says why.

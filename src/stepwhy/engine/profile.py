@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from stepwhy.answers.op_costs import (
     MEASURES,
@@ -12,8 +12,10 @@ from stepwhy.answers.op_costs import (
     op_costs,
 )
 from stepwhy.answers.op_views import Row, view, why_not
-from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult, View
+from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
+from stepwhy.findings.reasons import NoView
 from stepwhy.passes.facts import Facts
+from stepwhy.passes.lines import line_breakdown
 from stepwhy.trace import NULL
 from stepwhy.wording.notes import NO_VIEWS, operations_added_up
 
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.answers.op_costs import Costs
+    from stepwhy.findings.profile import View
     from stepwhy.trace import Trace
 
 _COUNT, _HOST, _DEVICE, _OUTPUT, _REQUESTED = range(5)
 # A node of a view takes 0.1 ms, and a page lists only the first few hundred.
 _MOST_OF_PAGE = 2000
+_OF_OPERATIONS: tuple[View, ...] = ("scope", "graph", "op", "code")
 
 ORDERS: dict[str, Callable[[NDArray[np.int64]], int]] = {
     "time": lambda sums: int(sums[_HOST] + sums[_DEVICE]),
@@ -48,6 +52,8 @@ def profile(trace: Trace, path: str, kind: View, order: str = "time") -> Profile
         order: Key of `ORDERS`.
     """
     facts = Facts(trace)
+    if kind == "line":
+        return _by_line(facts, path)
     return _profile(facts, op_costs(facts), path, kind, order)
 
 
@@ -59,8 +65,7 @@ def profiles(facts: Facts, path: str) -> tuple[ProfileResult, ...]:
         path: Its file or folder.
     """
     costs = costliest(op_costs(facts), _MOST_OF_PAGE)
-    kinds: tuple[View, ...] = get_args(View)
-    shown = (kind for kind in kinds if why_not(costs, kind) is None)
+    shown = (kind for kind in _OF_OPERATIONS if why_not(costs, kind) is None)
     return tuple(_profile(facts, costs, path, kind, "time") for kind in shown)
 
 
@@ -74,6 +79,16 @@ def _profile(facts: Facts, costs: Costs, path: str, kind: View, order: str) -> P
     if costs.others:
         notes = (*notes, operations_added_up(len(costs.ops) - 1, costs.others, OTHERS))
     return ProfileResult(path, kind, steps, total, nodes, NO_VIEWS[reason] if reason else "", notes)
+
+
+def _by_line(facts: Facts, path: str) -> ProfileResult:
+    """The step by line of the program, which is more than the operations."""
+    lines = facts.derived(line_breakdown)
+    reason = NO_VIEWS[NoView.NO_LINES] if lines is None else ""
+    total = _cost(add_up([op.sums for op in op_costs(facts).ops]), max(facts.steady_count, 1))
+    notes = facts.trace.meta.notes
+    steps = max(facts.steady_count, 1)
+    return ProfileResult(path, "line", steps, total, (), reason, notes, lines)
 
 
 def _node(row: Row, steps: int) -> ProfileNode:

@@ -1,4 +1,4 @@
-"""Time and memory of operations in one of four views: by scope, graph, op or code."""
+"""Time and memory of operations by scope, graph, op or code, and the step by line."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from stepwhy.findings.lines import LineBreakdown  # noqa: TC001 - the schema reads it
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 # stepwhy.ops/1: first version.
 OPS_SCHEMA = "stepwhy.ops/1"
 
-View = Literal["scope", "graph", "op", "code"]
+View = Literal["scope", "graph", "op", "code", "line"]
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -73,9 +75,10 @@ class ProfileResult(msgspec.Struct, frozen=True):
         steps: Number of steady steps that means are computed from.
         total: Cost of all operations.
         nodes: Parents before children, which are in the requested order; empty if the trace cannot
-            show this view.
+            show this view, and in the view by line.
         reason: Why the trace cannot show this view, or ''.
         notes: Remarks for the reader.
+        lines: The step by line of the program, in the view by line; None in the others.
         schema: Version of this layout.
         stepwhy: Version that wrote it.
     """
@@ -87,6 +90,7 @@ class ProfileResult(msgspec.Struct, frozen=True):
     nodes: tuple[ProfileNode, ...] = ()
     reason: str = ""
     notes: tuple[str, ...] = ()
+    lines: LineBreakdown | None = None
     schema: str = OPS_SCHEMA
     stepwhy: str = ""
 

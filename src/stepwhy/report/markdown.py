@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from stepwhy import units
 from stepwhy.kernel_names.short import short_name
 from stepwhy.report import advice, picture, words
+from stepwhy.report import lines as by_line
 from stepwhy.report.found import explained_sentence
 from stepwhy.report.found import risk as risk_of
 from stepwhy.report.markdown_text import code, code_block, line, prose, table
@@ -37,7 +38,7 @@ def render(result: Result, *, show_all: bool = False, option: str = "--all") -> 
             `MOST_LINES`.
         option: Name of the option that shows everything, for readers of a shorter report.
     """
-    before = [*_verdict(result), *_breakdown(result)]
+    before = [*_verdict(result), *_breakdown(result), *_lines(result, show_all=show_all)]
     unchecked = _not_checked(result, "" if show_all else option)
     after = [*unchecked, *_footer(result, show_all=show_all)]
     room = None if show_all else MOST_LINES - len(before) - len(after)
@@ -91,13 +92,39 @@ def _breakdown(result: Result) -> list[str]:
     ]
 
 
+def _lines(result: Result, *, show_all: bool) -> list[str]:
+    """The lines of the program that take most of the step, or all of them."""
+    breakdown = result.lines
+    if breakdown is None:
+        return []
+    shown = by_line.chosen(breakdown, by_line.MOST if show_all else by_line.SHOWN)
+    wall = breakdown.wall_ns
+    rows = [
+        (
+            code(row.line) if row.kind == "line" else by_line.line_name(row),
+            _small(words.format_like(row.time_ns, wall)),
+            _small(words.share(row.time_ns, wall)),
+            prose(by_line.what_it_does(row)),
+        )
+        for row in shown
+    ]
+    rest = by_line.rest_sentence(breakdown, shown)
+    return [
+        f"### {by_line.lines_title(result)}",
+        "",
+        *table(("line", "time", "share", "what it does"), rows, frozenset({1, 2})),
+        "",
+        *([line(rest), ""] if rest else []),
+    ]
+
+
 def _small(amount: str) -> str:
     """An amount such as '<0.1 ms', which HTML would begin a tag with."""
     return amount.replace("<", r"\<")
 
 
 def _hottest(result: Result) -> str:
-    place = result.breakdown.hottest_line
+    place = "" if result.lines is not None else result.breakdown.hottest_line
     return f"While the device is idle, your code is most often at {place}." if place else ""
 
 

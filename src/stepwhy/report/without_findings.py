@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy import units
 from stepwhy.kernel_names.short import short_name
+from stepwhy.report.lines import largest_lines
 from stepwhy.report.words import is_healthy, steps_of_operations, whole
 from stepwhy.text import one_line
 
@@ -34,12 +35,23 @@ def nothing_found(result: Result) -> str:
     if is_healthy(result):
         named = f" The {whole(result)} computes mostly {largest}." if largest else ""
         unknown = _on_busy_machine(result)
+        named += _lines(result)
         return f"No known problem found: {checks} came back clear.{named} {_UNSEEN}{unknown}"
     place = _where_to_start(result)
     if not place:
         place = f"start with {largest}" if largest else "start with the largest category above"
     found = f"No check found the cause ({checks} came back clear): {place}."
     return f"{found}{_on_busy_machine(result)}"
+
+
+def _lines(result: Result) -> str:
+    """The lines of the program that the step consists of; '' if none is known."""
+    lines = largest_lines(result)
+    return f" Its longest lines are {_and(lines)}." if lines else ""
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _on_busy_machine(result: Result) -> str:
@@ -56,8 +68,8 @@ def _where_to_start(result: Result) -> str:
         why = f" ({most.first_reason})" if most.first_reason else ""
         again = f"{most.name} was {_REPEATED[most.kind]} {most.count} times"
         return one_line(f"start at {most.source}, where {again}{why}")
-    line = one_line(result.breakdown.hottest_line)
-    return f"start at {line}" if line else ""
+    lines = largest_lines(result)[:1] or [one_line(result.breakdown.hottest_line)]
+    return f"start at {lines[0]}" if lines[0] else ""
 
 
 def _largest_operations(result: Result) -> str:
@@ -85,7 +97,7 @@ def _largest_operations(result: Result) -> str:
         for name in largest
         if shares[name] > _LEAST_SHOWN
     ]
-    return " and ".join(filter(None, [", ".join(named[:-1]), *named[-1:]]))
+    return _and(named)
 
 
 __all__ = ["nothing_found"]

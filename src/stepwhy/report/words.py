@@ -311,6 +311,8 @@ def sampled_lines(result: Result) -> list[tuple[str, list[tuple[str, str]]]]:
     lines = result.host.lines if result.host is not None else ()
     sentences = []
     for role, beginning in _THREADS.items():
+        if role == "driver" and result.lines is not None:
+            continue  # the breakdown by line says it
         own = [line for line in lines if line.role == role][:_MOST_LINES]
         if own:
             places = [(units.format_fraction(line.share), one_line(line.line)) for line in own]
@@ -319,7 +321,9 @@ def sampled_lines(result: Result) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def is_hottest_listed(result: Result) -> bool:
-    """Whether the hottest line is already one of the sampled lines of the driving thread."""
+    """Whether the report already names the hottest line of the driving thread with its share."""
+    if result.lines is not None:
+        return True
     hottest = result.breakdown.hottest_line
     beginning = _THREADS["driver"]
     places = dict(sampled_lines(result)).get(beginning, [])

@@ -1,4 +1,4 @@
-"""Views: the steps, the breakdown, the operations and the findings as Arrow tables."""
+"""Views: steps, breakdown, lines of the program, operations and findings as Arrow tables."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from stepwhy.columns.sums import LARGEST
 from stepwhy.engine.explain import explain_opened
 from stepwhy.export.arrow import text_array
 from stepwhy.findings import CATEGORIES
+from stepwhy.passes.lines import line_breakdown
 from stepwhy.trace import NULL, Kind, Phase
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.engine.explain import Opened
-    from stepwhy.findings import Finding
+    from stepwhy.findings import Finding, LineTime
     from stepwhy.passes.facts import Facts
 
 VIEWS: dict[str, dict[str, tuple[str, str, str]]] = {
@@ -38,6 +39,20 @@ VIEWS: dict[str, dict[str, tuple[str, str, str]]] = {
         "category": ("VARCHAR", "", "Category: compute, input_wait, sync ..."),
         "ns": ("BIGINT", "ns", "Time of the recorded step in it; a step's rows sum to dur_ns."),
         "steady": ("BOOLEAN", "", "As in steps."),
+    },
+    "lines": {
+        "line": ("VARCHAR", "", "Line of the program; null for what no single line causes."),
+        "kind": ("VARCHAR", "", "line, communication, or uncredited: no line is known."),
+        "category": ("VARCHAR", "", "As in breakdown."),
+        "phase": ("VARCHAR", "", "forward, backward, optimizer ...; null if unknown."),
+        "ns": ("BIGINT", "ns", "Time in the mean steady step; all rows sum to the step."),
+    },
+    "line_ops": {
+        "line": ("VARCHAR", "", "Line of the program."),
+        "op": ("VARCHAR", "", "Operation that it runs, also in the backward pass."),
+        "phase": ("VARCHAR", "", "forward, backward, optimizer ...; null if unknown."),
+        "count": ("DOUBLE", "", "Runs in the mean steady step."),
+        "ns": ("BIGINT", "ns", "Its part of the line's time, for the longest operations."),
     },
     "ops": {
         "name": ("VARCHAR", "", "Operation or kernel."),
@@ -69,7 +84,7 @@ def view_of(name: str, facts: Facts) -> Any:
     """A view of one rank as a `pyarrow.Table`.
 
     Args:
-        name: 'steps', 'breakdown' or 'ops'.
+        name: 'steps', 'breakdown', 'lines', 'line_ops' or 'ops'.
         facts: Facts of the rank.
     """
     return _OF_RANK[name](facts)
@@ -127,6 +142,48 @@ def _breakdown(facts: Facts) -> Any:
     )
 
 
+def _lines(facts: Facts) -> Any:
+    """The time of each line, by category and phase; phases of computation only."""
+    rows = [
+        (row.line or None, row.kind, category, phase, ns)
+        for row in _line_rows(facts)
+        for category, own in row.categories.items()
+        for phase, ns in _phases(row, category, own)
+        if ns
+    ]
+    return _of_rows("lines", rows)
+
+
+def _phases(row: LineTime, category: str, ns: int) -> list[tuple[str | None, int]]:
+    """A time by phase, with the rest of it, whose phase is not known."""
+    known = {name: own for name, own in row.phases.items() if name != "unknown"}
+    known = known if category == "compute" else {}
+    return [*known.items(), (None, ns - sum(known.values()))]
+
+
+def _line_ops(facts: Facts) -> Any:
+    rows = [
+        (row.line, one.name, None if one.phase == "unknown" else one.phase, one.count, one.time_ns)
+        for row in _line_rows(facts)
+        for one in row.operations
+        if row.kind == "line"
+    ]
+    return _of_rows("line_ops", rows)
+
+
+def _line_rows(facts: Facts) -> tuple[LineTime, ...]:
+    lines = facts.derived(line_breakdown)
+    return () if lines is None else lines.lines
+
+
+def _of_rows(view: str, rows: Sequence[tuple[Any, ...]]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - see `findings_view`
+
+    types = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
+    schema = pa.schema((name, types[kind]) for name, (kind, *_) in VIEWS[view].items())
+    return pa.Table.from_pylist([dict(zip(VIEWS[view], row, strict=True)) for row in rows], schema)
+
+
 def _is_steady(facts: Facts) -> NDArray[np.bool_]:
     """Mask of the recorded steps that means are computed over; (steps,)."""
     return np.isin(facts.recorded_steps.starts, facts.steps.starts[facts.steps.steady])
@@ -179,6 +236,8 @@ def _table(**columns: Any) -> Any:
 _OF_RANK: dict[str, Callable[[Facts], Any]] = {
     "steps": _steps,
     "breakdown": _breakdown,
+    "lines": _lines,
+    "line_ops": _line_ops,
     "ops": _ops,
 }
 

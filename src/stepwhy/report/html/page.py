@@ -17,6 +17,7 @@ from stepwhy.report import advice, picture, watched, words
 from stepwhy.report.found import explained_sentence, risk
 from stepwhy.report.html import chart, levels, placement
 from stepwhy.report.html.bidi import isolate
+from stepwhy.report.html.lines import line_table
 from stepwhy.report.html.memory import memory_charts
 from stepwhy.report.html.operations import operation_tables
 from stepwhy.report.html.timeline import timeline_view
@@ -49,6 +50,7 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
             advice=advice.next_steps(result) if result.verdict.bound_by == "unknown" else [],
             timeline=view,
             operations=operations,
+            lines=line_table(result),
             chart=chart.step_chart(result.steps),
             levels=levels.level_charts(result),
             placement=placement.placement_view(result.placement),

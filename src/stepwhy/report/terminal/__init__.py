@@ -10,6 +10,7 @@ from stepwhy.report.console import Console
 from stepwhy.report.terminal import footer, header, picture
 from stepwhy.report.terminal.findings import findings
 from stepwhy.report.terminal.finish import Finish
+from stepwhy.report.terminal.lines import lines_section
 from stepwhy.report.terminal.memory import memory_section
 from stepwhy.report.terminal.watched import watched_sections
 
@@ -23,7 +24,7 @@ _WIDEST = 100
 
 
 def render(result: Result, *, show_all: bool = False, console: Console | None = None) -> None:
-    """Print verdict, breakdown, findings, queues and events, memory, and footer.
+    """Print verdict, breakdown, lines, findings, queues and events, memory, and footer.
 
     Args:
         result: What to report.
@@ -37,6 +38,7 @@ def render(result: Result, *, show_all: bool = False, console: Console | None = 
     report = Group(
         *header.header(result),
         *picture.picture(result, width, has_colour=has_colour),
+        *lines_section(result, show_all=show_all),
         *findings(result, width, show_all=show_all),
         *watched_sections(result, width, show_all=show_all),
         *memory_section(result, width, show_all=show_all),

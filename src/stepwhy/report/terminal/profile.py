@@ -40,6 +40,11 @@ def render_profile(
         path, reason = visible(result.path), one_line(result.reason)
         print_parts([Text(f"No {result.view} view of {path}: {reason}.")], console)
         return
+    if result.lines is not None:
+        from stepwhy.report.terminal.lines import line_view  # noqa: PLC0415 - few need it
+
+        print_parts([*line_view(result.lines, result.steps, top), Text("")], console)
+        return
     print_parts([*_table(result, order, top), Text("")], console)
 
 
