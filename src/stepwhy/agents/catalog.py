@@ -72,9 +72,9 @@ communication, transfer, startup, memory, storage or unknown; with 'confidence' 
 'breakdown' (the wall time of a step in categories that add up to it exactly; 'unexplained' is \
 time without evidence of its cause); 'lines' (the same time by line of the program, with the \
 operations that it runs forward and backward); 'findings' (each is one known performance problem \
-that was looked for; verdict 'found' has evidence, 'cost_ns_per_step', a 'fix' with text and code, \
-and a 'saving': the predicted reduction of the step, as an interval); 'ops', 'devices', 'steps' and \
-'memory'.
+that was looked for; verdict 'found' has evidence, 'cost_ns_per_step', a 'fix' with text and \
+code, and a 'saving': the predicted reduction of the step, as an interval); 'ops', 'devices', \
+'steps' and 'memory'.
 
 Findings with the verdict 'clear' were looked for and do not occur. With 'no_data', \
 'incomplete', 'not_applicable' or 'error' there is no answer: 'abstention' says why, and \
