@@ -106,7 +106,20 @@ def _logs(framework: str, version: str, steps: list[Any], **about: Any) -> Files
         "counters.jsonl": _lines(counters),
         "messages.jsonl": _lines([{"level": "warning", "slug": "loop-inside", "text": "a loop"}]),
         "stacks.json": _json({"stretches": [stretch | {"samples": samples}]}),
+        "semantic.json": _json(_SEMANTICS),
     }
+
+
+_SEMANTICS = {
+    "schema": "stepwhy.semantic/1",
+    "names": ["aten::embedding", "aten::addmm"],
+    "ops": [0, 1, 1],
+    "padding": [750, 750, 0],
+    "inputs": [
+        {"op": "aten::embedding", "line": _LINE, "rows": 16, "columns": 128, "padded": 96},
+        {"op": "aten::embedding", "rows": 4, "columns": 8, "padded": 0, "at_start": True},
+    ],
+}
 
 
 def _window(kind: str) -> bytes:

@@ -159,6 +159,8 @@ NEEDS = {
     r"steps_per_execution|batch_size=64|batch\(64\)": lambda facts: len(facts.trace.events),
     r"images\.permute": named(r"aten::conv[23]d", Kind.OP),
     r"checkpoint\(block|create_graph": named("Backward"),
+    r"checkpoint\(block": named("Backward"),
+    r"pad_sequence": lambda facts: len(facts.trace.index_inputs),
     r"vectorized_map": named(r"NextIteration|While|while"),
     r"embedding_lookup": named("UnsortedSegmentSum"),
     r"unbind": named(r"aten::(?:select|slice)_backward", Kind.OP),

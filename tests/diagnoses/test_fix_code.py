@@ -203,6 +203,12 @@ RUNS = [
         INITIALISED.format("update"),
     ),
     (
+        "padding",
+        "_FIX",
+        TORCH,
+        "assert collate([([3, 4], 1), ([5], 0)])[0].tolist() == [[3, 4], [5, 0]]",
+    ),
+    (
         "logging_stall",
         "_SYNC",
         'import os; step, record, file = 0, "loss 0.5", open("log.txt", "w")',

@@ -97,6 +97,7 @@ TABLE: tuple[str, ...] = (
     "exposed_communication",
     "recomputed_forward",
     "double_backward",
+    "padding",
     "whole_buffer_copy",
     "dense_update",
     "slow_startup",

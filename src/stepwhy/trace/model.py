@@ -133,6 +133,8 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     operands: Columns
     line_times: Columns
     rewrites: Columns
+    step_ops: Columns
+    index_inputs: Columns
     meta: Meta
     health: Health
 

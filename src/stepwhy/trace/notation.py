@@ -83,6 +83,8 @@ _TABLES: dict[str, Table] = {
     "operands": "operands",
     "line_times": "line_times",
     "rewrites": "rewrites",
+    "step_ops": "step_ops",
+    "index_inputs": "index_inputs",
 }  # fmt: skip
 _FACTS = (
     "unit", "format", "framework", "rank", "stage", "world_size", "signals", "expects", "arrows",

@@ -29,7 +29,7 @@ class Optimizer:
 class Window:
     """Records its calls, never profiles, and is done at step 12."""
 
-    touched = False
+    touched = kept = running = False
 
     def __init__(self) -> None:
         self.announced: list[tuple[int, bool]] = []

@@ -28,6 +28,13 @@ LOGS = {
             }
         ]
     },
+    "semantic.json": {
+        "schema": "stepwhy.semantic/1",
+        "names": ["a", "b"],
+        "ops": [0, 1],
+        "padding": [0, 1],
+        "inputs": [{"op": "a", "rows": 1, "columns": 1, "padded": 1}],
+    },
     "process.json": {"pid": 1, "rank": 0, "world_size": 1, "ended_ns": 1},
 }
 

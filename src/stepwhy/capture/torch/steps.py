@@ -27,6 +27,7 @@ from stepwhy.capture.process.threads import threads_and_cores
 from stepwhy.capture.run_times import RunTimes
 from stepwhy.capture.step_marks import marks
 from stepwhy.capture.torch.cuda_graphs import CudaGraphs
+from stepwhy.capture.torch.semantic_step import SemanticStep
 from stepwhy.capture.torch.step_log import BATCH_STEPS, LONG_STEP_NS, UNKNOWN, StepLog
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class StepObserver:
         self._compilations = compilations
         self._log = StepLog(recorder)
         self._passes = _BackwardPasses()
+        self._semantic = SemanticStep(recorder, window)
         self._load = ProcessLoad()
         self._types = ParameterTypes(recorder)
         self.graphs = CudaGraphs()
@@ -101,6 +103,7 @@ class StepObserver:
         self._log.forget()
         self._types.forget()
         self.graphs.forget()
+        self._semantic.forget()
         self._clock: weakref.ref[Any] | None = None
         self._others: dict[int, list[int]] = {}
         self._former: weakref.ref[Any] | None = None
@@ -163,6 +166,7 @@ class StepObserver:
         if self.graphs.captures(optimizer, stands_in=optimizer is self._passes):
             return
         if not self._recorder.alive:
+            self._semantic.give_up()
             self._window.abandon()
             return
         try:
@@ -172,7 +176,7 @@ class StepObserver:
             elif self._light:
                 self._end_light_step()
             else:
-                self._end_step()
+                self._end_step(optimizer)
         except Exception as error:
             self._recorder.stop(error)
 
@@ -239,6 +243,7 @@ class StepObserver:
         """What follows belongs to no step until `resume`; never raises."""
         try:
             self._log.write()
+            self._semantic.give_up()
             self._window.pause()
         except Exception as error:
             self._recorder.stop(error)
@@ -287,7 +292,7 @@ class StepObserver:
         else:
             self._observe_from_here()
 
-    def _end_step(self) -> None:
+    def _end_step(self, optimizer: Any) -> None:
         """Note the end of an observed step.
 
         The clock is read last, so that this work counts for the step that caused it.
@@ -295,7 +300,7 @@ class StepObserver:
         log, window = self._log, self._window
         if len(log.notes) >= BATCH_STEPS or now_ns() > log.due_ns:
             log.write()
-        start_ns, profiled = self._last_end_ns, int(window.touched)
+        start_ns, profiled = self._last_end_ns, int(window.touched or self._semantic.touched)
         wait_ns, cpu_ns, load = self._waits.take(), self._cpu_time(), self._load.take()
         self._others = {}
         self._last_end_ns = end_ns = now_ns()
@@ -311,7 +316,10 @@ class StepObserver:
             window.reopen()
         is_light = self._pace.next_step(end_ns)
         if window.needs(self._steps):
+            self._semantic.give_up()
             self._advance_window(end_ns - start_ns, profiled=bool(profiled))
+        elif self._semantic.is_due:
+            self._semantic.next_step(self._steps, optimizer)
         elif is_light:
             self._light = self._waits.light = True
             self._only_note_steps()

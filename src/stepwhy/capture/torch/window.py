@@ -67,6 +67,7 @@ class ProfilerWindow:
 
     Attributes:
         is_due: Whether the next window waits to be opened.
+        kept: Whether a window was written.
         touched: Whether the profiler started, ran, stopped or exported in the current step, so
             that its time is not the training's own.
     """
@@ -91,6 +92,7 @@ class ProfilerWindow:
             _stop_recording()
         self.touched = False
         self.is_due = True
+        self.kept = False
         self._opened = 0
         self._cut_short = self._grew = 0
         self._step = 0
@@ -263,6 +265,7 @@ class ProfilerWindow:
                 about["kernels_missing"] = True
 
         self._recorder.window(about, write)
+        self.kept = True
         if "kernels_missing" in about:
             self._recorder.message("warning", "kernels-missing", _NO_KERNELS)
 

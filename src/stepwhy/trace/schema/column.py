@@ -28,6 +28,8 @@ Table = Literal[
     "operands",
     "line_times",
     "rewrites",
+    "step_ops",
+    "index_inputs",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 

@@ -188,6 +188,33 @@ RUN: tuple[Column, ...] = (
         "",
         "1: the backward pass ran the operation itself, not code of the program that it called.",
     ),
+    string(
+        "step_ops",
+        "name",
+        "Name of an operation of the semantic step, in which all operations were looked at; rows "
+        "are in their order.",
+    ),
+    Column(
+        "step_ops",
+        "padding",
+        "int64",
+        "per mille",
+        "-1",
+        "Share of its elements that is padding in every row of a batch.",
+    ),
+    string("index_inputs", "op", "Operation of the semantic step that looked rows up by indices."),
+    string("index_inputs", "line", "Line of the program that called it.", null=NO_STRING),
+    Column("index_inputs", "rows", "int64", "", "", "Rows of indices, one per example."),
+    Column("index_inputs", "columns", "int64", "", "", "Indices in each row."),
+    Column(
+        "index_inputs",
+        "padded",
+        "int64",
+        "",
+        "",
+        "How many columns, at one end, hold one value in every row.",
+    ),
+    Column("index_inputs", "at_start", "int8", "0 or 1", "", "Whether that is the start."),
 )
 
 __all__ = ["RUN"]

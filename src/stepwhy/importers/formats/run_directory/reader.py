@@ -1,8 +1,8 @@
 """A run directory that `stepwhy run` wrote: the step log and the traced windows, as traces.
 
 Layout, version 1: `run.json`; per observed process `process-<pid>/` with `process.json`,
-`steps.jsonl`, `events.jsonl`, `levels.jsonl`, `counters.jsonl`, `messages.jsonl` and
-`windows/<nnn>/`, which hold what the framework's own profiler wrote. A process that was killed
+`steps.jsonl`, `events.jsonl`, `levels.jsonl`, `counters.jsonl`, `messages.jsonl`, `semantic.json`
+and `windows/<nnn>/`, which hold what the framework's own profiler wrote. A process that was killed
 leaves a log without an end; what was flushed is read.
 """
 
@@ -30,6 +30,7 @@ from stepwhy.importers.formats.run_directory.level_log import add_levels
 from stepwhy.importers.formats.run_directory.log_files import read_log
 from stepwhy.importers.formats.run_directory.notes import gap_notes, notes_of
 from stepwhy.importers.formats.run_directory.pipeline_log import add_loaders, add_pipeline
+from stepwhy.importers.formats.run_directory.semantic_log import add_semantics
 from stepwhy.importers.formats.run_directory.session_windows import join_runs
 from stepwhy.importers.formats.run_directory.stack_log import add_samples
 from stepwhy.importers.formats.run_directory.step_log import (
@@ -155,7 +156,8 @@ def _read_process(folder: RunFolder, run: RunFile, read_trace: ReadTrace) -> Rec
     windows = read_windows(folder, read_trace)
     lines = read_log(folder, "steps")
     steps = read_steps(lines)
-    log = _log(folder, process, steps.records)
+    left_out: list[str] = []
+    log = _log(folder, process, steps.records, left_out)
     untimed = untimed_steps(steps.records, process.observer) if run.exit_code else 0
     traces = [*windows.traces, *join_runs(windows.runs, session_steps(steps.records))]
     trace = mark_functions(concatenate([*traces, log]))
@@ -164,6 +166,7 @@ def _read_process(folder: RunFolder, run: RunFile, read_trace: ReadTrace) -> Rec
         *folder.refused,
         *windows.notes,
         *gap_notes(lines.gaps, steps.torn),
+        *left_out,
         *notes_of(folder, run, process, messages, log, untimed),
     ]
     if len(notes) > _MOST_NOTES:
@@ -177,8 +180,10 @@ def _read_process(folder: RunFolder, run: RunFile, read_trace: ReadTrace) -> Rec
     return Recording(replace(trace, meta=meta), windows.format or "step-log", folder.path.name)
 
 
-def _log(folder: RunFolder, process: ProcessFile, steps: Sequence[Line]) -> Trace:
-    """What the observer and the sampler wrote down of a process."""
+def _log(
+    folder: RunFolder, process: ProcessFile, steps: Sequence[Line], left_out: list[str]
+) -> Trace:
+    """What the observer and the sampler wrote down of a process; `left_out` gets what is lost."""
     builder = TraceBuilder()
     marks_of(steps, builder)
     add_events(read_log(folder, "events").lines, builder)
@@ -189,6 +194,7 @@ def _log(folder: RunFolder, process: ProcessFile, steps: Sequence[Line]) -> Trac
         add_constants(process, steps[0].start_ns, builder)
     add_counters(read_log(folder, "counters").lines, builder)
     add_samples(folder.read("stacks.json"), builder)
+    left_out += add_semantics(folder.read("semantic.json"), builder)
     return builder.finish(Meta("step-log"))
 
 

@@ -1,0 +1,156 @@
+"""Where the values of tensors come from, followed storage by storage through operations.
+
+Views share a storage, and so an origin. A storage keeps the origins of all that was written into
+it, which never says less than is true.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+STATE = 1
+"""Origin: a parameter, the state of an optimizer, or what the step itself changes."""
+RANDOM = 2
+"""Origin: a generator of random numbers."""
+DATA = 4
+"""Origin: values that are known or likely to differ from step to step."""
+VARIES = STATE | RANDOM | DATA
+_FIRST_SOURCE = 3
+_MOST_SOURCES = 256
+# Values that are too common to identify the tensor that they were read from.
+_COMMON_SCALARS = frozenset({-1, 0, 1, 2})
+
+
+class Source:
+    """A tensor that the step reads and has not computed.
+
+    Args:
+        tensor: The tensor, which is not kept alive.
+    """
+
+    __slots__ = ("ref",)
+
+    def __init__(self, tensor: Any) -> None:
+        self.ref = weakref.ref(tensor)
+
+
+class _Origin:
+    """Origins of a storage, which is not kept alive."""
+
+    __slots__ = ("holder", "is_outside", "origins")
+
+    def __init__(self, holder: Any, origins: int, *, is_outside: bool) -> None:
+        self.holder = weakref.ref(holder)
+        self.origins = origins
+        self.is_outside = is_outside
+
+
+class Provenance:
+    """Origins of the tensors of one step, as bits: the constants above, and one for each source.
+
+    Attributes:
+        sources: Tensors from before the step that may be constants.
+    """
+
+    def __init__(self) -> None:
+        from torch.nn import Parameter
+
+        self._known: dict[int, _Origin] = {}
+        self._scalars: dict[float, int] = {}
+        self._parameter = Parameter
+        self.sources: list[Source] = []
+
+    def add_state(self, tensors: Sequence[Any]) -> None:
+        """Declare tensors as state."""
+        for tensor in tensors:
+            self._meet(tensor, _holder(tensor), STATE, is_outside=True)
+
+    def of(self, tensor: Any) -> int:
+        """Origins of a tensor, which is a source if it was not seen before."""
+        return self._origin(tensor).origins
+
+    def _origin(self, tensor: Any) -> _Origin:
+        holder = _holder(tensor)
+        known = self._known.get(id(holder))
+        if known is None or known.holder() is not holder:
+            return self._meet(tensor, holder, self._first_origin(tensor), is_outside=True)
+        return known
+
+    def wrote(self, tensor: Any, origins: int) -> bool:
+        """An operation has written into a tensor: what it read is in it now.
+
+        Returns:
+            Whether the tensor is from before the step. What the step changes is state.
+        """
+        known = self._origin(tensor)
+        known.origins |= origins | (STATE if known.is_outside else 0)
+        return known.is_outside
+
+    def made(self, tensor: Any, origins: int) -> None:
+        """An operation has returned a tensor: a new one, or a view of one that is known."""
+        holder = _holder(tensor)
+        known = self._known.get(id(holder))
+        if known is None or known.holder() is not holder:
+            self._meet(tensor, holder, origins, is_outside=False)
+        else:
+            known.origins |= origins
+
+    def read_scalar(self, value: Any, origins: int) -> None:
+        """A number was read from a tensor: arguments of that value have the same origins."""
+        if value.__class__ in {int, float} and value not in _COMMON_SCALARS:
+            self._scalars[value] = self._scalars.get(value, 0) | origins
+
+    def of_scalar(self, value: Any) -> int:
+        """Origins of a number; 0 if it was read from no tensor."""
+        return self._scalars.get(value, 0) if self._scalars else 0
+
+    def varies(self, tensor: Any) -> None:
+        """A part of a source was taken that is likely to be another one in the next step."""
+        known = self._origin(tensor)
+        if known.is_outside:
+            known.origins |= DATA
+
+    def _first_origin(self, tensor: Any) -> int:
+        if isinstance(tensor, self._parameter) or (tensor.requires_grad and tensor.is_leaf):
+            return STATE
+        if len(self.sources) >= _MOST_SOURCES or _is_part(tensor) or tensor.is_inference():
+            return DATA
+        self.sources.append(Source(tensor))
+        return 1 << (_FIRST_SOURCE + len(self.sources) - 1)
+
+    def _meet(self, tensor: Any, holder: Any, origins: int, *, is_outside: bool) -> _Origin:
+        if tensor.is_quantized:
+            origins |= DATA
+        self._known[id(holder)] = origin = _Origin(holder, origins, is_outside=is_outside)
+        return origin
+
+
+def has_lasting_storages(tensor: Any) -> bool:
+    """Whether this version of PyTorch has one object for a storage as long as that lives."""
+    return tensor.untyped_storage() is tensor.untyped_storage()
+
+
+def _holder(tensor: Any) -> Any:
+    """The storage of a tensor; the tensor itself if it has none, as sparse ones."""
+    try:
+        return tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):
+        return tensor
+
+
+def sources_in(origins: int) -> int:
+    """The sources among origins, as bits from 0."""
+    return origins >> _FIRST_SOURCE
+
+
+def _is_part(tensor: Any) -> bool:
+    """Whether a tensor is a part of a larger storage, chosen where it was not seen."""
+    try:
+        return bool(tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes())
+    except (NotImplementedError, RuntimeError):
+        return False

@@ -1,0 +1,234 @@
+"""A dispatch mode that notes what each operation of one step reads, and changes nothing.
+
+It runs below autograd and autocast, so that it sees what they do, in both directions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from stepwhy.capture.torch.index_inputs import IndexInputs
+from stepwhy.capture.torch.provenance import RANDOM, Provenance
+from stepwhy.capture.user_code import user_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+# The step may take so much longer; of the time per operation, PyTorch's own part is not measured.
+_MOST_NS = 2_000_000_000
+_MOST_PER_OP_NS = 70_000
+_MOST_OPS = 50_000
+# Its first arguments are the table and the indices.
+_LOOKUP = "aten::embedding"
+_READ_SCALAR = "aten::_local_scalar_dense"
+# They run once for many parameters, whose sizes are not those of a batch.
+_NUMBERS = frozenset({int, float})
+_OF_PARAMETERS = ("aten::_foreach_", "aten::_fused_")
+_WRITE_ALL = ("aten::_fused_", "aten::_amp_")
+_OF_PYTORCH = ("aten::", "prims::", "prim::", "profiler::")
+
+
+class StoppedError(Exception):
+    """The step cannot be observed to its end; the message completes a sentence about it."""
+
+
+class _About:
+    """What is the same in all calls of an operation."""
+
+    __slots__ = ("id", "is_random", "name", "of_parameters", "writes_all", "writes_first")
+
+    def __init__(self, name: str, number: int, *, is_random: bool) -> None:
+        self.id = number
+        self.name = name
+        self.is_random = is_random
+        self.of_parameters = name.startswith(_OF_PARAMETERS)
+        # The name of an operation that works in place ends so; of others, nothing is known.
+        self.writes_first = name.endswith("_") and not name.endswith("__")
+        self.writes_all = (self.writes_first and name.startswith(_WRITE_ALL)) or not (
+            name.startswith(_OF_PYTORCH)
+        )
+
+
+class StepNotes:
+    """Notes of the operations of one step.
+
+    Args:
+        state: Parameters, and the state of optimizers.
+
+    Attributes:
+        names: Their names, each once.
+        ops: Index of the name of each operation, in order.
+        inputs: The index inputs.
+        stopped: Why the rest of the step is not noted; None while it is.
+    """
+
+    def __init__(self, state: Sequence[Any]) -> None:
+        from torch import Tensor
+        from torch.nn import Parameter
+
+        self._plain: set[type] = {Tensor, Parameter}
+        self.names: list[str] = []
+        self.ops: list[int] = []
+        self.inputs = IndexInputs()
+        self.stopped: Exception | None = None
+        self._dims: list[tuple[int, int, int] | None] = []
+        self._shapes: list[tuple[int, tuple[int, ...]]] = []
+        self._about: dict[Any, _About] = {}
+        self._tensor = Tensor
+        self._own_ns = 0
+        self._origins = Provenance()
+        self._origins.add_state(state)
+
+    def add(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+        """Note an operation that has run; never raises.
+
+        Args:
+            func: The operation.
+            args: Its arguments.
+            kwargs: Its further arguments.
+            result: What it has returned.
+        """
+        start_ns = time.perf_counter_ns()
+        try:
+            self._add(func, args, kwargs, result)
+            self._own_ns += time.perf_counter_ns() - start_ns
+            self._check()
+        except Exception as error:
+            self.stopped = error
+
+    def _check(self) -> None:
+        if self._own_ns > _MOST_NS + _MOST_PER_OP_NS * len(self.ops):
+            raise StoppedError("it took too long")
+        if len(self.ops) > _MOST_OPS:
+            raise StoppedError(f"it has more than {_MOST_OPS:,} operations")
+
+    def _add(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+        about = self._about.get(func)
+        if about is None:
+            about = self._about[func] = self._describe(func)
+        read = self._tensors(args)
+        if kwargs:
+            read += self._tensors(kwargs.values())
+        made = self._tensors((result,))
+        origins = self._read(about, read, args)
+        of_state = about.of_parameters
+        for tensor in self._written(about, args, kwargs):
+            of_state |= self._origins.wrote(tensor, origins)
+        for tensor in made:
+            self._origins.made(tensor, origins)
+        if about.name == _READ_SCALAR:
+            self._origins.read_scalar(result, origins)
+        elif about.name == _LOOKUP:
+            self.inputs.add(about.name, user_line(), args[1], int(args[0].shape[-1]))
+        self.ops.append(about.id)
+        shapes = tuple([tuple(t.shape) for t in (*read, *made)])
+        self._shapes.append((about.id, shapes[-1] if shapes else ()))
+        self._dims.append(None if of_state else self.inputs.dims_in(shapes, about.name))
+
+    def _read(self, about: _About, read: Sequence[Any], args: Sequence[Any]) -> int:
+        """Origins of what an operation returns."""
+        origins = RANDOM if about.is_random else 0
+        for tensor in read:
+            origins |= self._origins.of(tensor)
+        for argument in args:
+            if argument.__class__ in _NUMBERS:
+                origins |= self._origins.of_scalar(argument)
+        return origins
+
+    def paddings(self) -> list[int]:
+        """Share of each operation that is padding, per mille."""
+        counts = Counter(self._shapes)
+        loops = {
+            key: round(1000 * self.inputs.loop_share(count, key[1]))
+            for key, count in counts.items()
+        }
+        return [
+            loops[key] if dims is None else round(1000 * self.inputs.share(dims))
+            for dims, key in zip(self._dims, self._shapes, strict=True)
+        ]
+
+    def _describe(self, func: Any) -> _About:
+        from torch import Tag
+
+        name = func.name().partition(".")[0]
+        if name not in self.names:
+            self.names.append(name)
+        is_random = Tag.nondeterministic_seeded in func.tags
+        return _About(name, self.names.index(name), is_random=is_random)
+
+    def _written(
+        self, about: _About, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Sequence[Any]:
+        """The tensors that an operation writes into."""
+        if about.writes_all:
+            return self._tensors((args, *kwargs.values()))
+        written = self._tensors(args[:1]) if about.writes_first else []
+        if kwargs and "out" in kwargs:
+            written += self._tensors((kwargs["out"],))
+        return written
+
+    def _tensors(self, values: Iterable[Any]) -> list[Any]:
+        """The tensors among arguments or results, and in lists of them.
+
+        Raises:
+            StoppedError: One is of a kind whose operations may differ under a mode.
+        """
+        found = []
+        for value in values:
+            kind = value.__class__
+            if kind in self._plain:
+                found.append(value)
+            elif kind is list or kind is tuple:
+                found += self._tensors(value)
+            elif isinstance(value, self._tensor):
+                if is_special(value):
+                    raise StoppedError("it works with a subclass of tensors")
+                self._plain.add(kind)
+                found.append(value)
+        return found
+
+
+def is_special(tensor: Any) -> bool:
+    """Whether operations of a tensor are those of a subclass."""
+    from torch import Tensor
+
+    plain: Any = Tensor
+    return type(tensor).__torch_dispatch__ is not plain.__torch_dispatch__
+
+
+def make_mode(notes: StepNotes) -> Any:
+    """A dispatch mode that calls `StepNotes.add` after each operation, until that has stopped.
+
+    The class is made here because it derives from one of PyTorch's.
+    """
+    from torch.utils import _python_dispatch
+
+    base: Any = _python_dispatch.TorchDispatchMode
+
+    class SemanticMode(base):  # type: ignore[misc]
+        """Runs each operation as it is."""
+
+        supports_higher_order_operators = True
+
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            """Not by Dynamo's own means, which import it: a run that compiles has no such step."""
+            return False
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            further = kwargs or {}
+            result = func(*args, **further)
+            if notes.stopped is None:
+                notes.add(func, args, further, result)
+            return result
+
+    made: Any = SemanticMode
+    return made()
+
+
+__all__ = ["StepNotes", "StoppedError", "make_mode"]

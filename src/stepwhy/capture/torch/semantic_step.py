@@ -1,0 +1,255 @@
+"""The semantic step: one step, after the traced window, whose operations are looked at one by one.
+
+A dispatch mode notes what they read: which columns of a batch are padding. The step takes up to a
+few times longer and counts as a profiled one; what it computes is the same. Where a mode could
+change the training, or another process would wait for it, there is no such step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.process import lifetime
+from stepwhy.capture.torch import cuda_graphs
+from stepwhy.capture.torch.provenance import has_lasting_storages
+from stepwhy.capture.torch.semantic_mode import StepNotes, StoppedError, is_special, make_mode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from stepwhy.capture.recorder import Recorder
+    from stepwhy.capture.torch.window import ProfilerWindow
+
+FILE = "semantic.json"
+SCHEMA = "stepwhy.semantic/1"
+EVENT = "semantic-step"
+"""Kind of the event that says why there is no such step."""
+# A loop may be paused, or may fork, within the step; each time, a later step is used.
+_MOST_ATTEMPTS = 3
+
+
+class SemanticStep:
+    """Looks at the operations of one step, at most once in a process.
+
+    Args:
+        recorder: Receives the file, or why there is none.
+        window: The profiler windows, which come first.
+
+    Attributes:
+        touched: Whether the current step is the semantic one, or the one in which its file was
+            written, so that its time is not the training's own.
+    """
+
+    def __init__(self, recorder: Recorder, window: ProfilerWindow) -> None:
+        self._recorder = recorder
+        self._window = window
+        self._home = threading.get_ident()
+        self.forget()
+        lifetime.on_fork(self.give_up, lambda: None)
+        lifetime.on_end(self.finish)
+
+    def forget(self) -> None:
+        """Start over, as in a process without such a step (after a fork)."""
+        self.touched = False
+        self._attempts = 0
+        self._is_done = False
+        self._mode: Any = None
+        self._notes: StepNotes | None = None
+        self._step = 0
+        self._start_ns = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `next_step` must be called for the step that begins."""
+        if self.touched:
+            return True
+        return not self._is_done and self._window.kept and not self._window.running
+
+    def next_step(self, step: int, clock: Any) -> None:
+        """A step begins: begin or end the semantic one; never raises.
+
+        Args:
+            step: Number of the step that begins: its line in the log, from 0.
+            clock: The optimizer whose steps are counted, or what stands for one.
+        """
+        self.touched = False
+        try:
+            if self._mode is not None:
+                self.touched = True
+                self._end()
+            elif not self._is_done:
+                self._begin(step, clock)
+        except Exception as error:
+            self._refuse(f"it failed ({type(error).__name__})")
+
+    def _begin(self, step: int, clock: Any) -> None:
+        """Push the mode, unless something speaks against it."""
+        state = list(_state_of(clock))
+        reason = self._why_not(state)
+        if reason:
+            self._refuse(reason)
+            return
+        self._attempts += 1
+        self._step, self._start_ns = step, now_ns()
+        self._notes = StepNotes(state)
+        self._mode = make_mode(self._notes)
+        self.touched = True
+        self._mode.__enter__()
+
+    def _why_not(self, state: list[Any]) -> str:
+        """Why no step can be looked at; '' if one can."""
+        if threading.get_ident() != self._home:
+            return "the training runs in a thread that did not import torch"
+        return next((reason for reason, is_so in _obstacles(state) if is_so), "")
+
+    def _end(self) -> None:
+        """Pop the mode, and write what it has noted."""
+        notes = self._notes
+        stopped = None if notes is None else notes.stopped
+        if not self._pop() or notes is None:
+            return  # a mode of the program lies above: the next step may end outside of it
+        self._is_done = True
+        if stopped is not None:
+            self._refuse(_why_stopped(stopped))
+            return
+        self._recorder.keep(FILE, self._content(notes))
+
+    def _content(self, notes: StepNotes) -> dict[str, Any]:
+        inputs = [
+            {
+                "op": found.op,
+                "line": found.line,
+                "rows": found.rows,
+                "columns": found.columns,
+                "padded": found.padded,
+                "at_start": found.at_start,
+            }
+            for found in notes.inputs.all
+        ]
+        return {
+            "schema": SCHEMA,
+            "step": self._step,
+            "start_ns": self._start_ns,
+            "end_ns": now_ns(),
+            "names": notes.names,
+            "ops": notes.ops,
+            "padding": notes.paddings() if notes.inputs.padded else [],
+            "inputs": inputs,
+        }
+
+    def _refuse(self, reason: str) -> None:
+        """Leave out the step for good, and record why; never raises."""
+        self._is_done = True
+        self._pop()
+        at_ns = now_ns()
+        self._recorder.event(EVENT, name="refused", start_ns=at_ns, end_ns=at_ns, reason=reason)
+
+    def give_up(self) -> None:
+        """Leave the step in the middle, and try another one later, a few times; never raises.
+
+        The loop is paused, or its process forks.
+        """
+        if self._mode is None or threading.get_ident() != self._home:
+            return
+        with contextlib.suppress(Exception):
+            self._pop()
+        if self._attempts >= _MOST_ATTEMPTS:
+            self._refuse("the training forks, or pauses, in each step")
+
+    def finish(self) -> None:
+        """No further step comes: remove the mode; never raises."""
+        with contextlib.suppress(Exception):
+            self._pop()
+        self._is_done = True
+
+    def _pop(self) -> bool:
+        """Remove the mode from the stack of this thread, if it is on top."""
+        mode, notes = self._mode, self._notes
+        if mode is None:
+            return True
+        if notes is not None and notes.stopped is None:
+            notes.stopped = _ended
+        if _current_mode() is not mode:
+            return False
+        self._mode = self._notes = None
+        mode.__exit__(None, None, None)
+        return True
+
+
+_ended = StoppedError("it has ended")
+
+
+def _why_stopped(error: Exception) -> str:
+    if error is _ended:
+        return "the program used a dispatch mode of its own at the end of a step"
+    if isinstance(error, StoppedError):
+        return str(error)
+    return f"it failed ({type(error).__name__})"
+
+
+def _state_of(clock: Any) -> Iterator[Any]:
+    """Parameters and state of an optimizer."""
+    import torch
+
+    for group in getattr(clock, "param_groups", ()):
+        yield from group["params"]
+    for values in list(getattr(clock, "state", {}).values()):
+        if isinstance(values, dict):
+            yield from (v for v in values.values() if isinstance(v, torch.Tensor))
+
+
+def _obstacles(state: list[Any]) -> Iterator[tuple[str, bool]]:
+    """What may keep a step from being looked at, each with whether it is so."""
+    import torch
+
+    core: Any = torch._C
+    task = getattr(core, "_current_graph_task_id", None)
+    yield "this version of PyTorch lacks what it takes", not (task and _has_modes(torch))
+    yield "the optimizer steps inside the backward pass", bool(task and task() >= 0)
+    yield "torch.compile is in use", _is_compiled()
+    yield "CUDA graphs are in use", cuda_graphs.were_captured() or cuda_graphs.is_any_captured()
+    yield "another dispatch mode is active", _current_mode() is not None
+    yield "a transform of torch.func is active", _is_transformed()
+    yield "several processes train together, which would wait", _is_distributed(torch)
+    yield "the parameters are of a subclass of tensors", any(map(is_special, state))
+    yield "the parameters are quantised", any(one.is_quantized for one in state)
+
+
+def _has_modes(torch: Any) -> bool:
+    from torch.utils import _python_dispatch
+
+    mode = getattr(_python_dispatch, "TorchDispatchMode", None)
+    return hasattr(mode, "supports_higher_order_operators") and has_lasting_storages(torch.empty(1))
+
+
+def _current_mode() -> Any:
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    return _get_current_dispatch_mode()
+
+
+def _is_compiled() -> bool:
+    """Whether `torch.compile` was called with a backend in this process."""
+    module: Any = sys.modules.get("torch._dynamo.eval_frame")
+    backends = getattr(module, "cached_backends", {})
+    # Functions that are left out of compilation have a backend that is none.
+    return any(bool(backend) for backend in backends.values())
+
+
+def _is_transformed() -> bool:
+    from torch._C import _functorch
+
+    return _functorch.peek_interpreter_stack() is not None
+
+
+def _is_distributed(torch: Any) -> bool:
+    module = torch.distributed
+    return bool(module.is_available() and module.is_initialized())
+
+
+__all__ = ["EVENT", "FILE", "SCHEMA", "SemanticStep"]

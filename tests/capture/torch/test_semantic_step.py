@@ -1,0 +1,179 @@
+"""The step whose operations are looked at: what it notes, and that it changes nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepwhy.capture import Launch, launch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.framework
+
+_HEAD = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.norm = nn.Embedding(50, 12, padding_idx=0), nn.BatchNorm1d(12)
+        self.layer, self.drop, self.head = nn.Linear(12, 12), nn.Dropout(0.3), nn.Linear(12, 1)
+    def forward(self, words):
+        hidden = self.drop(torch.relu(self.layer(self.words(words))))
+        return self.head(self.norm(hidden.mean(1)))
+model, losses = Model(), []
+def batch():
+    words = torch.randint(1, 50, [6, 20])
+    words[:, 15:] = 0
+    return words
+def record(loss):
+    losses.append(loss.item().hex())
+def finish():
+    print(losses, sum(p.sum().item() for p in model.parameters()).hex())
+optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+"""
+_PLAIN = """
+for _ in range(40):
+    loss = model(batch()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    record(loss)
+"""
+_SCALED = """
+scaler = torch.amp.GradScaler("cpu")
+for _ in range(40):
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = model(batch()).float().square().mean()
+    optimizer.zero_grad(set_to_none=False)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+    record(loss)
+"""
+_HOOKED = """
+from torch.utils.checkpoint import checkpoint
+model.layer.weight.register_hook(lambda gradient: gradient * 0.5)
+for step in range(60):
+    reentrant = step % 2 == 0
+    words = model.words(batch())
+    hidden = checkpoint(lambda x: model.drop(model.layer(x)), words, use_reentrant=reentrant)
+    loss = model.head(model.norm(hidden.mean(1))).square().mean()
+    loss.backward()
+    if step % 2:
+        optimizer.step()
+        optimizer.zero_grad()
+    record(loss)
+"""
+_COMPILED = """
+compiled = torch.compile(model, backend="eager")
+for _ in range(40):
+    loss = compiled(batch()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    record(loss)
+"""
+_OWN_MODE = """
+from torch.utils.flop_counter import FlopCounterMode
+with FlopCounterMode(display=False):
+    for _ in range(40):
+        loss = model(batch()).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        record(loss)
+"""
+_FAILING = """
+for step in range(40):
+    try:
+        loss = model(batch()).square().mean()
+        torch.ones(2) @ torch.ones(3)
+    except RuntimeError as error:
+        losses.append(str(error))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    record(loss)
+"""
+
+
+def run(tmp_path: Path, body: str) -> tuple[Launch, subprocess.CompletedProcess[str]]:
+    pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text(f"{_HEAD}{body}finish()\n")
+    bare = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False
+    )
+    return launch([sys.executable, str(script)], tmp_path / "run"), bare
+
+
+def notes(ended: Launch) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in ended.run_dir.glob("*/semantic.json")]
+
+
+def refusals(ended: Launch) -> list[str]:
+    (log,) = ended.run_dir.glob("process-*/events.jsonl")
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    return [event["reason"] for event in events if event["kind"] == "semantic-step"]
+
+
+@pytest.mark.parametrize(
+    ("body", "refused"),
+    [
+        pytest.param(_PLAIN, [], id="plain"),
+        pytest.param(_SCALED, [], id="scaled"),
+        pytest.param(_HOOKED, [], id="hooked"),
+        pytest.param(_FAILING, [], id="failing"),
+        pytest.param(_COMPILED, ["torch.compile is in use"], id="compiled"),
+        pytest.param(_OWN_MODE, ["another dispatch mode is active"], id="own-mode"),
+    ],
+)
+def test_losses_are_the_same(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], body: str, refused: list[str]
+) -> None:
+    ended, bare = run(tmp_path, body)
+    assert (ended.exit_code, *capfd.readouterr()) == (0, bare.stdout, bare.stderr)
+    assert refusals(ended) == refused
+    assert len(notes(ended)) == 1 - len(refused)
+    assert ended.messages == ()
+
+
+def test_columns_of_padding_and_what_depends_on_them_are_noted(tmp_path: Path) -> None:
+    (found,) = notes(run(tmp_path, _PLAIN)[0])
+    padded = [one for one in found["inputs"] if one["padded"]]
+    (one,) = padded
+    assert one["line"].endswith("forward")
+    assert {k: one[k] for k in ("op", "rows", "columns", "padded", "at_start")} == {
+        "op": "aten::embedding",
+        "rows": 6,
+        "columns": 20,
+        "padded": 5,
+        "at_start": False,
+    }
+    shares: dict[str, set[int]] = {}
+    for op, share in zip(found["ops"], found["padding"], strict=True):
+        shares.setdefault(found["names"][op], set()).add(share)
+    assert shares["aten::embedding"] == shares["aten::relu"] == {250}
+    assert 0 in shares["aten::mm"] | shares["aten::addmm"]
+    assert shares["aten::native_batch_norm"] == {0}
+
+
+def test_the_step_is_no_usual_one(tmp_path: Path) -> None:
+    ended, _ = run(tmp_path, _PLAIN)
+    (found,) = notes(ended)
+    (log,) = ended.run_dir.glob("process-*/steps.jsonl")
+    steps = [json.loads(line) for line in log.read_text().splitlines()]
+    during = [s for s in steps if s["start_ns"] < found["end_ns"] < s["end_ns"] + 1]
+    (last,) = [s for s in steps if s["start_ns"] <= found["start_ns"] <= s["end_ns"]]
+    assert last["profiled"] == 1
+    assert all(step["profiled"] for step in during)

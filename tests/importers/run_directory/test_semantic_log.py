@@ -1,0 +1,78 @@
+"""The semantic step, from what was noted of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stepwhy.importers.formats.run_directory.semantic_log import add_semantics
+from stepwhy.trace import NULL, Meta, TraceBuilder
+
+INPUT = {"op": "aten::embedding", "line": "a.py(3): f", "rows": 4, "columns": 9, "padded": 5}
+NOTES = {
+    "schema": "stepwhy.semantic/1",
+    "names": ["aten::embedding", "aten::mm"],
+    "ops": [0, 1, 1],
+    "padding": [555, 555, 0],
+    "inputs": [INPUT, {**INPUT, "line": "", "at_start": True}],
+}
+
+
+def read(data):
+    builder = TraceBuilder()
+    left_out = add_semantics(data, builder)
+    return builder.finish(Meta("step-log")), left_out
+
+
+def notes(**changed):
+    return json.dumps({**NOTES, **changed}).encode()
+
+
+def test_operations_and_index_inputs_are_rows():
+    trace, left_out = read(notes())
+    ops, inputs = trace.step_ops, trace.index_inputs
+    assert left_out == []
+    assert [trace.string(n) for n in ops.name] == ["aten::embedding", "aten::mm", "aten::mm"]
+    assert ops.padding.tolist() == [555, 555, 0]
+    assert [trace.string(n) for n in inputs.line] == ["a.py(3): f", ""]
+    assert [inputs.rows.tolist(), inputs.columns.tolist()] == [[4, 4], [9, 9]]
+    assert [inputs.padded.tolist(), inputs.at_start.tolist()] == [[5, 5], [0, 1]]
+
+
+def test_without_padding_no_share_is_written():
+    assert read(notes(padding=[]))[0].step_ops.padding.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("padding", [[555], [555, 555, 1001], [555, 555, "x"]])
+def test_damaged_shares_are_left_out_alone(padding):
+    trace, left_out = read(notes(padding=padding))
+    assert trace.step_ops.padding.tolist() == [NULL] * 3
+    assert len(trace.index_inputs) == 2
+    (text,) = left_out
+    assert "shares of padding" in text
+
+
+@pytest.mark.parametrize("damaged", [{**INPUT, "padded": 10}, {**INPUT, "rows": -1}, 3])
+def test_a_damaged_input_is_left_out_alone(damaged):
+    trace, left_out = read(notes(inputs=[damaged, INPUT]))
+    assert (len(trace.step_ops), len(trace.index_inputs)) == (3, 1)
+    (text,) = left_out
+    assert "index inputs" in text
+
+
+@pytest.mark.parametrize("data", [b"{", b"\xff", notes(ops=[2]), notes(ops=[-1]), notes(names=3)])
+def test_a_damaged_file_adds_nothing_and_says_so(data):
+    trace, (text,) = read(data)
+    assert (len(trace.step_ops), len(trace.index_inputs)) == (0, 0)
+    assert "damaged" in text
+
+
+def test_a_newer_file_is_left_out():
+    trace, (text,) = read(notes(schema="stepwhy.semantic/2"))
+    assert len(trace.step_ops) == 0
+    assert "later version" in text
+
+
+def test_no_file_says_nothing():
+    assert read(b"")[1] == []
