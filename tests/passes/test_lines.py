@@ -190,3 +190,36 @@ def test_lines_and_categories_share_one_total(seed):
     found = line_breakdown(facts)
     sums = {c: sum(line.categories.get(c, 0) for line in found.lines) for c in CATEGORIES}
     assert sums == facts.breakdown
+
+
+def test_nodes_of_a_recomputed_forward_pass_are_of_its_lines():
+    run = Program().steps(0, 100)
+    back = int(Phase.BACKWARD)
+    run.op(0, 20, "aten::mm", sequence=7)
+    run.op(20, 100, f"{ENGINE}CheckpointBackward", sequence=6, phase=back)
+    run.op(20, 100, "CheckpointBackward", sequence=6, phase=back)
+    run.op(20, 50, "aten::relu", sequence=9).node(60, 100, "relu", 9)
+    run.note(
+        ("aten::mm", OTHER, 1),
+        ("aten::relu", FORWARD, 1),
+        (None, BACKWARD, 1, True),
+        ("aten::relu", BACKWARD, 1, True),
+    )
+    # What happens between is of the line that made the outer node, if that was recorded.
+    assert run.times() == {OTHER: 20, FORWARD: 70, BACKWARD: 10}
+
+
+def test_the_time_in_a_node_beside_its_operations_is_of_the_same_line():
+    run = Program().steps(0, 100)
+    back = int(Phase.BACKWARD)
+    run.op(0, 20, "aten::mm", sequence=7)
+    run.op(20, 90, f"{ENGINE}MmBackward0", sequence=7, phase=back)
+    run.op(30, 60, "aten::mm", phase=back)
+    run.note(
+        ("aten::mm", FORWARD, 1),
+        (None, BACKWARD, 1, True),
+        ("aten::mm", BACKWARD, 1, True),
+        (None, BACKWARD, 3, True),
+        (None, STEP, 1),
+    )
+    assert run.times() == {FORWARD: 90, STEP: 10}

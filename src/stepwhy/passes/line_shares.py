@@ -13,7 +13,7 @@ from stepwhy.columns.intervals import Intervals, Measure
 from stepwhy.columns.nesting import nearest
 from stepwhy.passes.breakdown import ON_DEVICE
 from stepwhy.passes.devices import HOST_DEVICE
-from stepwhy.passes.driver_lines import DriverParts, carried_parts
+from stepwhy.passes.driver_lines import DriverParts, carried_parts, node_rows
 from stepwhy.passes.innermost_parts import innermost_parts
 from stepwhy.passes.sampled_lines import FRAMEWORKS, driver_packages
 from stepwhy.passes.slice_lines import slice_lines
@@ -132,13 +132,29 @@ def _of_driver(facts: Facts) -> _Claims | None:
     parts = driver_parts(facts)
     if parts is None:
         return None
-    lines, unit = facts.derived(slice_lines), parts.unit
-    # An operation that the backward pass runs belongs to the line of the forward pass.
-    moved = (unit != NULL) & (lines[unit] != NULL)
-    line = np.where(moved, lines[unit], parts.line).astype(np.int64)
+    unit = parts.unit
+    # What the backward pass runs belongs to the line of the forward pass.
+    slice_at = np.where((unit == NULL) & parts.engine, _nodes_at(facts, parts.starts), unit)
+    of_slice = np.append(facts.derived(slice_lines), NULL)[slice_at]
+    line = np.where(of_slice == NULL, parts.line, of_slice).astype(np.int64)
     phase = np.where(unit == NULL, Phase.UNKNOWN, facts.phases[unit]).astype(np.int8)
     name = np.where(unit == NULL, NULL, facts.trace.slices.name[unit]).astype(np.int64)
     return _Claims(parts.starts, parts.ends, line, phase, name, unit, False)
+
+
+def _nodes_at(facts: Facts, times: Ints) -> Ints:
+    """Innermost node of the backward pass on the driving thread at each time, NULL for none."""
+    trace, nodes = facts.trace, node_rows(facts)
+    nodes = nodes[trace.slices.track[nodes] == facts.threads.driving]
+    is_node = np.zeros(len(trace.slices) + 1, dtype=bool)
+    is_node[nodes] = True
+    around = nearest(facts.nesting, is_node[:-1])
+    above = np.append(np.append(around, NULL)[facts.nesting.parent], NULL)
+    place = np.searchsorted(trace.slices.start_ns[nodes], times, side="right") - 1
+    found = np.append(nodes, NULL)[place]
+    while len(over := np.flatnonzero((found != NULL) & (trace.ends(found) <= times))):
+        found[over] = above[found[over]]
+    return found
 
 
 def _credits(claims: _Claims, time: Intervals) -> NDArray[np.float64]:

@@ -89,8 +89,6 @@ def node_lines(facts: Facts, lines: Lines, nodes: Ints) -> Lines:
     sequence = facts.trace.slices.sequence
     forward = (sequence != NULL) & (lines != NULL) & facts.trace.is_kind(Kind.OP)
     forward[nodes] = False
-    parent = facts.nesting.parent
-    forward &= ~(_mask(nodes, len(lines))[parent] & (parent != NULL))
     rows = np.flatnonzero(forward)[::-1]
     numbers, last = np.unique(sequence[rows], return_index=True)
     made_by = looked_up(numbers, rows[last].astype(np.int32), sequence[nodes], NULL)
