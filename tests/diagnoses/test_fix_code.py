@@ -160,6 +160,19 @@ RUNS = [
         + "\nmodel, loss = loss_of, model(batch); loss_of = lambda x: model(x).sum()",
         "assert len(gradients) == 2 and gradients[0].grad_fn is None",
     ),
+    (
+        "discarded_result",
+        "_JAX",
+        JAX + "step, old, evaluate = 3, 0.5, lambda params: params.sum()",
+        "assert score == 0.5",
+    ),
+    (
+        "discarded_result",
+        "_TENSORFLOW",
+        TF1
+        + "is_due, old, evaluate, batch = tf.constant(True), tf.zeros([]), tf.reduce_sum, [1.0]",
+        INITIALISED.format("score"),
+    ),
     ("dense_update", "_LAZY", TF1 + TABLE_OF_ROWS, INITIALISED.format("train")),
     ("dense_update", "_OWN", TF1 + TABLE_OF_ROWS, INITIALISED.format("update")),
     ("recomputed_forward", "_FREE", TORCH + BLOCKS, "assert x.shape == (2, 3)"),

@@ -36,6 +36,7 @@ def trace():
     builder.add("rewrites", slice=1, copied_bytes=9, changed_bytes=1, operation=0, of_argument=1)
     builder.add("step_ops", name=0, padding=0)
     builder.add("index_inputs", op=0, line=0, rows=2, columns=4, padded=2, at_start=0)
+    builder.add("discards", slice=1, condition=0, holds=1, one_in=50)
     return builder.finish(Meta("test"))
 
 

@@ -100,6 +100,7 @@ TABLE: tuple[str, ...] = (
     "padding",
     "whole_buffer_copy",
     "dense_update",
+    "discarded_result",
     "slow_startup",
     "noisy_steps",
     "profiler_perturbation",

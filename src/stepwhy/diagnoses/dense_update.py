@@ -40,6 +40,7 @@ import numpy as np
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import steady_work
+from stepwhy.diagnoses.shared.work_lines import work_lines
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase, among
@@ -186,17 +187,7 @@ def _evidence(facts: Facts, updates: list[_Update], rows: Rows, cost: int) -> It
     yield Evidence("size of the table", largest.table_bytes, "bytes", largest.scope)
     yield Evidence("size of the rows in its gradient", largest.used_bytes, "bytes")
     yield from times(facts, "time of the operation", by_name(facts, rows)[:_SHOWN])
-    yield from _lines(facts, largest)
-
-
-def _lines(facts: Facts, update: _Update) -> Iterator[Evidence]:
-    """The line of the program that made the update, where the graph's sources are known."""
-    nodes = facts.trace.nodes
-    own = np.isin(nodes.name, facts.trace.slices.scope[update.rows]) & (nodes.source != NULL)
-    lines, counts = np.unique(nodes.source[own], return_counts=True)
-    if len(lines):
-        line = facts.trace.string(int(lines[counts.argmax()]))
-        yield Evidence("operations of the update", int(counts.max()), "count", line)
+    yield from work_lines(facts, rows)
 
 
 _LAZY = Fix(

@@ -41,12 +41,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.columns.nesting import climb
-from stepwhy.diagnoses.shared.measure import mean_within, on_scale, source_lines, time_of
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rewrites import find_rewrites
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.diagnoses.shared.sampled import launching_lines
 from stepwhy.diagnoses.shared.slices import steady_work
+from stepwhy.diagnoses.shared.work_lines import work_lines
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind
 
@@ -70,7 +70,6 @@ RULE = Rule(
 
 SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.7  # of the cost; a change in place reads and writes memory as well
-_SHOWN = 2
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -124,19 +123,7 @@ def _evidence(facts: Facts, copies: list[Rewrite], cost: int) -> Iterator[Eviden
     else:
         share = largest.changed / largest.copied
         yield Evidence("share of it that changes", share, "fraction", largest.operation)
-    lines = source_lines(facts, np.array([copy.row for copy in copies], dtype=np.int64))
-    known = lines[lines != NULL]
-    if not len(known):
-        yield from launching_lines(facts)
-    for line, count in _most_common(known):
-        yield Evidence("copies at", count / len(copies), "fraction", facts.trace.string(line))
-
-
-def _most_common(lines: Rows) -> list[tuple[int, int]]:
-    """Strings and their number, the most frequent first."""
-    strings, counts = np.unique(lines, return_counts=True)
-    order = np.argsort(-counts, kind="stable")[:_SHOWN]
-    return list(zip(strings[order].tolist(), counts[order].tolist(), strict=True))
+    yield from work_lines(facts, np.array([copy.row for copy in copies], dtype=np.int64))
 
 
 def _fix(facts: Facts, found: Found) -> Fix:

@@ -135,6 +135,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     rewrites: Columns
     step_ops: Columns
     index_inputs: Columns
+    discards: Columns
     meta: Meta
     health: Health
 

@@ -30,6 +30,7 @@ Table = Literal[
     "rewrites",
     "step_ops",
     "index_inputs",
+    "discards",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 

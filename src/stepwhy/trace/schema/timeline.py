@@ -145,6 +145,31 @@ TIMELINE: tuple[Column, ...] = (
         "",
         "Whether the buffer is an argument of the program, which it could donate.",
     ),
+    Column(
+        "discards",
+        "slice",
+        "int32",
+        "row of slices",
+        "",
+        "An instruction of a compiled program whose result is not always read.",
+    ),
+    string("discards", "condition", "What decides that, e.g. 'step % 50 == 0'."),
+    Column(
+        "discards",
+        "holds",
+        "int8",
+        "0 or 1",
+        "",
+        "Whether the result is read if the condition holds, or if it does not.",
+    ),
+    Column(
+        "discards",
+        "one_in",
+        "int64",
+        "",
+        "0",
+        "The condition holds once in so many steps; null if unknown.",
+    ),
 )
 
 __all__ = ["TIMELINE"]

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.formats.xplane.events import Events, Labels, Line
     from stepwhy.importers.formats.xplane.planes import Plane, Space
-    from stepwhy.importers.formats.xplane.rewrites import Rewrite
     from stepwhy.importers.formats.xplane.table import SliceTable
+    from stepwhy.importers.formats.xplane.unneeded import Unneeded
 
 _PLANE = regex(r"/device:(?P<type>[A-Z_]+):(?P<number>\d+)(?P<part>.*)", re.DOTALL)
 _STREAM = regex(r"Stream\s*#?(?P<number>\d+)(?:\((?P<what>[^)]*)\))?")
@@ -82,10 +82,10 @@ def add_device(table: SliceTable, plane: Plane, space: Space) -> bool:
     first, group = equal_rows(labels.line, labels.name, *details)
     reader = _Reader(table, plane, labels.take(first), space)
     templates = [reader.template(row) for row in range(len(first))]
-    rewrites = [reader.rewrite(row) for row in range(len(first))]
+    unneeded = [reader.unneeded(row) for row in range(len(first))]
     places = group.tolist()
     table.add(
-        events, [templates[place] for place in places], None, [rewrites[place] for place in places]
+        events, [templates[place] for place in places], None, [unneeded[place] for place in places]
     )
     return any(t.kind is Kind.KERNEL for t in templates)
 
@@ -207,10 +207,10 @@ class _Reader:
             return ""
         return self._programs.op_name(self._key(row), self._text(row, "hlo_op"))
 
-    def rewrite(self, row: int) -> Rewrite | None:
-        """The buffer that an activity copies before a part of it is changed; None for others."""
+    def unneeded(self, row: int) -> Unneeded | None:
+        """Why an activity is not needed; None if nothing is known against it."""
         instruction = self._text(row, "hlo_op")
-        return self._programs.rewrite(self._key(row), instruction) if instruction else None
+        return self._programs.unneeded(self._key(row), instruction) if instruction else None
 
     def _key(self, row: int) -> int:
         """Id of the program of an activity."""

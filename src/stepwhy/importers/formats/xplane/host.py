@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.formats.xplane.events import Labels
     from stepwhy.importers.formats.xplane.planes import Plane, Space
-    from stepwhy.importers.formats.xplane.rewrites import Rewrite
     from stepwhy.importers.formats.xplane.table import SliceTable
+    from stepwhy.importers.formats.xplane.unneeded import Unneeded
 
     Ints = NDArray[np.signedinteger[Any]]
     Bools = NDArray[np.bool_]
@@ -131,8 +131,8 @@ class HostReader:
                 zip(before.tolist(), owned.tolist(), strict=True)
             )
         ]
-        rewrites = [self._rewrite(label) for label in range(len(templates))]
-        self._table.add(events, templates, self._end_ns(), rewrites)
+        unneeded = [self._unneeded(label) for label in range(len(templates))]
+        self._table.add(events, templates, self._end_ns(), unneeded)
 
     def _surroundings(self, outer: Ints) -> tuple[Bools, Ints]:
         """For every event, whether it runs below the input pipeline, and the enclosing eager op."""
@@ -189,10 +189,10 @@ class HostReader:
     def _compiled_from(self, label: int) -> str:
         return self._programs.op_name(self._program(label), self._text("hlo_op", label))
 
-    def _rewrite(self, label: int) -> Rewrite | None:
-        """The buffer that an instruction copies."""
+    def _unneeded(self, label: int) -> Unneeded | None:
+        """Why an instruction is not needed."""
         instruction = self._text("hlo_op", label)
-        return self._programs.rewrite(self._program(label), instruction) if instruction else None
+        return self._programs.unneeded(self._program(label), instruction) if instruction else None
 
     def _program(self, label: int) -> int:
         program = self._events.labels.numbers.get("program_id")

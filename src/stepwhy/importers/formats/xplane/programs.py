@@ -11,9 +11,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from stepwhy.importers.formats.xplane.hlo import read_module
 from stepwhy.importers.formats.xplane.layout import DamagedError, as_int64, inside, parts
-from stepwhy.importers.formats.xplane.rewrites import rewrites_of
+from stepwhy.importers.formats.xplane.unneeded import unneeded_of
 from stepwhy.importers.shared.tensorflow.graphs import text
 from stepwhy.importers.shared.tensorflow.ops import phase_of
 from stepwhy.patterns import regex
@@ -21,7 +20,7 @@ from stepwhy.trace import Kind, Phase
 
 if TYPE_CHECKING:
     from stepwhy.importers.formats.xplane.layout import Part
-    from stepwhy.importers.formats.xplane.rewrites import Rewrite
+    from stepwhy.importers.formats.xplane.unneeded import Unneeded
 
 PLANE = "/host:metadata"
 """Name of the plane with the programs."""
@@ -31,9 +30,6 @@ _PLANE_ENTRIES, _ENTRY_KEY, _ENTRY_VALUE = 4, 1, 2
 _VALUE_NAME, _VALUE_STATS, _STAT_BYTES = 2, 5, 6
 _PROTO_MODULE, _MODULE_COMPUTATIONS, _COMPUTATION_INSTRUCTIONS = 1, 3, 2
 _INSTRUCTION_NAME, _INSTRUCTION_METADATA, _METADATA_OP_NAME = 1, 7, 2
-
-# Opcodes without which a program changes no part of an array.
-_CHANGING = (b"dynamic-update-slice", b"scatter", b"concatenate")
 
 _NAMED_WITH_ID = regex(rb"\((\d{1,20})\)$")
 
@@ -49,7 +45,7 @@ class Programs:
         self._plane = plane
         self._places: dict[int, Part] = {}
         self._names: dict[int, dict[str, str]] = {}
-        self._rewrites: dict[int, dict[str, Rewrite]] = {}
+        self._unneeded: dict[int, dict[str, Unneeded]] = {}
         try:
             self._places = dict(self._find())
         except DamagedError:
@@ -71,27 +67,18 @@ class Programs:
             self._names[program] = self._read(place) if place else {}
         return self._names[program].get(instruction, "")
 
-    def rewrite(self, program: int, instruction: str) -> Rewrite | None:
-        """The buffer that an instruction copies before a part is changed; None for others.
+    def unneeded(self, program: int, instruction: str) -> Unneeded | None:
+        """Why an instruction is not needed; None if nothing is known against it.
 
         Args:
             program: Id of the program, `MISSING` for none.
             instruction: Name of the instruction, e.g. 'copy.1'.
         """
-        if program not in self._rewrites:
+        if program not in self._unneeded:
             place = self._places.get(program)
-            self._rewrites[program] = self._read_rewrites(place) if place else {}
-        return self._rewrites[program].get(instruction)
-
-    def _read_rewrites(self, place: Part) -> dict[str, Rewrite]:
-        data = self._plane[place.value : place.end]
-        if not any(opcode in data for opcode in _CHANGING):
-            return {}
-        module = read_module(data)
-        try:
-            return {} if module is None else rewrites_of(module)
-        except (KeyError, IndexError):  # a damaged program refers to what it lacks
-            return {}
+            data = self._plane[place.value : place.end] if place else b""
+            self._unneeded[program] = unneeded_of(data)
+        return self._unneeded[program].get(instruction)
 
     def _find(self) -> list[tuple[int, Part]]:
         """Ids and byte ranges of the programs."""

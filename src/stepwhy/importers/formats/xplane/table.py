@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.formats.xplane.events import Events
-    from stepwhy.importers.formats.xplane.rewrites import Rewrite
+    from stepwhy.importers.formats.xplane.unneeded import Unneeded
     from stepwhy.trace import TraceBuilder
 
     Ints = NDArray[np.signedinteger[Any]]
@@ -71,7 +71,7 @@ class _Block(msgspec.Struct, eq=False):
         template: Row of every slice's template; (slices,).
         templates: Columns of the templates; (templates,) each.
         changed: Columns in which slices differ from their template; (slices,) each.
-        rewrites: The buffers that slices copy, by row of the template.
+        unneeded: Why slices are not needed, by row of the template.
     """
 
     start_ns: Ints
@@ -80,7 +80,7 @@ class _Block(msgspec.Struct, eq=False):
     template: Ints
     templates: dict[str, Ints]
     changed: dict[str, Ints] = msgspec.field(default_factory=dict)
-    rewrites: dict[int, Rewrite] = msgspec.field(default_factory=dict)
+    unneeded: dict[int, Unneeded] = msgspec.field(default_factory=dict)
 
     def column(self, name: str) -> Ints:
         """A column of all slices; takes no memory if all templates agree."""
@@ -125,7 +125,7 @@ class SliceTable:
         events: Events,
         templates: Sequence[SliceTemplate],
         end_ns: Ints | None = None,
-        rewrites: Sequence[Rewrite | None] = (),
+        unneeded: Sequence[Unneeded | None] = (),
     ) -> None:
         """Append one slice for every event.
 
@@ -133,7 +133,7 @@ class SliceTable:
             events: The events; their columns are reused.
             templates: The template of every label of the events.
             end_ns: End of every event, used where it is later than the recorded end.
-            rewrites: The buffer that each label copies; none for an empty sequence.
+            unneeded: Why each label is not needed; nothing is known for an empty sequence.
         """
         if not len(events):
             return
@@ -159,7 +159,7 @@ class SliceTable:
         events.start_ns += self._base_ns
         columns = {name: np.array(c, dtype=_TYPES[name]) for name, c in common.items()}
         block = _Block(events.start_ns, dur_ns, _correlation(events), events.label, columns)
-        block.rewrites = {label: r for label, r in enumerate(rewrites) if r is not None}
+        block.unneeded = {label: why for label, why in enumerate(unneeded) if why is not None}
         self._blocks.append(block)
 
     def fill_copy_details(self) -> None:
@@ -204,21 +204,10 @@ class SliceTable:
         every.put_in_order()
         times = {name: getattr(every, name) for name in _EACH}
         self.builder.slices_from(times | {name: every.column(name) for name in every.templates})
-        for template, rewrite in every.rewrites.items():
-            self._add_rewrites(np.flatnonzero(every.template == template), rewrite)
+        for template, why in every.unneeded.items():
+            for row in np.flatnonzero(every.template == template).tolist():
+                why.add_to(self.builder, row)
         self.builder.health.events_kept += len(every.template)
-
-    def _add_rewrites(self, rows: NDArray[np.intp], rewrite: Rewrite) -> None:
-        """Add the buffer that some slices copy."""
-        for row in rows.tolist():
-            self.builder.add(
-                "rewrites",
-                slice=row,
-                copied_bytes=rewrite.copied_bytes,
-                changed_bytes=rewrite.changed_bytes,
-                operation=self.builder.intern(rewrite.operation),
-                of_argument=int(rewrite.of_argument),
-            )
 
     @property
     def copies_with_bytes(self) -> bool:
@@ -232,10 +221,10 @@ def _joined(blocks: list[_Block]) -> _Block:
         return blocks[0]
     changed = {name for block in blocks for name in block.changed}
     columns = {name: np.concatenate([block.column(name) for block in blocks]) for name in changed}
-    count, rewrites = 0, {}
+    count, unneeded = 0, {}
     for block in blocks:
         block.template = block.template + np.int32(count)
-        rewrites.update({count + row: rewrite for row, rewrite in block.rewrites.items()})
+        unneeded.update({count + row: why for row, why in block.unneeded.items()})
         count += len(block.templates["kind"])
     templates = {
         name: np.concatenate([block.templates[name] for block in blocks])
@@ -244,7 +233,7 @@ def _joined(blocks: list[_Block]) -> _Block:
     start_ns, dur_ns, correlation, template = (
         _drained(blocks, name) for name in (*_EACH, "template")
     )
-    return _Block(start_ns, dur_ns, correlation, template, templates, columns, rewrites)
+    return _Block(start_ns, dur_ns, correlation, template, templates, columns, unneeded)
 
 
 def _drained(blocks: list[_Block], name: str) -> Ints:

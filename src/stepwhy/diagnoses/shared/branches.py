@@ -1,0 +1,111 @@
+"""Work whose results one branch reads, which is not the one that is taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.slices import steady_work
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepwhy.diagnoses.shared.slices import Rows
+    from stepwhy.passes.facts import Facts
+
+_SWITCH, _MERGE = regex(r"(?:Ref)?Switch"), regex(r"(?:Ref)?Merge")
+# A condition that is no comparison: a truth value that the program passes.
+_FLAG = regex(r"(?:not )?\w+")
+
+
+class Branch(NamedTuple):
+    """Work of the steady steps that a condition makes useless.
+
+    Args:
+        rows: The operations; slices.
+        condition: What decides, in words; the name of its scope in a graph.
+        cost_ns: Time per step that is certain to be lost, or as much as a rare use loses.
+        sure_ns: The part of it that is certain.
+        one_in: The results are used once in so many steps; 0 if unknown.
+    """
+
+    rows: Rows
+    condition: str
+    cost_ns: int
+    sure_ns: int
+    one_in: int = 0
+
+
+def find_branches(facts: Facts) -> list[Branch]:
+    """All of them, by condition."""
+    if len(facts.trace.discards):
+        return list(_of_programs(facts))
+    return list(_of_graph(facts)) if len(facts.trace.flows) else []
+
+
+def _of_programs(facts: Facts) -> Iterator[Branch]:
+    """Those of compiled programs, which compute both sides of a selection."""
+    table = facts.trace.discards
+    steady = facts.is_steady[table.slice]
+    for key in np.unique(table.condition[steady]).tolist():
+        own = steady & (table.condition == key)
+        one_in = int(table.one_in[own].max())
+        rows = [table.slice[own & (table.holds == holds)] for holds in (1, 0)]
+        used, other = (_ns(facts, part) for part in rows)
+        condition = facts.trace.string(key)
+        if one_in > 1:
+            cost = round(used * (1 - 1 / one_in) + other / one_in)
+            yield Branch(rows[0], condition, cost, cost, one_in)
+        elif _FLAG.fullmatch(condition):
+            longer = rows[0] if used >= other else rows[1]
+            yield Branch(longer, condition, max(used, other), min(used, other))
+        else:
+            shorter = rows[1] if used >= other else rows[0]
+            yield Branch(shorter, condition, min(used, other), min(used, other))
+
+
+def _ns(facts: Facts, rows: Rows) -> int:
+    return on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+
+
+def _of_graph(facts: Facts) -> Iterator[Branch]:
+    """Those of a graph: results that go only into the untaken branch of a `tf.cond`."""
+    rows = _unread(facts)
+    rows = rows[~facts.trace.matches(facts.trace.slices.name[rows], _SWITCH.fullmatch)]
+    if len(rows):
+        cost = _ns(facts, rows)
+        yield Branch(rows, "tf.cond", cost, cost)
+
+
+def _unread(facts: Facts) -> Rows:
+    """Operations of a graph whose results end at a branch that is not taken, and these ends.
+
+    The `Switch` at the entry of a branch runs in any case; what reads it only if it is taken. The
+    `Merge` at the end runs as soon as the taken branch is done: it reads nothing that ends later.
+    """
+    slices, flows = facts.trace.slices, facts.trace.flows
+    rows = steady_work(facts)
+    rows = rows[slices.scope[rows] != NULL]
+    switches = set(rows[facts.trace.matches(slices.name[rows], _SWITCH.fullmatch)].tolist())
+    readers: dict[int, list[int]] = {}
+    merges = facts.trace.matches(slices.name[flows.target], _MERGE.fullmatch)
+    late = slices.start_ns[flows.target] < facts.trace.end_ns[flows.source]
+    read = ~(merges & late)
+    for source, target in zip(
+        flows.source[read].tolist(), flows.target[read].tolist(), strict=True
+    ):
+        readers.setdefault(source, []).append(target)
+    unread: set[int] = set()
+    for row in reversed(rows[np.argsort(slices.start_ns[rows], kind="stable")].tolist()):
+        targets = readers.get(row)
+        is_end = row in switches and targets is None
+        if is_end or (targets is not None and unread.issuperset(targets)):
+            unread.add(row)
+    return np.array(sorted(unread), dtype=np.int64)
+
+
+__all__ = ["Branch", "find_branches"]

@@ -1,0 +1,49 @@
+"""The lines of the program behind some work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.measure import by_string
+from stepwhy.diagnoses.shared.sampled import launching_lines
+from stepwhy.findings import Evidence
+from stepwhy.passes.slice_lines import slice_lines
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.diagnoses.shared.slices import Rows
+    from stepwhy.passes.facts import Facts
+
+_SHOWN = 2
+
+
+def work_lines(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+    """Time per step of some slices by line, longest first.
+
+    Where no line is known, the lines at which the driving thread is most often.
+    """
+    lines = facts.derived(slice_lines)[rows]
+    lines = np.where(lines == NULL, _of_nodes(facts, rows), lines)
+    known = lines != NULL
+    if not known.any():
+        return launching_lines(facts)
+    groups = by_string(facts, lines[known], facts.trace.slices.dur_ns[rows[known]])
+    return tuple(
+        Evidence("time at", facts.mean_ns(group.total_ns), "ns", group.name)
+        for group in groups[:_SHOWN]
+    )
+
+
+def _of_nodes(facts: Facts, rows: Rows) -> NDArray[np.int32]:
+    """Line that made the graph node of each slice; NULL where it is not known; (rows,)."""
+    nodes, scopes = facts.trace.nodes, facts.trace.slices.scope[rows]
+    lines = np.full(len(facts.trace.strings) + 1, NULL, dtype=np.int32)
+    lines[nodes.name] = nodes.source
+    return np.where(scopes == NULL, NULL, lines[scopes])
+
+
+__all__ = ["work_lines"]
