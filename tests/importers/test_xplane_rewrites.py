@@ -142,4 +142,6 @@ def test_a_damaged_program_says_nothing(callee):
     space = xspace(
         host(line("tf_XLAEigen/9", event("copy.1", 0, 5, hlo_op="copy.1", program_id=7)))
     )
-    assert len(read(source_of(space + metadata_plane(damaged))).rewrites) == 0
+    trace = read(source_of(space + metadata_plane(damaged)))
+    assert len(trace.rewrites) == 0
+    assert trace.health.has("program-unread")

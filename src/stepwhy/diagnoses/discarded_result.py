@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING
 from stepwhy.diagnoses.shared.branches import find_branches
 from stepwhy.diagnoses.shared.measure import by_name, times
 from stepwhy.diagnoses.shared.program import is_pytorch
+from stepwhy.diagnoses.shared.rewrites import knows_programs
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.work_lines import work_lines
 from stepwhy.findings import Edit, Evidence, Fix
@@ -68,7 +69,10 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time of work whose results are thrown away."""
     if is_pytorch(facts):
         return RULE.not_applicable("Branches of PyTorch are those of Python.")
-    if facts.trace.meta.framework != "jax" and not len(facts.trace.flows):
+    is_jax = facts.trace.meta.framework == "jax"
+    if is_jax and not knows_programs(facts):
+        return RULE.no_data("programs", "The compiled programs were not recorded.")
+    if not is_jax and not len(facts.trace.flows):
         return RULE.no_data("operands", "What flows between the operations was not recorded.")
     branches = find_branches(facts)
     branch = max(branches, key=lambda each: each.cost_ns, default=None)
@@ -79,7 +83,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence[:2])
     low = LEAST_SAVED * branch.sure_ns
     gain = saving("compute the result where it is used", low, branch.cost_ns)
-    fix = _JAX if facts.trace.meta.framework == "jax" else _TENSORFLOW
+    fix = _JAX if is_jax else _TENSORFLOW
     return RULE.finding(branch.cost_ns, evidence, fix, gain, Edit("ops", "gone"))
 
 

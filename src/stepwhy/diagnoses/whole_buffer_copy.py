@@ -75,6 +75,8 @@ LEAST_SAVED = 0.7  # of the cost; a change in place reads and writes memory as w
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of copies of buffers of which a part is then changed."""
     found = find_rewrites(facts)
+    if found is None and facts.trace.meta.framework == "jax":
+        return RULE.no_data("programs", "The compiled programs were not recorded.")
     if found is None:
         return RULE.no_data(
             "operands", "What operations work on was not recorded: shapes, or what flows where."

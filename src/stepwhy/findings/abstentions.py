@@ -35,6 +35,7 @@ SIGNALS = {
     "session-runs": "the runs of a session from start to end",
     "step-log": "start and end of every step of the run, which `stepwhy run` logs",
     "input": "fetches of batches",
+    "programs": "the compiled programs that ran",
     # What single diagnoses need beyond that.
     "all-ranks": "all ranks of the run",
     "enough-steps": "enough steps",

@@ -58,8 +58,9 @@ class Meta(msgspec.Struct, frozen=True):
             of which is a step), 'summaries' (only values that the training logged, no steps),
             'ranges' (only named ranges, which are used as operations), 'passes' (device time is
             of whole forward and backward passes, not of kernels), 'ranks' (every process is a
-            rank of one run; its id is the rank), 'host-ahead' (the host was seen to begin steps
-            before the device had finished earlier ones).
+            rank of one run; its id is the rank), 'programs' (the compiled programs that ran, so
+            that tables about their instructions are complete), 'host-ahead' (the host was seen to
+            begin steps before the device had finished earlier ones).
         device_expected: Whether an accelerator was in use, seen or not; also if nothing shows that
             `idle_accelerator` was not.
         idle_accelerator: Model of an accelerator that the machine has, and that the run is not

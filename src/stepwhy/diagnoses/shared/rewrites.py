@@ -49,10 +49,15 @@ def find_rewrites(facts: Facts) -> Found | None:
     """The copies in the steady steps; None if what operations work on was not recorded."""
     if is_pytorch(facts):
         return Found(of_pytorch(facts)) if len(facts.trace.operands) else None
-    if len(facts.trace.rewrites) or facts.trace.meta.framework == "jax":
-        return _of_programs(facts)
+    if facts.trace.meta.framework == "jax" or len(facts.trace.rewrites):
+        return _of_programs(facts) if knows_programs(facts) else None
     data = facts.trace.flows.kind == FlowKind.DATA
     return Found(_of_graph(facts, np.flatnonzero(data))) if data.any() else None
+
+
+def knows_programs(facts: Facts) -> bool:
+    """Whether the compiled programs that ran were recorded."""
+    return "programs" in facts.trace.meta.signals
 
 
 def _of_programs(facts: Facts) -> Found:
@@ -139,4 +144,4 @@ def _read_sizes(facts: Facts, row: int, flows: Rows) -> list[int]:
     return sizes
 
 
-__all__ = ["Found", "Rewrite", "find_rewrites"]
+__all__ = ["Found", "Rewrite", "find_rewrites", "knows_programs"]

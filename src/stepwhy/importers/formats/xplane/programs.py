@@ -39,10 +39,14 @@ class Programs:
 
     Args:
         plane: Bytes of the plane with the programs; empty for none.
+
+    Attributes:
+        unread: Number of programs in which `unneeded` could not look for anything.
     """
 
     def __init__(self, plane: bytes = b"") -> None:
         self._plane = plane
+        self.unread = 0
         self._places: dict[int, Part] = {}
         self._names: dict[int, dict[str, str]] = {}
         self._unneeded: dict[int, dict[str, Unneeded]] = {}
@@ -76,8 +80,9 @@ class Programs:
         """
         if program not in self._unneeded:
             place = self._places.get(program)
-            data = self._plane[place.value : place.end] if place else b""
-            self._unneeded[program] = unneeded_of(data)
+            found = unneeded_of(self._plane[place.value : place.end]) if place else {}
+            self.unread += found is None
+            self._unneeded[program] = found or {}
         return self._unneeded[program].get(instruction)
 
     def _find(self) -> list[tuple[int, Part]]:

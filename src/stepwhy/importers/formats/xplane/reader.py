@@ -16,7 +16,7 @@ from stepwhy.importers.formats.xplane.devices import add_device, device_name, st
 from stepwhy.importers.formats.xplane.events import Events
 from stepwhy.importers.formats.xplane.host import HostReader
 from stepwhy.importers.formats.xplane.planes import merge, read_space
-from stepwhy.importers.formats.xplane.run import count_missing, meta_of, session_of
+from stepwhy.importers.formats.xplane.run import count_missing, count_unread, meta_of, session_of
 from stepwhy.importers.formats.xplane.table import SliceTable, SliceTemplate
 from stepwhy.inputs.wire import dig
 from stepwhy.patterns import regex
@@ -61,6 +61,7 @@ def read(source: Source) -> Trace | None:
         return None
     missing = session.used - ran if ran else frozenset()
     count_missing(builder.health, missing)
+    count_unread(builder.health, space.programs.unread)
     table.fill_copy_details()
     meta = meta_of(source, session, table, missing)
     table.finish()

@@ -71,12 +71,14 @@ class Session(msgspec.Struct, frozen=True):
         used: The `used_devices`.
         is_jax: Whether the framework is JAX; otherwise it is TensorFlow.
         version: Version of the framework, '' if unknown.
+        has_programs: Whether the file has the compiled programs that ran.
     """
 
     start_ns: int
     used: frozenset[str]
     is_jax: bool
     version: str
+    has_programs: bool
 
 
 def session_of(space: Space) -> Session:
@@ -88,6 +90,7 @@ def session_of(space: Space) -> Session:
         frozenset(used_devices(space)),
         bool(version) or _mentions_jax(space),
         version if re.fullmatch(r"[\w.+-]{1,40}", version) else "",
+        bool(space.programs),
     )
 
 
@@ -103,6 +106,8 @@ def meta_of(source: Source, session: Session, table: SliceTable, missing: frozen
     signals = {s for s, kinds in _SIGNALS.items() if kinds & table.kinds}
     if table.copies_with_bytes:
         signals.add("copy-bytes")
+    if session.has_programs:
+        signals.add("programs")
     return Meta(
         format=FORMAT,
         framework="jax" if session.is_jax else "tensorflow",
@@ -122,6 +127,18 @@ def count_missing(health: Health, missing: frozenset[str]) -> None:
         "These devices were used, but none of their kernels is in the file: the profiler was "
         "started within a step, or recorded some devices only. Record a few whole steps.",
         count=len(missing),
+        dropped=False,
+    )
+
+
+def count_unread(health: Health, programs: int) -> None:
+    """Count compiled programs in which nothing could be looked for."""
+    health.count(
+        "program-unread",
+        "info",
+        "Compiled programs that are damaged, or too large to look for work in them that is not "
+        "needed.",
+        count=programs,
         dropped=False,
     )
 

@@ -54,21 +54,22 @@ class Unneeded(NamedTuple):
             )
 
 
-def unneeded_of(data: bytes) -> dict[str, Unneeded]:
-    """The instructions by name; none of a damaged program.
+def unneeded_of(data: bytes) -> dict[str, Unneeded] | None:
+    """The instructions by name; None if the program is damaged or too large to look at.
 
     Args:
         data: A serialised `HloProto`.
     """
-    module = read_module(data) if any(opcode in data for opcode in _OPCODES) else None
-    if module is None:
+    if not any(opcode in data for opcode in _OPCODES):
         return {}
+    module = read_module(data)
     try:
-        rewrites, discards = rewrites_of(module), discards_of(module)
+        rewrites, discards = (rewrites_of(module), discards_of(module)) if module else ({}, {})
     except (KeyError, IndexError):  # it refers to what it lacks
-        return {}
+        return None
     names = rewrites.keys() | discards.keys()
-    return {name: Unneeded(rewrites.get(name), discards.get(name)) for name in names}
+    found = {name: Unneeded(rewrites.get(name), discards.get(name)) for name in names}
+    return found if module else None
 
 
 __all__ = ["Unneeded", "unneeded_of"]
