@@ -100,8 +100,10 @@ def credited(facts: Facts, category: str) -> Credited:
     if claims is None or not time.total_ns:
         return Credited(_sampled(facts, category), Counter())
     shares, counts = _by_owner(facts, claims, _credits(claims, time) / time.total_ns)
-    left = max(1.0 - sum(shares.values()), 0.0)
-    shares[NOBODY] = shares.get(NOBODY, 0.0) + left
+    left = max(1.0 - sum(shares.values()), 0.0) + shares.pop(NOBODY, 0.0)
+    rest = {NOBODY: 1.0} if category in ON_DEVICE else _sampled(facts, category)
+    for owner, share in rest.items():
+        shares[owner] = shares.get(owner, 0.0) + left * share
     return Credited(shares, counts)
 
 
@@ -114,10 +116,13 @@ def _claims(facts: Facts, category: str) -> _Claims | None:
 
 
 def _of_devices(facts: Facts) -> _Claims:
-    """The claims of work on devices in steady steps."""
-    slices = facts.trace.slices
+    """The claims of work on devices in steady steps, some of which an earlier step has launched."""
+    slices, steps = facts.trace.slices, facts.steps
     rows = np.concatenate([a.rows for a in facts.leading if a.index != HOST_DEVICE])
-    rows = facts.in_steady(np.sort(rows)).astype(np.int64)
+    rows = np.sort(rows).astype(np.int64)
+    if facts.steady_count:
+        first, last = steps.starts[steps.steady][0], steps.ends[steps.steady][-1]
+        rows = rows[(facts.trace.ends(rows) > first) & (slices.start_ns[rows] < last)]
     starts = slices.start_ns[rows]
     calls = facts.launches.calls_of(rows).astype(np.int64)
     ops = nearest(facts.nesting, facts.trace.is_kind(Kind.OP))
@@ -195,11 +200,13 @@ def _by_owner(
 
 def _sampled(facts: Facts, category: str) -> dict[Owner, float]:
     """Shares by the stack samples of the driving thread; all is nobody's if there are too few."""
-    wanted = category in _OWN_CODE
     counts = Counter[str]()
+    of_kind = Counter[str]()
     for (line, package), count in driver_packages(facts.sampled).items():
-        if (package not in FRAMEWORKS) == wanted:
-            counts[line] += count
+        counts[line] += count
+        if (package not in FRAMEWORKS) == (category in _OWN_CODE):
+            of_kind[line] += count
+    counts = of_kind or counts
     total = counts.total()
     if not total:
         return {NOBODY: 1.0}

@@ -31,10 +31,12 @@ def is_of_library(line: str) -> bool:
 def has_program_line(trace: Trace) -> NDArray[np.bool_]:
     """Whether each slice has a line of the program, or of a library that it uses; (slices,).
 
-    Lines of the framework and of the standard library do not count.
+    Lines of the framework and of the standard library do not count. A function of the framework is
+    named by its line; a call of the framework may have the line of its caller.
     """
     slices = trace.slices
-    found: NDArray[np.bool_] = (slices.source != NULL) & (slices.kind != Kind.FRAMEWORK)
+    of_framework = (slices.kind == Kind.FRAMEWORK) & (slices.name == slices.source)
+    found: NDArray[np.bool_] = (slices.source != NULL) & ~of_framework
     found[found] = ~trace.matches(slices.source[found], is_of_library)
     return found
 

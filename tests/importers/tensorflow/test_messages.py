@@ -54,6 +54,17 @@ THEIRS = {
     "XEventMetadata": "xplane_pb2.XEventMetadata",
     "XStatMetadataEntry": "xplane_pb2.XPlane.StatMetadataEntry",
     "XStatMetadata": "xplane_pb2.XStatMetadata",
+    "HloProto": "hlo_pb2.HloProto",
+    "HloModule": "hlo_pb2.HloModuleProto",
+    "HloComputation": "hlo_pb2.HloComputationProto",
+    "HloInstruction": "hlo_pb2.HloInstructionProto",
+    "HloShape": "xla_data_pb2.ShapeProto",
+    "HloLayout": "xla_data_pb2.LayoutProto",
+    "HloLiteral": "xla_data_pb2.LiteralProto",
+    "HloMetadata": "xla_data_pb2.OpMetadata",
+    "HloStacks": "hlo_pb2.StackFrameIndexProto",
+    "HloLocation": "hlo_pb2.StackFrameIndexProto.FileLocation",
+    "HloFrame": "hlo_pb2.StackFrameIndexProto.StackFrame",
 }
 
 # Fields of early releases, whose names and numbers TensorFlow keeps out of use.
@@ -61,6 +72,8 @@ RESERVED = {"CodeTrace": {"file": 1, "function": 3}}
 
 SCRIPT = """
 import json, sys
+from tensorflow.compiler.xla import xla_data_pb2
+from tensorflow.compiler.xla.service import hlo_pb2
 from tensorflow.core.framework import (
     allocation_description_pb2, attr_value_pb2, graph_pb2, node_def_pb2, step_stats_pb2,
     summary_pb2, tensor_description_pb2, tensor_pb2, tensor_shape_pb2,

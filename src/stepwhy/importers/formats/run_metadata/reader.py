@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.formats.run_metadata.step_stats import Device
+    from stepwhy.importers.shared.tensorflow.node_lines import NodeLines
     from stepwhy.importers.shared.tensorflow.placement import Placed
     from stepwhy.importers.shared.tensorflow.sidecars import SessionValue, Window
     from stepwhy.inputs.source import Source
@@ -114,9 +115,9 @@ def _read(message: Chunks | Whole, source: Source) -> Trace:
     for device in message.devices():
         statistics.add(device)
     window = _window(source, builder.health, statistics.entries["start_ns"])
-    signals = statistics.emit()
     sources = program_sources(source, builder.health)
     requested = Requested(requested_graph(source, builder.health), sources.ops)
+    signals = statistics.emit(sources.node_lines(requested.graph))
     if add_placement(builder, placed, requested, statistics.observed):
         signals |= {"placement"}
     elif not len(statistics.entries):
@@ -213,13 +214,13 @@ class _Statistics:
         self._replaced += _REPLACED in activity.node
         _note(self.observed, activity, node, sizes)
 
-    def emit(self) -> frozenset[str]:
-        """Append all of them; returns what they are evidence for."""
+    def emit(self, lines: NodeLines) -> frozenset[str]:
+        """Append all of them, with the lines of their nodes; returns what they are evidence for."""
         health = self._builder.health
         count_untimed(health, self._untimed)
         _count_unknown(health, self._unknown)
         _count_replaced(health, self._replaced)
-        signals = emit(self._builder, self.entries, self.devices, in_lanes=True)
+        signals = emit(self._builder, self.entries, self.devices, in_lanes=True, lines=lines)
         self._allocations.finish(by_time=True)
         return signals | {"memory"} if self._allocations.blocks else signals
 

@@ -28,6 +28,7 @@ from stepwhy.importers.shared.tensorflow.activity import emit, meta_of
 from stepwhy.importers.shared.tensorflow.allocations import Allocations
 from stepwhy.importers.shared.tensorflow.entries import Entries
 from stepwhy.importers.shared.tensorflow.graphs import text
+from stepwhy.importers.shared.tensorflow.node_lines import NodeLines
 from stepwhy.importers.shared.tensorflow.ops import normalise_op
 from stepwhy.importers.shared.tensorflow.placement import Observed, Placed, Requested, add_placement
 from stepwhy.importers.shared.tensorflow.rows import RowKind, parse_row
@@ -193,7 +194,8 @@ class _Nodes:
         self._runs.count()
         spans = self._spans()
         rows = set(self.entries.rows)
-        signals = emit(self._builder, self.entries, rows, in_lanes=True)
+        lines = NodeLines({node: line for node, line in self._lines.items() if line})
+        signals = emit(self._builder, self.entries, rows, in_lanes=True, lines=lines)
         self._allocations.finish()
         if self._has_memory or self._allocations.blocks:
             signals |= {"memory"}

@@ -38,6 +38,8 @@ class HostEvent(NamedTuple):
         traced: Tracing state of a `tf.function` call ('traced-nonXla', ...), '' for other events.
         is_instruction: Whether it is an HLO instruction.
         compiled_from: Operation that the instruction was compiled from, '' if unknown.
+        source: Line that the instruction or node comes from, or that calls the function; ''
+            if unknown.
         outer_op: Enclosing eager operation, '' for none.
     """
 
@@ -49,6 +51,7 @@ class HostEvent(NamedTuple):
     traced: str = ""
     is_instruction: bool = False
     compiled_from: str = ""
+    source: str = ""
     outer_op: str = ""
 
 
@@ -86,7 +89,7 @@ def classify(event: HostEvent, *, has_accelerator: bool) -> Classification:
     if event.is_call or is_api_call(event.name):
         return Classification(api_kind(event.name))
     if event.feeds or _LOADER.match(event.thread):
-        return _loading(event.name)
+        return _loading(event.name, event.source)
     if has_accelerator and CALLBACK_HLO.fullmatch(event.name):
         return Classification(Kind.PYTHON, Role.EXECUTOR)
     if has_accelerator and ARRAY_READ.fullmatch(event.name):
@@ -111,11 +114,11 @@ def _frame(name: str) -> Classification:
     return Classification(frame.kind, name=shown, source=frame.source, of_caller=frame.of_caller)
 
 
-def _loading(name: str) -> Classification:
+def _loading(name: str, source: str = "") -> Classification:
     """Work of the input pipeline, ahead of the step."""
     op = graph_op(name)
     if op is not None:
-        return Classification(Kind.OP, Role.WORKER, normalise_op(op[1]), Phase.INPUT)
+        return Classification(Kind.OP, Role.WORKER, normalise_op(op[1]), Phase.INPUT, source)
     return Classification(Kind.FRAMEWORK, Role.WORKER, phase=Phase.INPUT)
 
 
@@ -132,7 +135,8 @@ def _operation(event: HostEvent, *, has_accelerator: bool) -> Classification | N
         return Classification(Kind.OP, name=name) if is_op else None
     if CONTROL_FLOW.fullmatch(op):
         return Classification(Kind.FRAMEWORK)
-    return _kernel(normalise_op(op), node, has_accelerator=has_accelerator)
+    found = _kernel(normalise_op(op), node, has_accelerator=has_accelerator)
+    return found._replace(source=event.source)
 
 
 def _kernel(op: str, node: str, *, has_accelerator: bool) -> Classification:
@@ -147,20 +151,22 @@ def _instruction(event: HostEvent, *, has_accelerator: bool) -> Classification:
     if has_accelerator:
         return Classification(Kind.FRAMEWORK)
     if CALLBACK_HLO.fullmatch(event.name):
-        return Classification(Kind.PYTHON, Role.EXECUTOR)
+        return Classification(Kind.PYTHON, Role.EXECUTOR, source=event.source)
     kind = hlo_kind(event.name)
     if kind in {Kind.DEVICE_ANNOTATION, Kind.DEVICE_WAIT}:
         return Classification(Kind.FRAMEWORK, Role.EXECUTOR)
     is_kernel = kind is Kind.KERNEL
     phase = phase_of_primitive(event.compiled_from) if is_kernel else Phase.UNKNOWN
-    return Classification(kind, Role.EXECUTOR, phase=phase)
+    return Classification(kind, Role.EXECUTOR, phase=phase, source=event.source)
 
 
 def _annotation(event: HostEvent) -> Classification:
     """A named range of the framework or the user."""
     if event.traced:
-        return Classification(Kind.COMPILE if event.traced.startswith("traced") else Kind.FRAMEWORK)
-    kind = host_kind(event.name)
-    if kind is None:
+        kind = Kind.COMPILE if event.traced.startswith("traced") else Kind.FRAMEWORK
+        return Classification(kind, source=event.source)
+    named = host_kind(event.name)
+    if named is None:
         return Classification(Kind.ANNOTATION, of_caller=True)
-    return Classification(kind, phase=Phase.INPUT if kind is Kind.INPUT else Phase.UNKNOWN)
+    phase = Phase.INPUT if named is Kind.INPUT else Phase.UNKNOWN
+    return Classification(named, phase=phase, source=event.source)

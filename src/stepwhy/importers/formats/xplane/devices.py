@@ -147,6 +147,7 @@ class _Reader:
         }
         self._program = labels.numbers.get("program_id")
         self._programs = space.programs
+        self._lines_of_nodes = space.lines
         # Properties of lines, by row.
         self._lines: list[tuple[int, bool, bool] | None] = [None] * len(plane.lines)
 
@@ -159,7 +160,9 @@ class _Reader:
             name = name.lstrip("%") or name
             category = self._text(row, "hlo_category")
             kind = async_hlo_kind(name, category) if is_async else hlo_kind(name, category)
-            return SliceTemplate(track, kind, name, phase=self._phase(row), copy=hlo_copy(category))
+            return SliceTemplate(
+                track, kind, name, self._source(row), self._phase(row), hlo_copy(category)
+            )
         details = self._text(row, "memcpy_details")
         kind = Kind.MEMCPY if details else stream_kind(name)
         if kind is Kind.MEMCPY:
@@ -168,7 +171,7 @@ class _Reader:
         if kind is Kind.MEMSET:
             details = self._text(row, "Memset_details") or self._text(row, "memset_details")
             return SliceTemplate(track, kind, name, bytes=copy_details(name, details).bytes)
-        return SliceTemplate(track, kind, name, phase=self._phase(row))
+        return SliceTemplate(track, kind, name, self._source(row), self._phase(row))
 
     def _text(self, row: int, stat: str) -> str:
         column = self._texts.get(stat)
@@ -205,13 +208,22 @@ class _Reader:
         """Name of the operation that a kernel was compiled from, '' if unknown."""
         if not self._programs:
             return ""
-        return self._programs.op_name(self._key(row), self._text(row, "hlo_op"))
+        return self._programs.op_name(self._program_id(row), self._text(row, "hlo_op"))
 
     def unneeded(self, row: int) -> Unneeded | None:
         """Why an activity is not needed; None if nothing is known against it."""
         instruction = self._text(row, "hlo_op")
-        return self._programs.unneeded(self._key(row), instruction) if instruction else None
+        return self._programs.unneeded(self._program_id(row), instruction) if instruction else None
 
-    def _key(self, row: int) -> int:
+    def _source(self, row: int) -> str:
+        """Line of the program that a kernel comes from, '' if unknown."""
+        op = graph_op(self._text(row, "tf_op"))
+        if op is not None:
+            return self._lines_of_nodes.of(op[0])
+        if not self._programs:
+            return ""
+        return self._programs.line(self._program_id(row), self._text(row, "hlo_op"))
+
+    def _program_id(self, row: int) -> int:
         """Id of the program of an activity."""
         return MISSING if self._program is None else int(self._program[row])

@@ -30,6 +30,8 @@ from stepwhy.importers.formats.xplane.names import (
     PIPELINE_CALL,
     copy_details,
     eager_op,
+    graph_op,
+    jitted_function,
 )
 from stepwhy.importers.formats.xplane.nesting import enclosing, is_inside, nearest
 from stepwhy.importers.formats.xplane.table import SliceTemplate
@@ -85,6 +87,7 @@ class HostReader:
         self._lines = plane.lines
         self._texts = space.texts
         self._programs = space.programs
+        self._lines_of_nodes, self._callers = space.lines, space.callers
         self._has_accelerator = has_accelerator
         self._process = process
         self._events, plane.events = plane.events, Events.empty()  # releases dropped events
@@ -181,22 +184,34 @@ class HostReader:
             feeds=feeds,
             traced=self._text("tf_function_call", label),
             is_instruction=bool(self._text("hlo_op", label)),
-            compiled_from=self._compiled_from(label),
+            compiled_from=self._programs.op_name(*self._instruction(label)),
+            source=self._source(name, label),
             outer_op=outer_op,
         )
         return classify(event, has_accelerator=self._has_accelerator)
 
-    def _compiled_from(self, label: int) -> str:
-        return self._programs.op_name(self._program(label), self._text("hlo_op", label))
-
     def _unneeded(self, label: int) -> Unneeded | None:
         """Why an instruction is not needed."""
-        instruction = self._text("hlo_op", label)
-        return self._programs.unneeded(self._program(label), instruction) if instruction else None
+        program, instruction = self._instruction(label)
+        return self._programs.unneeded(program, instruction) if instruction else None
 
-    def _program(self, label: int) -> int:
+    def _instruction(self, label: int) -> tuple[int, str]:
+        """Program and name of an HLO instruction."""
         program = self._events.labels.numbers.get("program_id")
-        return MISSING if program is None else int(program[label])
+        key = MISSING if program is None else int(program[label])
+        return key, self._text("hlo_op", label)
+
+    def _source(self, name: str, label: int) -> str:
+        """Line that an instruction or node comes from, or that calls a function; '' if unknown."""
+        node = graph_op(name)
+        if node is not None:
+            return self._lines_of_nodes.of(node[0])
+        if self._text("tf_function_call", label):
+            return self._callers.get(name, "")
+        jitted = jitted_function(name)
+        if jitted:
+            return self._programs.calling_line(jitted)
+        return self._programs.line(*self._instruction(label))
 
     def _template(self, label: int, found: Classification, *, owned: bool) -> SliceTemplate:
         labels = self._events.labels

@@ -91,6 +91,8 @@ _HOST_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ),
 )
 
+_JITTED = regex(r"PjitFunction\((?P<function>.+)\)")
+
 
 @lru_cache(maxsize=1 << 16)
 def graph_op(name: str) -> tuple[str, str] | None:
@@ -104,6 +106,12 @@ def eager_op(name: str) -> str:
     """The op that an eager call executes, '' for other events and for calls of a graph."""
     match = _EAGER_OP.fullmatch(name)
     return match["op"] if match and not _FUNCTION.match(match["op"]) else ""
+
+
+def jitted_function(name: str) -> str:
+    """The function that a call of JAX runs ('PjitFunction(step)'), '' for other events."""
+    match = _JITTED.fullmatch(name)
+    return match["function"] if match else ""
 
 
 def is_api_call(name: str) -> bool:

@@ -34,12 +34,14 @@ from stepwhy.importers.formats.xplane.sweep import Sweeper
 from stepwhy.importers.formats.xplane.varints import Wire
 from stepwhy.importers.shared.several_files import count_joined, messages_joined
 from stepwhy.importers.shared.tensorflow.messages import parse_message
+from stepwhy.importers.shared.tensorflow.sidecars import program_sources
 from stepwhy.inputs.source import let_go
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.formats.xplane.sweep import Request, SweptEvents
+    from stepwhy.importers.shared.tensorflow.node_lines import NodeLines
     from stepwhy.inputs.source import Source
     from stepwhy.trace import Health
 
@@ -64,11 +66,17 @@ class Plane(msgspec.Struct, eq=False):
 
 
 class Space(msgspec.Struct, frozen=True):
-    """A file: its planes, the texts that their codes refer to, and the programs that ran."""
+    """A file: its planes, the texts that their codes refer to, and the programs that ran.
+
+    `lines` finds the line of the program that causes a node of a graph; `callers` has the line that
+    calls a function of TensorFlow, by its name.
+    """
 
     planes: list[Plane]
     texts: Texts
     programs: Programs
+    lines: NodeLines
+    callers: dict[str, str]
 
 
 def read_space(source: Source, health: Health) -> Space:
@@ -95,7 +103,9 @@ def read_space(source: Source, health: Health) -> Space:
         )
     let_go(data, 0, len(data))
     programs = b"".join(plane.rest for plane in layout.planes if plane.name == PROGRAMS)
-    return Space(_merged(whole), texts, Programs(programs))
+    known = program_sources(source, health)
+    lines = known.node_lines({})
+    return Space(_merged(whole), texts, Programs(programs), lines, known.callers)
 
 
 def _count_layout(layout: Layout, health: Health) -> None:

@@ -1,9 +1,9 @@
-"""Compiled HLO programs: the operation that each instruction was compiled from.
+"""Compiled HLO programs: the operation and the line that each instruction was compiled from.
 
 The profiler stores every program that ran in the plane '/host:metadata'. It has the operation names
-of instructions on a CPU, and of kernels whose events do not record them.
+of instructions on a CPU, and of kernels whose events do not record them, and the lines of both.
 
-Source: xla/service/hlo.proto; `OpMetadata` of xla/xla_data.proto.
+Source: xla/service/hlo.proto.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from stepwhy.importers.formats.xplane.layout import DamagedError, as_int64, inside, parts
+from stepwhy.importers.formats.xplane.instructions import Instructions
+from stepwhy.importers.formats.xplane.layout import DamagedError, as_int64, inside
 from stepwhy.importers.formats.xplane.unneeded import unneeded_of
 from stepwhy.importers.shared.tensorflow.graphs import text
+from stepwhy.importers.shared.tensorflow.messages import parse_message
 from stepwhy.importers.shared.tensorflow.ops import phase_of
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
@@ -28,14 +30,13 @@ PLANE = "/host:metadata"
 # Field numbers, by message.
 _PLANE_ENTRIES, _ENTRY_KEY, _ENTRY_VALUE = 4, 1, 2
 _VALUE_NAME, _VALUE_STATS, _STAT_BYTES = 2, 5, 6
-_PROTO_MODULE, _MODULE_COMPUTATIONS, _COMPUTATION_INSTRUCTIONS = 1, 3, 2
-_INSTRUCTION_NAME, _INSTRUCTION_METADATA, _METADATA_OP_NAME = 1, 7, 2
 
+_JITTED = "jit_"
 _NAMED_WITH_ID = regex(rb"\((\d{1,20})\)$")
 
 
 class Programs:
-    """Names of operations by program and instruction.
+    """Operations and lines by program and instruction.
 
     Args:
         plane: Bytes of the plane with the programs; empty for none.
@@ -48,7 +49,8 @@ class Programs:
         self._plane = plane
         self.unread = 0
         self._places: dict[int, Part] = {}
-        self._names: dict[int, dict[str, str]] = {}
+        self._named: dict[str, list[int]] = {}
+        self._known: dict[int, Instructions | None] = {}
         self._unneeded: dict[int, dict[str, Unneeded]] = {}
         try:
             self._places = dict(self._find())
@@ -66,10 +68,35 @@ class Programs:
             program: Id of the program, `MISSING` for none.
             instruction: Name of the instruction, e.g. 'loop_fusion.3'.
         """
-        if program not in self._names:
+        known = self._instructions(program)
+        return known.op_name(instruction) if known else ""
+
+    def line(self, program: int, instruction: str) -> str:
+        """Line of the program that an instruction comes from, '' if unknown.
+
+        Args:
+            program: As for `op_name`.
+            instruction: As for `op_name`.
+        """
+        known = self._instructions(program)
+        return known.line(instruction) if known else ""
+
+    def calling_line(self, function: str) -> str:
+        """Line of the program that called a jitted function, '' if unknown.
+
+        Args:
+            function: Its name; '' if programs of this name were called from several lines.
+        """
+        programs = map(self._instructions, self._named.get(function, ()))
+        lines = {line for known in programs if known and (line := known.common_line())}
+        return lines.pop() if len(lines) == 1 else ""
+
+    def _instructions(self, program: int) -> Instructions | None:
+        """The instructions of a program; None if it is unknown or damaged."""
+        if program not in self._known:
             place = self._places.get(program)
-            self._names[program] = self._read(place) if place else {}
-        return self._names[program].get(instruction, "")
+            self._known[program] = self._read(place) if place else None
+        return self._known[program]
 
     def unneeded(self, program: int, instruction: str) -> Unneeded | None:
         """Why an instruction is not needed; None if nothing is known against it.
@@ -92,39 +119,29 @@ class Programs:
         for entry in inside(data, 0, len(data), _PLANE_ENTRIES):
             path = (_ENTRY_VALUE, _VALUE_STATS, _STAT_BYTES)
             programs = inside(data, entry.value, entry.end, *path)
-            found += [(self._id(entry), program) for program in programs]
+            key, name = self._id_and_name(entry)
+            self._named.setdefault(name, []).append(key)
+            found += [(key, program) for program in programs]
         return found
 
-    def _id(self, entry: Part) -> int:
-        """Id of a program: the suffix of its name; in older profiles, the key of the entry."""
-        data = self._plane
+    def _id_and_name(self, entry: Part) -> tuple[int, str]:
+        """Id of a program, and the name of the jitted function.
+
+        The id is the suffix of the program's name; in older profiles, the key of the entry.
+        """
+        data, name = self._plane, ""
         for part in inside(data, entry.value, entry.end, _ENTRY_VALUE, _VALUE_NAME):
-            named = _NAMED_WITH_ID.search(data[part.value : part.end])
+            shown = data[part.value : part.end]
+            named = _NAMED_WITH_ID.search(shown)
+            name = text(_NAMED_WITH_ID.sub(b"", shown)).removeprefix(_JITTED)
             if named:
-                return as_int64(int(named[1]))
+                return as_int64(int(named[1])), name
         keys = inside(data, entry.value, entry.end, _ENTRY_KEY)
-        return as_int64(next((part.value for part in keys), 0))
+        return as_int64(next((part.value for part in keys), 0)), name
 
-    def _read(self, place: Part) -> dict[str, str]:
-        data = self._plane
-        path = (_PROTO_MODULE, _MODULE_COMPUTATIONS, _COMPUTATION_INSTRUCTIONS)
-        try:
-            instructions = list(inside(data, place.value, place.end, *path))
-            return dict(self._instruction(part) for part in instructions)
-        except DamagedError:
-            return {}
-
-    def _instruction(self, place: Part) -> tuple[str, str]:
-        """Name of an instruction and of its operation."""
-        data, name, op_name = self._plane, "", ""
-        for part in parts(data, place.value, place.end):
-            if part.number == _INSTRUCTION_NAME:
-                name = text(data[part.value : part.end])
-            elif part.number == _INSTRUCTION_METADATA:
-                for found in inside(data, part.value, part.end, _METADATA_OP_NAME):
-                    op_name = text(data[found.value : found.end])
-                break  # none of the many fields after it is used
-        return name, op_name
+    def _read(self, place: Part) -> Instructions | None:
+        message = parse_message("HloProto", self._plane[place.value : place.end])
+        return None if message is None else Instructions(message.hlo_module)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -12,6 +12,7 @@ from stepwhy.columns.growing import NarrowColumn
 from stepwhy.importers.shared.tensorflow.dataflow import Dataflow
 from stepwhy.importers.shared.tensorflow.entries import Activity, Entries, Execution
 from stepwhy.importers.shared.tensorflow.labels import edge_node
+from stepwhy.importers.shared.tensorflow.node_lines import NodeLines
 from stepwhy.importers.shared.tensorflow.ops import (
     TRANSFERS,
     copy_direction,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 # Columns of slices that follow from the template of an entry, and those that it has itself.
-_TEMPLATE_COLUMNS = ("kind", "name", "phase", "copy", "scope", "track")
+_TEMPLATE_COLUMNS = ("kind", "name", "phase", "copy", "scope", "source", "track")
 _ENTRY_COLUMNS = ("start_ns", "dur_ns", "bytes")
 _EXECUTION_COLUMNS = {
     "op_ns": "op_ns",
@@ -74,6 +75,7 @@ def emit(
     rows: Collection[Row],
     *,
     in_lanes: bool = False,
+    lines: NodeLines | None = None,
 ) -> frozenset[str]:
     """Add the slices of all activities, which must be the first slices of the trace.
 
@@ -84,6 +86,7 @@ def emit(
         activities: Entries of all rows, in any order; only their rows and names stay usable.
         rows: All rows of the file, including those without readable entries.
         in_lanes: Derive lanes from overlap, because the file records no threads.
+        lines: Finds the line of the program that causes a node; None if it is not recorded.
 
     Returns:
         Signals of `Meta.signals` that the activities prove.
@@ -97,7 +100,7 @@ def emit(
     give_back()
     _add_flows(builder, entries, kept)
     give_back()
-    slices = _Slices(builder, entries, kept, has_streams=has_streams)
+    slices = _Slices(builder, entries, kept, lines or NodeLines({}), has_streams=has_streams)
     for chunk in chunks(len(kept)):
         slices.add(chunk, lanes, copies)
     del lanes, copies
@@ -153,13 +156,21 @@ class _Slices:
         builder: Receives the slices.
         entries: All entries.
         kept: The entries that become slices, in this order; (slices,).
+        lines: Finds the lines of nodes.
         has_streams: Whether the file has rows of device time.
     """
 
     def __init__(
-        self, builder: TraceBuilder, entries: Entries, kept: Ints, *, has_streams: bool
+        self,
+        builder: TraceBuilder,
+        entries: Entries,
+        kept: Ints,
+        lines: NodeLines,
+        *,
+        has_streams: bool,
     ) -> None:
         self._builder, self._entries, self._has_streams = builder, entries, has_streams
+        self._lines = lines
         self._kept = kept
         self._rows, self._names = list(entries.rows), list(entries.names)
         # A stream works in order; its lanes only reflect rounded times.
@@ -181,7 +192,7 @@ class _Slices:
         row, op = entries["row"][which], entries["op"][which]
         distinct, group = distinct_rows(row, op, entries["node"][which], copies[which])
         templates = zip(*(self._template(*key) for key in distinct), strict=True)
-        names = (*_Template._fields, "scope", "is_transfer")
+        names = (*_Template._fields, "scope", "source", "is_transfer")
         columns = {
             name: np.asarray(values, dtype=np.int32)[group]
             for name, values in zip(names, templates, strict=True)
@@ -205,7 +216,7 @@ class _Slices:
             self._builder.slices_from(columns)
 
     def _template(self, row: int, op: int, node: int, copy: int) -> tuple[int, ...]:
-        """Template of an entry with its name interned, its scope, and whether it is a transfer."""
+        """Template of an entry with its name interned, its scope, line, and if it is a transfer."""
         key = row, op, node, copy
         if key not in self._templates:
             runtime_op, name = self._names[op], self._names[node]
@@ -219,7 +230,9 @@ class _Slices:
             role, kind, text, phase, direction = template
             shared = role, kind, self._builder.intern(text), phase, direction
             scope = _scope(self._builder, name, kind)
-            self._templates[key] = (*shared, scope, int(runtime_op in TRANSFERS))
+            line = self._lines.of(edge_node(name) if kind is Kind.MEMCPY else name)
+            source = self._builder.intern(line) if line else NULL
+            self._templates[key] = (*shared, scope, source, int(runtime_op in TRANSFERS))
         return self._templates[key]
 
     def _track(self, role: int, row: int, is_transfer: int, lane: int) -> int:

@@ -174,6 +174,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
     "HloModule": (
         ("computations", 3, "*HloComputation"),
         ("entry_computation_id", 6, "int64"),
+        ("stack_frame_index", 17, "HloStacks"),
     ),
     "HloComputation": (
         ("instructions", 2, "*HloInstruction"),
@@ -184,6 +185,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("name", 1, "bytes"),
         ("opcode", 2, "bytes"),
         ("shape", 3, "HloShape"),
+        ("metadata", 7, "HloMetadata"),
         ("literal", 8, "HloLiteral"),
         ("parameter_number", 9, "int64"),
         ("tuple_index", 13, "int64"),
@@ -193,6 +195,24 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("backend_config", 43, "bytes"),
         ("comparison_direction", 63, "bytes"),
     ),
+    "HloMetadata": (
+        ("op_name", 2, "bytes"),
+        ("source_file", 3, "bytes"),
+        ("source_line", 4, "int32"),
+        ("stack_frame_id", 15, "int32"),
+    ),
+    "HloStacks": (
+        ("file_names", 1, "*bytes"),
+        ("function_names", 2, "*bytes"),
+        ("file_locations", 3, "*HloLocation"),
+        ("stack_frames", 4, "*HloFrame"),
+    ),
+    "HloLocation": (
+        ("file_name_id", 1, "int32"),
+        ("function_name_id", 2, "int32"),
+        ("line", 3, "int32"),
+    ),
+    "HloFrame": (("file_location_id", 1, "int32"), ("parent_frame_id", 2, "int32")),
     "HloShape": (
         ("element_type", 2, "int32"),
         ("dimensions", 3, "*int64"),

@@ -1,7 +1,8 @@
 """Files that a capture leaves beside a RunMetadata: what the program asked for, and from where.
 
 - ``graph.pb``: the GraphDef as the program built it;
-- ``sources.json``: source line and device scopes of every op, and the session's devices;
+- ``sources.json``: source line and device scopes of every op, the session's devices, and source
+  lines of ops in functions;
 - ``window.json``: when the driving thread was inside ``Session.run``.
 
 Each file is optional. A damaged or refused one is counted, and its information is missing.
@@ -23,6 +24,7 @@ from stepwhy.importers.shared.tensorflow.device_spec import (
 )
 from stepwhy.importers.shared.tensorflow.graphs import nodes_of
 from stepwhy.importers.shared.tensorflow.messages import parse_message
+from stepwhy.importers.shared.tensorflow.node_lines import NodeLines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,10 +95,36 @@ class Sources(msgspec.Struct, frozen=True):
     Args:
         ops: Source and device scopes by op name.
         devices: Names of the session's devices, also of those that did nothing.
+        callers: Source of the call of each function, by its name.
+        functions: Of each function, by source and scope, the names of ops, separated by spaces.
     """
 
     ops: dict[str, OpSource] = msgspec.field(default_factory=dict)
     devices: tuple[str, ...] = ()
+    callers: dict[str, str] = msgspec.field(default_factory=dict)
+    functions: dict[str, dict[str, dict[str, str]]] = msgspec.field(default_factory=dict)
+
+    def node_lines(self, graph: Mapping[str, Node]) -> NodeLines:
+        """Finds the line of the program that causes a node.
+
+        Args:
+            graph: The nodes of the program's graph by name, as far as they are recorded.
+        """
+        # Of nodes of one name, that of the first function counts, which was traced last.
+        lines = {
+            node: line
+            for function in reversed(self.functions.values())
+            for line, scopes in function.items()
+            for scope, names in scopes.items()
+            for node in _nodes(scope, names)
+        }
+        lines |= {node: about.source for node, about in self.ops.items() if about.source}
+        bound = {node.name: node.colocated for node in graph.values() if node.colocated}
+        return NodeLines(lines, bound)
+
+
+def _nodes(scope: str, names: str) -> list[str]:
+    return [f"{scope}/{name}" if scope else name for name in names.split(" ")]
 
 
 def requested_graph(source: Source, health: Health) -> dict[str, Node]:
