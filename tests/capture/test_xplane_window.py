@@ -43,6 +43,9 @@ class Profiler:
         self.events.append("stop")
         return PLANE + HOST
 
+    def write_beside(self, folder: Path) -> None:
+        (folder / "sources.json").write_text("{}")
+
     def discard(self) -> None:
         self.events.append("discard")
 

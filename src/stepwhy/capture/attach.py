@@ -40,6 +40,7 @@ INSTRUMENTATION = {
     "torch.serialization": "torch.observer:observe_checkpoints",
     "keras.src.optimizers.base_optimizer": "keras.optimizers:observe_optimizers",
     "tf_keras.src.optimizers.optimizer": "keras.optimizers:observe_optimizers",
+    "keras.src.ops.operation": "layer_lines:observe_layers",
     "keras.src.callbacks.callback_list": "keras.fit:observe_fit",
     "tf_keras.src.callbacks": "keras.fit:observe_fit",
     "keras.src.trainers.epoch_iterator": "keras.batches:observe_batches",

@@ -108,6 +108,11 @@ def _files() -> UserFiles:
     return UserFiles()
 
 
+def is_users_file(path: str) -> bool:
+    """Whether a file belongs to the user's program."""
+    return _files().user_name(path) is not None
+
+
 def user_line(frame: FrameType | None = None) -> str:
     """The innermost frame of the user's code: 'train.py(41): step'; '' if there is none.
 

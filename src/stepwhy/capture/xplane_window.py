@@ -5,6 +5,7 @@ Source of the file's layout: tsl/profiler/protobuf/xplane.proto, `XSpace`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
@@ -73,6 +74,9 @@ class Profiler(Protocol):
 
     def discard(self) -> None:
         """Stop and keep nothing."""
+
+    def write_beside(self, folder: Path) -> None:
+        """Write what the trace lacks into the folder of the window."""
 
     def mark(self, step: int) -> Callable[[], None]:
         """Begin the mark of a step in the trace; the returned function ends it."""
@@ -281,6 +285,8 @@ class XPlaneWindow:
 
         def export(folder: Path) -> None:
             (folder / TRACE_FILE).write_bytes(data)
+            with contextlib.suppress(Exception):  # the trace is useful without
+                self._profiler.write_beside(folder)
 
         self._recorder.window(about, export)
 

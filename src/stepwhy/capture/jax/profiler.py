@@ -9,6 +9,7 @@ from stepwhy.capture.xplane_window import call_before_instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from typing import Any
 
 
@@ -52,6 +53,9 @@ class JaxProfiler:
     def discard(self) -> None:
         """Stop and keep nothing."""
         self.stop()
+
+    def write_beside(self, folder: Path) -> None:
+        """Write nothing: the trace itself has the lines of the program."""
 
     def mark(self, step: int) -> Callable[[], None]:
         """Begin the mark of a step; the returned function ends it."""

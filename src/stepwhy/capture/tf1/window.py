@@ -11,6 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.graph_lines import GraphLines, called_graphs
 from stepwhy.capture.recorder import Recorder, write_json
 from stepwhy.capture.tf1.sources import sources_of
 
@@ -128,7 +129,11 @@ def _write_graph(folder: Path, session: Any) -> None:
     graph = session.graph
     definition = graph.as_graph_def()
     (folder / GRAPH_FILE).write_bytes(definition.SerializeToString())
-    write_json(folder / SOURCES_FILE, {"devices": _devices(session), "ops": sources_of(graph)})
+    sources = {"devices": _devices(session), "ops": sources_of(graph)}
+    functions = GraphLines().of(called_graphs(graph))
+    if functions:
+        sources["functions"] = functions
+    write_json(folder / SOURCES_FILE, sources)
 
 
 def _devices(session: Any) -> list[str]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.recorder import write_json
+from stepwhy.capture.tf2.traced_graphs import callers, function_lines
 from stepwhy.capture.xplane_window import ProfilerInUseError, call_before_instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from typing import Any
+
+SOURCES_FILE = "sources.json"
 
 
 class TensorFlowProfiler:
@@ -68,6 +72,12 @@ class TensorFlowProfiler:
             session.stop()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def write_beside(self, folder: Path) -> None:
+        """Write the lines of the program behind the nodes of the functions that were traced."""
+        lines = function_lines()
+        if lines:
+            write_json(folder / SOURCES_FILE, {"callers": callers(), "functions": lines})
 
     def _detach(self) -> tuple[Any, Path]:
         """Release the session and its folder, and let others start one without notice.

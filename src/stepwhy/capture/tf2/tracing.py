@@ -11,6 +11,8 @@ from stepwhy.capture.function_kinds import code_of, unwrap
 from stepwhy.capture.observation_guard import ObservationGuard
 from stepwhy.capture.retraces import Argument, Retraces, of_value
 from stepwhy.capture.tf2.loop import loop_of
+from stepwhy.capture.tf2.traced_graphs import note
+from stepwhy.capture.tf2.tracing_notes import noting
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
@@ -168,6 +170,9 @@ def observe_tracing(module: ModuleType, run_dir: str) -> None:
         def trace() -> Any:
             return original(*args, **kwargs)
 
-        return tracing.around(trace, lambda: _traced(*args, **kwargs))
+        with noting():
+            function = tracing.around(trace, lambda: _traced(*args, **kwargs))
+        note(function)
+        return function
 
     module._create_concrete_function = create  # type: ignore[attr-defined]
