@@ -158,6 +158,7 @@ NEEDS = {
     ),
     r"steps_per_execution|batch_size=64|batch\(64\)": lambda facts: len(facts.trace.events),
     r"images\.permute": named(r"aten::conv[23]d", Kind.OP),
+    r"requires_grad_": lambda facts: len(rows_of_kinds(facts.trace, "gradient-walk")),
     r"checkpoint\(block|create_graph": named("Backward"),
     r"checkpoint\(block": named("Backward"),
     r"pad_sequence": lambda facts: len(facts.trace.index_inputs),

@@ -153,6 +153,12 @@ INITIALISED = """with tf.Session() as session:
 graph.__exit__(None, None, None)"""
 RUNS = [
     (
+        "unused_gradient",
+        "_FIX",
+        TORCH + "teacher = torch.nn.Linear(3, 2)",
+        "assert not target.requires_grad and not teacher.weight.requires_grad",
+    ),
+    (
         "double_backward",
         "_FIX",
         TORCH

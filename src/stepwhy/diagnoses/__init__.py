@@ -95,6 +95,7 @@ TABLE: tuple[str, ...] = (
     "redundant_gradient_sync",
     "small_collectives",
     "exposed_communication",
+    "unused_gradient",
     "recomputed_forward",
     "double_backward",
     "padding",

@@ -46,6 +46,7 @@ SIGNALS = {
     "requested-devices": "the devices that the program requested",
     "backward-ops": "the operations of a backward pass, and when gradients are complete",
     "optimizer-steps": "the steps of an optimizer",
+    "gradient-graph": "which nodes of the backward pass lead to parameters of an optimizer",
     "collective-names": "the type of each collective, such as all-reduce",
     "stages": "the passes of all pipeline stages",
     "stacks": "samples of the program's stack, or Python frames",

@@ -22,16 +22,18 @@ if TYPE_CHECKING:
     Call = Callable[..., Any]
 
 
-def observe_existing(base: Any, around: Callable[[Call], Call], stepped: Call) -> None:
+def observe_existing(base: Any, around: Callable[[Call], Call], stepped: Call, know: Call) -> None:
     """Observe the optimizers that exist already.
 
     Args:
         base: `torch.optim.Optimizer`.
         around: Wraps the `step` of a class.
         stepped: Called after each step of an optimizer that has a `step` of its own.
+        know: Called with each of the optimizers.
     """
     wrapped = [c for c in _subclasses(base) if getattr(vars(c).get("step"), "hooked", False)]
     for optimizer in _instances(wrapped):
+        know(optimizer)
         if "step" in vars(optimizer):
             optimizer.step = _around_own(optimizer, stepped)
     for each in wrapped:

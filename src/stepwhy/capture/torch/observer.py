@@ -15,6 +15,7 @@ from stepwhy.capture.torch import compilations, loaders
 from stepwhy.capture.torch.compilations import Compilations
 from stepwhy.capture.torch.dynamo import leave_observer_alone
 from stepwhy.capture.torch.existing_optimizers import observe_existing
+from stepwhy.capture.torch.gradient_walk import GradientWalk
 from stepwhy.capture.torch.input_wait import InputWait
 from stepwhy.capture.torch.loaders import Loaders
 from stepwhy.capture.torch.steps import StepObserver
@@ -36,7 +37,8 @@ class Observer:
 
         leave_observer_alone()
         self.recorder = Recorder(run_dir, "pytorch", str(__version__), "torch-optimizer")
-        self.window = ProfilerWindow(self.recorder)
+        self.walk = GradientWalk(self.recorder)
+        self.window = ProfilerWindow(self.recorder, self.walk)
         self.waits = InputWait()
         self.loaders = Loaders(self.recorder)
         self.compilations = Compilations(self.recorder)
@@ -82,7 +84,20 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
         return around(wrap(func))
 
     base.profile_hook_step = staticmethod(profile_hook_step)
-    observe_existing(base, around, stepped)
+    base.add_param_group = _noting(base.add_param_group, observer_of(run_dir).walk.know)
+    observe_existing(base, around, stepped, observer_of(run_dir).walk.know)
+
+
+def _noting(add_param_group: Call, know: Call) -> Call:
+    """`Optimizer.add_param_group`, which each optimizer calls when it is made."""
+
+    @wrapper
+    @functools.wraps(add_param_group)
+    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        know(self)
+        return add_param_group(self, *args, **kwargs)
+
+    return noted
 
 
 def observe_backward(module: ModuleType, run_dir: str) -> None:
@@ -90,11 +105,14 @@ def observe_backward(module: ModuleType, run_dir: str) -> None:
     import torch  # still being imported; it will have a compiler
 
     functions: Any = module
-    original, steps = functions.backward, observer_of(run_dir).steps
+    original, observer = functions.backward, observer_of(run_dir)
+    steps, walk = observer.steps, observer.walk
 
     @wrapper
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
+        if walk.is_due and not torch.compiler.is_compiling():
+            walk.walk(*args, **kwargs)
         result = original(*args, **kwargs)
         if not torch.compiler.is_compiling() and steps.by_hand:
             steps.passed_backward()

@@ -14,6 +14,7 @@ from stepwhy.capture.forks import Forks
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.profiler_conflicts import ProfilerConflict
 from stepwhy.capture.torch import device, request_thread
+from stepwhy.capture.torch.gradient_walk import GradientWalk
 from stepwhy.capture.torch.own_profilers import OwnProfilers
 from stepwhy.capture.torch.trace_file import write_trace
 from stepwhy.capture.torch.window_limits import (
@@ -64,6 +65,7 @@ class ProfilerWindow:
 
     Args:
         recorder: Writes the windows.
+        walk: Looks at the graphs of the first kept step.
 
     Attributes:
         is_due: Whether the next window waits to be opened.
@@ -72,8 +74,9 @@ class ProfilerWindow:
             that its time is not the training's own.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, walk: GradientWalk | None = None) -> None:
         self._recorder = recorder
+        self._walk = walk or GradientWalk(recorder)
         self._conflict = ProfilerConflict(recorder)
         self._forks = Forks(recorder, self._close_before_fork)
         self._own_profilers = own_profilers()
@@ -90,6 +93,7 @@ class ProfilerWindow:
         if self._is_recording:
             self._is_recording = False
             _stop_recording()
+        self._walk.end()
         self.touched = False
         self.is_due = True
         self.kept = False
@@ -221,6 +225,7 @@ class ProfilerWindow:
         self._first_step = step
         self._start_ns = self._end_ns = now_ns()
         self._budget = Budget(self._start_ns)
+        self._walk.begin()
 
     def _advance(self, step: int) -> None:
         """Pass a step boundary to the profiler; after the last step, close."""
@@ -232,6 +237,7 @@ class ProfilerWindow:
             if not self._warm_up_left:
                 self._begin(step)
             return
+        self._walk.end()
         self._end_ns = now_ns()
         self._last_step = step - 1
         if self._budget.spend(self._end_ns):
@@ -264,6 +270,7 @@ class ProfilerWindow:
             if self._on_device and not has_kernels and device.holds_tensors():
                 about["kernels_missing"] = True
 
+        self._walk.report()
         self._recorder.window(about, write)
         self.kept = True
         if "kernels_missing" in about:
@@ -280,6 +287,7 @@ class ProfilerWindow:
 
     def abandon(self) -> None:
         """Stop the profiler and keep nothing; never raises."""
+        self._walk.end()
         with self._forks.switching:
             profiler, self._profiler = self._profiler, None
             if profiler is not None:

@@ -1,0 +1,333 @@
+"""Find the nodes of a backward pass that lead to no parameter of an optimizer.
+
+The graph of one loss is walked once, before its backward pass in the first kept step of a window,
+3 µs per node. What was found is logged as events: the sequence numbers of the nodes, by which the
+profiler's records show their time, and the parameters that no optimizer has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import weakref
+from collections import Counter
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.compiled_code import never_compiled
+from stepwhy.capture.user_code import user_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import FrameType
+    from typing import Any
+
+    from stepwhy.capture.recorder import Recorder
+
+    Node = Any
+
+# Nodes; 30 ms in one step that is profiled anyway.
+_MOST_NODES = 10_000
+# Backward passes of the step, such as those of a generator and of its critic.
+_MOST_PASSES = 8
+# Characters of a text of numbers, which one line of the log holds.
+_MOST_TEXT = 20_000
+_MOST_NAMED = 6
+_MOST_FRAMES = 30
+_COMPILED = "CompiledFunctionBackward"
+# Nodes with a matrix as an operand compute two products, one for each operand. Source: the
+# formulas of torch/tools/autograd/derivatives.yaml.
+_PRODUCTS = ("AddmmBackward", "MmBackward", "BmmBackward", "ConvolutionBackward", "LinearBackward")
+
+
+class RefusedError(Exception):
+    """The graph cannot be judged; the message says why."""
+
+
+class GradientWalk:
+    """The walks of one process.
+
+    Args:
+        recorder: Writes the events.
+
+    Attributes:
+        is_due: Whether the next backward pass is walked.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.is_due = False
+        self._left = 0
+        self._unowned: list[weakref.ref[Any]] = []
+
+    @never_compiled
+    def know(self, optimizer: Any) -> None:
+        """Remember an optimizer, without keeping it alive; never raises."""
+        with contextlib.suppress(Exception):
+            self._optimizers.add(optimizer)
+
+    def begin(self) -> None:
+        """The step begins in which passes are walked."""
+        self.is_due, self._left, self._unowned = True, _MOST_PASSES, []
+
+    def end(self) -> None:
+        """The step has ended."""
+        self.is_due = False
+
+    @never_compiled
+    def report(self) -> None:
+        """Log which modules have parameters that no optimizer has, after the window; never raises.
+
+        Finding the modules takes tens of milliseconds, so it waits until no step is recorded.
+        """
+        with contextlib.suppress(Exception):
+            leaves = {id(leaf): leaf for ref in self._unowned if (leaf := ref()) is not None}
+            self._unowned = []
+            for name, count, elements in _named(list(leaves.values())):
+                self._log("unowned-parameters", name, reason=str(count), count=elements)
+
+    @never_compiled
+    def walk(self, *args: Any, **kwargs: Any) -> None:
+        """Walk the graph that `torch.autograd.backward` is called with; never raises."""
+        self._left -= 1
+        self.is_due = self._left > 0
+        try:
+            self._walk(args, kwargs)
+        except Exception as error:
+            reason = str(error) if isinstance(error, RefusedError) else type(error).__name__
+            with contextlib.suppress(Exception):
+                self._log("gradient-walk", "", reason=reason)
+
+    def _walk(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        roots = args[0] if args else kwargs.get("tensors", ())
+        # With `inputs`, the engine runs only the nodes that lead to them.
+        if kwargs.get("inputs") is not None or len(args) > _POSITION_OF_INPUTS:
+            return
+        owned = {id(p) for p in self._parameters()}
+        if not owned:
+            raise RefusedError("no optimizer of torch.optim has parameters")
+        graph = _Graph(roots if isinstance(roots, (tuple, list)) else (roots,))
+        found = graph.judge(owned, _copied(self._parameters(), graph.leaves()))
+        self._log("gradient-walk", found.text(found.unused), reason=found.text(found.half),
+                  count=graph.size)  # fmt: skip
+        self._unowned += [weakref.ref(leaf) for leaf in found.unowned]
+
+    def _parameters(self) -> Iterator[Any]:
+        for optimizer in list(self._optimizers):
+            for group in getattr(optimizer, "param_groups", ()):
+                yield from group["params"]
+
+    def _log(self, kind: str, name: str, *, reason: str = "", count: int | None = None) -> None:
+        now = now_ns()
+        self._recorder.event(
+            kind, name=name, reason=reason, start_ns=now, end_ns=now, source=user_line(),
+            count=count,
+        )  # fmt: skip
+
+
+_POSITION_OF_INPUTS = 5
+
+
+class _Found:
+    """What a walk has found: nodes by their sequence numbers, and parameters."""
+
+    def __init__(self) -> None:
+        self.unused: list[int] = []
+        self.half: list[int] = []
+        self.unowned: list[Any] = []
+
+    @staticmethod
+    def text(numbers: list[int]) -> str:
+        """Ranges of numbers: '3-17 19'."""
+        parts: list[list[int]] = []
+        for number in sorted(set(numbers)):
+            if parts and parts[-1][1] == number - 1:
+                parts[-1][1] = number
+            else:
+                parts.append([number, number])
+        text = " ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+        if len(text) > _MOST_TEXT:
+            raise RefusedError("too many separate nodes")
+        return text
+
+
+class _Graph:
+    """The nodes of a graph, consumers before what they lead to; it lives as long as the walk.
+
+    Args:
+        roots: The losses.
+    """
+
+    def __init__(self, roots: Iterable[Any]) -> None:
+        first = [root.grad_fn for root in roots if root.grad_fn is not None]
+        self._after: dict[Node, tuple[Node, ...]] = {}
+        waiting = first
+        while waiting:
+            node = waiting.pop()
+            if node in self._after:
+                continue
+            after = tuple(n for n, _ in node.next_functions if n is not None)
+            self._after[node] = after
+            waiting += after
+            if len(self._after) > _MOST_NODES:
+                raise RefusedError(f"the graph has more than {_MOST_NODES} nodes")
+        self.size = len(self._after)
+        if any(node.name().startswith(_COMPILED) for node in self._after):
+            raise RefusedError("parts of the graph are compiled")
+
+    def leaves(self) -> list[Any]:
+        """The tensors in which gradients accumulate."""
+        return [node.variable for node in self._after if hasattr(node, "variable")]
+
+    def judge(self, owned: set[int], spared: set[int]) -> _Found:
+        """The nodes that lead to no owned leaf.
+
+        Args:
+            owned: Ids of the parameters of optimizers.
+            spared: Ids of other leaves whose gradients may be used.
+        """
+        import torch
+
+        found, needed = _Found(), set()
+        for node in self._after:
+            leaf = getattr(node, "variable", None)
+            if leaf is None:
+                continue
+            if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
+                raise RefusedError("a leaf is a subclass of a tensor")
+            if id(leaf) in owned or id(leaf) in spared or not _is_plain(leaf):
+                needed.add(node)
+            else:
+                found.unowned.append(leaf)
+        if not any(id(node.variable) in owned for node in needed):
+            raise RefusedError("no leaf of the graph is a parameter of an optimizer")
+        self._spread(needed)
+        self._sort(found, needed)
+        return found
+
+    def _spread(self, needed: set[Node]) -> None:
+        """Add the nodes that lead to needed ones."""
+        before: dict[Node, list[Node]] = {}
+        for node, after in self._after.items():
+            for target in after:
+                before.setdefault(target, []).append(node)
+        waiting = list(needed)
+        while waiting:
+            for node in before.get(waiting.pop(), ()):
+                if node not in needed:
+                    needed.add(node)
+                    waiting.append(node)
+
+    def _sort(self, found: _Found, needed: set[Node]) -> None:
+        for node, after in self._after.items():
+            if hasattr(node, "variable"):
+                continue
+            if node not in needed:
+                found.unused.append(_number(node))
+            elif node.name().startswith(_PRODUCTS) and any(
+                n not in needed and _is_matrix(n) for n in after
+            ):
+                found.half.append(_number(node))
+
+
+def _number(node: Node) -> int:
+    """The sequence number of a node, which the profiler records as well."""
+    number = getattr(node, "_sequence_nr", None)
+    if number is None:
+        raise RefusedError("this version of PyTorch does not show the numbers of nodes")
+    return int(number())
+
+
+def _is_plain(leaf: Any) -> bool:
+    """Whether a leaf is a parameter whose gradient nothing else is known to read."""
+    import torch
+
+    hooks = (getattr(leaf, f"_{kind}_hooks", None) for kind in ("backward", "post_accumulate_grad"))
+    return type(leaf) is torch.nn.Parameter and not any(hooks)
+
+
+def _is_matrix(node: Node) -> bool:
+    """Whether a node passes on the gradient of a matrix, not of a bias."""
+    leaf = getattr(node, "variable", None)
+    return leaf is None or leaf.ndim > 1
+
+
+def _copied(parameters: Iterable[Any], leaves: list[Any]) -> set[int]:
+    """Ids of leaves of which an optimizer may have a copy, such as one in FP32.
+
+    It has a parameter that is not in the graph: of the same shape and another type, or all of them
+    in a row.
+    """
+    own = {id(leaf) for leaf in leaves}
+    others = [p for p in parameters if id(p) not in own]
+    shapes = {(p.shape, p.dtype) for p in others}
+    longest = max((p.numel() for p in others if p.ndim == 1), default=0)
+    spared = set()
+    for leaf in leaves:
+        same = any(shape == leaf.shape and dtype != leaf.dtype for shape, dtype in shapes)
+        in_a_row = leaf.ndim > 1 and longest >= leaf.numel()
+        if same or in_a_row:
+            spared.add(id(leaf))
+    return spared
+
+
+def _named(leaves: list[Any]) -> list[tuple[str, int, int]]:
+    """Modules, how many of the leaves each has, and elements; shapes of leaves without a module."""
+    names = _names({id(leaf) for leaf in leaves}) if leaves else {}
+    counts: Counter[str] = Counter()
+    elements: Counter[str] = Counter()
+    for leaf in leaves:
+        name = names.get(id(leaf)) or f"shape {' x '.join(map(str, leaf.shape))}"
+        counts[name] += 1
+        elements[name] += leaf.numel()
+    return [(name, counts[name], size) for name, size in elements.most_common(_MOST_NAMED)]
+
+
+def _names(wanted: set[int]) -> dict[int, str]:
+    """The module of each parameter: 'teacher' if it is a global variable, else its class."""
+    found: dict[int, str] = {}
+    for name, module in chain(_global_modules(sys._getframe(1)), _outermost_modules()):
+        paths = {id(p): path for path, p in module.named_parameters()}
+        for key in paths.keys() & wanted:
+            # The whole module, or the part of it that has the parameter.
+            within = paths[key].rpartition(".")[0] if paths.keys() - wanted else ""
+            found.setdefault(key, f"{name}.{within}" if within else name)
+        if len(found) == len(wanted):
+            break
+    return found
+
+
+def _global_modules(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
+    """Modules among the global variables of the calling frames.
+
+    Before Python 3.13, reading the local ones copies them into a dictionary that lives as long as
+    the frame, and would keep a graph alive.
+    """
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return
+        for name, value in list(frame.f_globals.items()):
+            if _is_module(value):
+                yield name, value
+        frame = frame.f_back
+
+
+def _outermost_modules() -> Iterator[tuple[str, Any]]:
+    """Modules that are in no other one, with the names of their classes."""
+    modules = [each for each in gc.get_objects() if _is_module(each)]
+    inner = {id(child) for module in modules for child in module.children()}
+    for module in modules:
+        if id(module) not in inner:
+            yield type(module).__name__, module
+
+
+def _is_module(value: object) -> bool:
+    # `type`, since objects may answer `isinstance` by code of their own.
+    modules: Any = sys.modules["torch.nn"]
+    return issubclass(type(value), modules.Module)
+
+
+__all__ = ["GradientWalk"]

@@ -1,0 +1,145 @@
+"""Nodes of the backward pass that lead to no parameter of an optimizer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from stepwhy.columns.intervals import windows_at
+from stepwhy.columns.nesting import outermost
+from stepwhy.diagnoses.shared.backward_nodes import is_node
+from stepwhy.diagnoses.shared.backward_time import cost_per_step_ns, launched_within
+from stepwhy.diagnoses.shared.measure import steady, time_of
+from stepwhy.passes.stalls import rows_of_kinds
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.signedinteger[Any]]
+    Mask = NDArray[np.bool_]
+
+# Of a node with two products, of which one is not needed: both have as many multiplications.
+_HALF = 0.5
+_ACCUMULATES = "AccumulateGrad"
+
+
+class Unowned(msgspec.Struct, frozen=True):
+    """What was seen in the steps in which graphs were walked.
+
+    Args:
+        unused: Slices of nodes that lead to no parameter of an optimizer; (nodes,).
+        half: Slices of nodes of which one product is for such a parameter; (nodes,).
+        nodes: Slices of all nodes in these steps; (nodes,).
+        steps: Number of these steps.
+        parameters: Modules with such parameters, and how many each has.
+        line: Line of the program that runs the backward pass; '' if unknown.
+        refusal: Why no graph was walked; '' if one was.
+    """
+
+    unused: Rows
+    half: Rows
+    nodes: Rows
+    steps: int
+    parameters: tuple[tuple[str, int], ...] = ()
+    line: str = ""
+    refusal: str = ""
+
+    def cost_ns(self, facts: Facts) -> int:
+        """Time of the mean step that they take, ns: their share of the backward pass."""
+        unused, half, nodes = (
+            _time_ns(facts, rows) for rows in (self.unused, self.half, self.nodes)
+        )
+        share = min((unused + _HALF * half) / max(nodes, 1), 1.0)
+        return round(share * _backward_ns(facts)) if share else 0
+
+
+def _time_ns(facts: Facts, nodes: Rows) -> int:
+    """Time of some nodes: on accelerators, of their device work."""
+    host = time_of(facts, nodes)
+    rows = launched_within(facts, host) if facts.has_accelerator else nodes
+    return time_of(facts, rows).total_ns
+
+
+def _backward_ns(facts: Facts) -> int:
+    """Time of the mean step that backward passes take, ns."""
+    host = time_of(facts, _outer_nodes(facts))
+    work = facts.in_steady(launched_within(facts, host))
+    return cost_per_step_ns(facts, host & steady(facts), work, facts.steady_count)
+
+
+def _outer_nodes(facts: Facts) -> Rows:
+    return outermost(facts.nesting, np.flatnonzero(is_node(facts)))
+
+
+def find_unowned(facts: Facts) -> Unowned | None:
+    """What the walks of graphs have found; None if none was recorded."""
+    trace = facts.trace
+    walks = rows_of_kinds(trace, "gradient-walk")
+    if not len(walks):
+        return None
+    walked = walks[trace.events.count[walks] != NULL]
+    if not len(walked):
+        why = trace.string(int(trace.events.reason[walks[0]]))
+        return Unowned(walked, walked, walked, 1, refusal=why or "of an unknown reason")
+    nodes = _outer_nodes(facts)
+    unused, half = (
+        np.isin(trace.slices.sequence[nodes], _numbers(facts, walked, column))
+        for column in ("name", "reason")
+    )
+    begins, ends = _spans(facts, trace.events.start_ns[walked])
+    inside = windows_at(trace.slices.start_ns[nodes], begins, ends) != NULL
+    return Unowned(
+        nodes[_with_leaves(facts, nodes, unused)],
+        nodes[half],
+        nodes[inside],
+        len(begins),
+        _parameters(facts),
+        next((trace.string(int(s)) for s in trace.events.source[walked] if s != NULL), ""),
+    )
+
+
+def _spans(
+    facts: Facts, times_ns: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """From the first walk of each step to its end, ns; (steps,) each."""
+    steps = facts.recorded_steps
+    own = np.maximum(np.searchsorted(steps.starts, times_ns, side="right") - 1, 0)
+    first = np.flatnonzero(np.append(True, own[1:] != own[:-1]))
+    return times_ns[first], np.maximum(steps.ends[own[first]], times_ns[first])
+
+
+def _numbers(facts: Facts, walks: Rows, column: str) -> NDArray[np.int64]:
+    """The sequence numbers that some walks have noted, such as '3-17 19'."""
+    keys = getattr(facts.trace.events, column)[walks]
+    texts = [facts.trace.string(int(key)) for key in keys if key != NULL]
+    ranges = [part.split("-") for text in texts for part in text.split()]
+    known = [np.arange(int(r[0]), int(r[-1]) + 1, dtype=np.int64) for r in ranges]
+    return np.concatenate([np.empty(0, np.int64), *known])
+
+
+def _with_leaves(facts: Facts, nodes: Rows, unused: Mask) -> Mask:
+    """The mask, also set where a gradient is added to a parameter right after such a node."""
+    slices = facts.trace.slices
+    adds = facts.trace.matches(slices.name[nodes], lambda name: _ACCUMULATES in name)
+    order = np.lexsort((nodes, slices.track[nodes]))
+    found = unused.copy()
+    previous = False
+    for place in order.tolist():
+        previous = bool(previous if adds[place] else unused[place])
+        found[place] = previous
+    return found
+
+
+def _parameters(facts: Facts) -> tuple[tuple[str, int], ...]:
+    events, text = facts.trace.events, facts.trace.string
+    rows = rows_of_kinds(facts.trace, "unowned-parameters")
+    names = {text(int(events.name[row])): int(text(int(events.reason[row]))) for row in rows}
+    return tuple(names.items())
+
+
+__all__ = ["Unowned", "find_unowned"]

@@ -1,0 +1,105 @@
+"""The backward pass computes gradients of parameters that no optimizer has.
+
+## What it means
+Autograd follows every path to a parameter that requires gradients. Some of these paths end at
+parameters which no optimizer updates: those of a teacher that runs without `no_grad`, of a network
+that only measures a loss, or of a backbone whose layers were not frozen.
+
+## Why it costs
+Such a path takes about twice the time of its forward pass, and keeps its activations in memory.
+Where only the weights of a layer are not needed, one of its two products is.
+
+## How it is measured
+In one traced step, `stepwhy run` walks the graph of each loss before its backward pass, and notes
+which nodes lead to no parameter of an optimizer. The profiler records their time. Their share of
+the backward pass in that step is taken for all steps. Of a matrix product or convolution that
+passes a gradient on, but computes that of its weights for nothing, half of the time counts.
+
+Leaves that are no parameters of a module do not count, as the program may read the gradient of an
+input itself. Neither do parameters with hooks, nor those of which an optimizer has a copy in
+another type.
+
+## Fix
+Run a network that is not trained under `torch.no_grad()`, if nothing in front of it needs
+gradients. Otherwise let its parameters not require gradients.
+
+## Fix risk
+None, unless the program reads these gradients itself.
+
+## When it abstains
+In traces that `stepwhy run` did not record; if parts of the graph are compiled, if parameters are
+subclasses of tensors, as with sharded training, if the graph has more than 10,000 nodes, and if no
+optimizer of `torch.optim` has any parameter of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses.shared.program import is_pytorch
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.unowned import find_unowned
+from stepwhy.findings import Edit, Evidence, Fix
+
+if TYPE_CHECKING:
+    from stepwhy.diagnoses.shared.unowned import Unowned
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="unused-gradient",
+    family="not needed",
+    name="Gradients that no optimizer uses",
+    found="Compute no gradients of parameters that no optimizer has",
+    clear="Gradients of parameters that no optimizer has take little or no time",
+    needs=(("host-ops",), ("device-time",), ("steps",)),
+)
+
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.6  # of the cost; a part of what a node of two products does may have to stay
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of nodes that lead to no parameter of an optimizer."""
+    if not is_pytorch(facts):
+        return RULE.not_applicable("Gradients are followed to their parameters only in PyTorch.")
+    unowned = find_unowned(facts)
+    if unowned is None:
+        return RULE.no_data(
+            "gradient-graph",
+            "The trace does not record the parameters of optimizers, as `stepwhy run` does.",
+        )
+    if unowned.refusal:
+        return RULE.no_data("gradient-graph", f"The graph was not followed: {unowned.refusal}.")
+    cost = unowned.cost_ns(facts)
+    evidence = _evidence(facts, unowned, cost)
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:1])
+    gain = saving("compute no unused gradients", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain, Edit("ops", "gone"))
+
+
+def _evidence(facts: Facts, unowned: Unowned, cost: int) -> tuple[Evidence, ...]:
+    share = Evidence("share of the step in unused gradients", cost / facts.wall_ns, "fraction")
+    return (
+        share,
+        *(
+            Evidence("parameters that no optimizer has", count, "count", name)
+            for name, count in unowned.parameters
+        ),
+        Evidence("nodes that lead only to such parameters", len(unowned.unused) / unowned.steps,
+                 "count", unowned.line),
+        Evidence("layers that compute gradients of such weights beside others",
+                 len(unowned.half) / unowned.steps, "count"),
+    )  # fmt: skip
+
+
+_FIX = Fix(
+    "Let parameters that are not trained require no gradients, and run a network of which nothing "
+    "in front is trained, such as a teacher, under torch.no_grad(). If parameters are missing in "
+    "the optimizer by mistake, add them.",
+    "teacher.requires_grad_(False)    # once, before the training\n"
+    "with torch.no_grad():\n"
+    "    target = teacher(batch)",
+    "none",
+)

@@ -1,0 +1,187 @@
+"""Walks of graphs: which nodes lead to no parameter of an optimizer, and when none is known."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+from stepwhy.capture.torch.gradient_walk import GradientWalk
+
+torch = pytest.importorskip("torch")
+teacher: Any = None
+
+
+class Log:
+    """Stands for the recorder."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def event(self, kind: str, **about: Any) -> None:
+        self.events.append({"kind": kind, **about})
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["kind"] == kind]
+
+
+def walked(loss: Any, *parameters: Any, **kwargs: Any) -> Log:
+    log = Log()
+    walk = GradientWalk(log)  # type: ignore[arg-type]
+    optimizer = torch.optim.SGD(parameters, 0.1) if parameters else None
+    if optimizer is not None:
+        walk.know(optimizer)
+    walk.begin()
+    walk.walk(loss, **kwargs)
+    walk.report()
+    return log
+
+
+def numbers(text: str) -> set[int]:
+    ranges = [[int(n) for n in part.split("-")] for part in text.split()]
+    return {n for r in ranges for n in range(r[0], r[-1] + 1)}
+
+
+def unused(log: Log) -> set[int]:
+    (event,) = log.of("gradient-walk")
+    assert event["count"] is not None, event["reason"]
+    return numbers(event["name"])
+
+
+def linear() -> Any:
+    return torch.nn.Linear(3, 3)
+
+
+def test_a_teacher_that_runs_with_gradients_is_unused() -> None:
+    student, batch = linear(), torch.ones(4, 3)
+    globals()["teacher"] = torch.nn.Sequential(linear(), torch.nn.ReLU(), linear())
+    target = teacher(batch)
+    loss = (student(batch) - target).square().sum()
+    log = walked(loss, *student.parameters())
+    assert target.grad_fn._sequence_nr() in unused(log)
+    assert loss.grad_fn._sequence_nr() not in unused(log)
+    assert [(e["name"], e["reason"]) for e in log.of("unowned-parameters")] == [("teacher", "4")]
+
+
+def test_a_module_that_is_no_global_variable_has_the_name_of_its_class() -> None:
+    encoder = torch.nn.ModuleDict({"first": linear(), "second": linear()})
+    head = linear()
+    loss = head(encoder["second"](encoder["first"](torch.ones(1, 3)))).sum()
+    log = walked(loss, *head.parameters(), *encoder["second"].parameters())
+    names = [(e["name"], e["reason"]) for e in log.of("unowned-parameters")]
+    assert names == [("ModuleDict.first", "2")]
+
+
+def test_a_teacher_without_gradients_leaves_nothing_to_find() -> None:
+    student, batch = linear(), torch.ones(4, 3)
+    with torch.no_grad():
+        target = linear()(batch)
+    log = walked((student(batch) - target).square().sum(), *student.parameters())
+    assert unused(log) == set()
+    assert not log.of("unowned-parameters")
+
+
+def test_a_layer_that_only_passes_a_gradient_on_is_half_unused() -> None:
+    image, layer = torch.ones(1, 3, requires_grad=True), linear()
+    hidden = layer(image)
+    log = walked(hidden.sum(), image)
+    (event,) = log.of("gradient-walk")
+    assert numbers(event["reason"]) == {hidden.grad_fn._sequence_nr()}
+    assert hidden.grad_fn._sequence_nr() not in unused(log)
+
+
+def test_the_gradient_of_an_input_may_be_used() -> None:
+    batch, layer = torch.ones(1, 3, requires_grad=True), linear()
+    log = walked((layer(batch) + batch.exp()).sum(), *layer.parameters())
+    assert unused(log) == set()
+
+
+def test_a_parameter_with_a_hook_may_be_used() -> None:
+    layer, other = linear(), linear()
+    other.weight.register_hook(lambda gradient: gradient)
+    other.bias.requires_grad_(False)
+    log = walked((layer(torch.ones(1, 3)) + other(torch.ones(1, 3))).sum(), *layer.parameters())
+    assert unused(log) == set()
+
+
+def test_an_optimizer_may_have_a_copy_of_another_type() -> None:
+    half, layer = linear().bfloat16(), linear()
+    copies = [torch.nn.Parameter(p.detach().float()) for p in half.parameters()]
+    loss = layer(half(torch.ones(1, 3).bfloat16()).float()).sum()
+    assert unused(walked(loss, *layer.parameters(), *copies)) == set()
+
+
+def test_a_pass_for_some_inputs_is_not_walked() -> None:
+    layer = linear()
+    loss = layer(torch.ones(1, 3)).sum()
+    assert not walked(loss, layer.weight, inputs=[layer.weight]).events
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [((), "no optimizer"), ((torch.ones(1, requires_grad=True),), "no leaf of the graph")],
+)
+def test_without_an_optimizer_of_the_graph_there_is_no_answer(parameters: Any, reason: str) -> None:
+    (event,) = walked(linear()(torch.ones(1, 3)).sum(), *parameters).events
+    assert event["count"] is None
+    assert reason in event["reason"]
+
+
+def test_subclasses_of_tensors_are_refused() -> None:
+    layer, sharded = linear(), type("Sharded", (torch.nn.Parameter,), {})
+    layer.weight = sharded(torch.ones(3, 3))
+    (event,) = walked(layer(torch.ones(1, 3)).sum(), layer.bias).events
+    assert "subclass" in event["reason"]
+
+
+def test_large_graphs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepwhy.capture.torch.gradient_walk._MOST_NODES", 3)
+    layer = linear()
+    (event,) = walked(layer(torch.ones(1, 3)).exp().exp().sum(), layer.weight).events
+    assert "more than 3 nodes" in event["reason"]
+
+
+def test_whatever_fails_does_not_reach_the_training() -> None:
+    layer = linear()
+    (event,) = walked(object(), layer.weight).events
+    assert event["count"] is None
+
+
+def test_the_graph_does_not_live_longer() -> None:
+    layer = linear()
+    hidden = layer(torch.ones(1, 3)).exp()
+    seen = weakref.ref(hidden)
+    walked(hidden.sum(), layer.weight)
+    del hidden
+    gc.collect()
+    assert seen() is None
+
+
+def test_a_gradient_is_the_same_with_and_without_a_walk() -> None:
+    torch.manual_seed(0)
+    layer = linear()
+    first, second = (layer(torch.ones(2, 3)).square().sum() for _ in range(2))
+    first.backward()
+    expected = layer.weight.grad.clone()
+    layer.zero_grad()
+    walked(second, *layer.parameters())
+    second.backward()
+    assert torch.equal(layer.weight.grad, expected)
+
+
+def test_passes_of_one_step_are_walked_up_to_a_limit() -> None:
+    log, layer = Log(), linear()
+    walk = GradientWalk(log)  # type: ignore[arg-type]
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    walk.know(optimizer)
+    walk.begin()
+    count = 0
+    while walk.is_due and count < 100:
+        walk.walk(layer(torch.ones(1, 3)).sum())
+        count += 1
+    assert count == len(log.of("gradient-walk")) == 8
+    walk.begin()
+    walk.end()
+    assert not walk.is_due
