@@ -115,6 +115,8 @@ _SEMANTICS = {
     "names": ["aten::embedding", "aten::addmm"],
     "ops": [0, 1, 1],
     "padding": [750, 750, 0],
+    "lines": [_LINE],
+    "constant": [-1, -1, 0],
     "inputs": [
         {"op": "aten::embedding", "line": _LINE, "rows": 16, "columns": 128, "padded": 96},
         {"op": "aten::embedding", "rows": 4, "columns": 8, "padded": 0, "at_start": True},

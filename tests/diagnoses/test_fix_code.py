@@ -157,6 +157,10 @@ RUNS = [
         "_FIX",
         TORCH + "teacher = torch.nn.Linear(3, 2)",
         "assert not target.requires_grad and not teacher.weight.requires_grad",
+        "constant_computation",
+        "_FIX",
+        TORCH,
+        "assert Layer(torch.ones(3, 3))(torch.ones(3, 2)).tolist() == [[1, 1]] * 3",
     ),
     (
         "double_backward",

@@ -34,7 +34,7 @@ def trace():
     builder.add("operands", slice=0, types=0, shapes=0)
     builder.add("line_times", step=0, op=0, line=0, dur_ns=1, engine=0)
     builder.add("rewrites", slice=1, copied_bytes=9, changed_bytes=1, operation=0, of_argument=1)
-    builder.add("step_ops", name=0, padding=0)
+    builder.add("step_ops", name=0, padding=0, constant=1, line=0)
     builder.add("index_inputs", op=0, line=0, rows=2, columns=4, padded=2, at_start=0)
     builder.add("discards", slice=1, condition=0, holds=1, one_in=50)
     return builder.finish(Meta("test"))

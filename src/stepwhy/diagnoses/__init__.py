@@ -99,6 +99,7 @@ TABLE: tuple[str, ...] = (
     "recomputed_forward",
     "double_backward",
     "padding",
+    "constant_computation",
     "whole_buffer_copy",
     "dense_update",
     "discarded_result",

@@ -106,6 +106,29 @@ for step in range(40):
     record(loss)
 """
 
+_CONSTANTS = """
+rows = torch.randint(1, 50, [64, 20])
+batches = [torch.rand(6, 20) for _ in range(4)]
+order = torch.randperm(64)
+table, history = torch.rand(20, 20), torch.zeros(20)
+model.register_buffer("graph", torch.rand(20, 20))
+for step in range(40):
+    normed = model.graph / model.graph.sum(1, keepdim=True)
+    mask = torch.ones(20, 20).triu()
+    part = order[step * 6 % 60 : step * 6 % 60 + 6].square()
+    tanh = torch.tanh(batches[step % 4])
+    history += 1
+    past = torch.cosh(history)
+    noise = torch.sinh(table + torch.rand(20, 20))
+    weight = torch.relu(model.layer.weight)
+    extra = (normed @ mask).mean() + part.float().mean() + tanh.mean() + past.mean() + noise.mean()
+    loss = model(rows[torch.randint(64, [6])]).square().mean() + extra * weight.mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    record(loss)
+"""
+
 
 def run(tmp_path: Path, body: str) -> tuple[Launch, subprocess.CompletedProcess[str]]:
     pytest.importorskip("torch")
@@ -177,3 +200,24 @@ def test_the_step_is_no_usual_one(tmp_path: Path) -> None:
     (last,) = [s for s in steps if s["start_ns"] <= found["start_ns"] <= s["end_ns"]]
     assert last["profiled"] == 1
     assert all(step["profiled"] for step in during)
+
+
+def test_only_what_lasts_is_constant(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    ended, bare = run(tmp_path, _CONSTANTS)
+    assert capfd.readouterr().out == bare.stdout
+    (found,) = notes(ended)
+    constants: dict[str, set[bool]] = {}
+    for op, line in zip(found["ops"], found["constant"], strict=True):
+        constants.setdefault(found["names"][op], set()).add(line >= 0)
+    made = {"aten::triu", "aten::sum", "aten::mm"}
+    assert {name for name in made if True in constants[name]} == made
+    varying = {
+        "aten::pow",
+        "aten::tanh",
+        "aten::cosh",
+        "aten::sinh",
+        "aten::relu",
+        "aten::embedding",
+    }
+    assert {name for name in varying if True in constants[name]} == set()
+    assert any(line.startswith("train.py") for line in found["lines"])

@@ -33,6 +33,8 @@ LOGS = {
         "names": ["a", "b"],
         "ops": [0, 1],
         "padding": [0, 1],
+        "lines": ["a"],
+        "constant": [-1, 0],
         "inputs": [{"op": "a", "rows": 1, "columns": 1, "padded": 1}],
     },
     "process.json": {"pid": 1, "rank": 0, "world_size": 1, "ended_ns": 1},

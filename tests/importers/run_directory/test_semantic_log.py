@@ -44,6 +44,24 @@ def test_without_padding_no_share_is_written():
     assert read(notes(padding=[]))[0].step_ops.padding.tolist() == [0, 0, 0]
 
 
+def test_constants_have_a_line():
+    ops = (read(notes(lines=["a.py(9): f", ""], constant=[-1, 0, 1]))[0]).step_ops
+    assert ops.constant.tolist() == [0, 1, 1]
+    assert (ops.line != NULL).tolist() == [False, True, False]
+
+
+def test_constants_are_unknown_before_they_were_compared():
+    assert read(notes())[0].step_ops.constant.tolist() == [NULL] * 3
+
+
+@pytest.mark.parametrize("constant", [[0], [0, 0, 1], [0, 0, "x"], [0, 0, -2]])
+def test_damaged_constants_are_left_out_alone(constant):
+    trace, (text,) = read(notes(lines=["a"], constant=constant))
+    assert trace.step_ops.constant.tolist() == [NULL] * 3
+    assert trace.step_ops.padding.tolist() == [555, 555, 0]
+    assert "constants" in text
+
+
 @pytest.mark.parametrize("padding", [[555], [555, 555, 1001], [555, 555, "x"]])
 def test_damaged_shares_are_left_out_alone(padding):
     trace, left_out = read(notes(padding=padding))

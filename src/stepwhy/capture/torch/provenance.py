@@ -55,6 +55,7 @@ class Provenance:
 
     Attributes:
         sources: Tensors from before the step that may be constants.
+        varying: Those of them that are none, as bits.
     """
 
     def __init__(self) -> None:
@@ -64,6 +65,7 @@ class Provenance:
         self._scalars: dict[float, int] = {}
         self._parameter = Parameter
         self.sources: list[Source] = []
+        self.varying = 0
 
     def add_state(self, tensors: Sequence[Any]) -> None:
         """Declare tensors as state."""
@@ -88,7 +90,10 @@ class Provenance:
             Whether the tensor is from before the step. What the step changes is state.
         """
         known = self._origin(tensor)
-        known.origins |= origins | (STATE if known.is_outside else 0)
+        if known.is_outside:
+            self.varying |= sources_in(known.origins)
+            known.origins |= STATE
+        known.origins |= origins
         return known.is_outside
 
     def made(self, tensor: Any, origins: int) -> None:
@@ -113,6 +118,7 @@ class Provenance:
         """A part of a source was taken that is likely to be another one in the next step."""
         known = self._origin(tensor)
         if known.is_outside:
+            self.varying |= sources_in(known.origins)
             known.origins |= DATA
 
     def _first_origin(self, tensor: Any) -> int:

@@ -10,7 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.torch.index_inputs import IndexInputs
-from stepwhy.capture.torch.provenance import RANDOM, Provenance
+from stepwhy.capture.torch.lasting_sources import LastingSources
+from stepwhy.capture.torch.provenance import DATA, RANDOM, VARIES, Provenance, sources_in
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
@@ -29,6 +30,12 @@ _NUMBERS = frozenset({int, float})
 _OF_PARAMETERS = ("aten::_foreach_", "aten::_fused_")
 _WRITE_ALL = ("aten::_fused_", "aten::_amp_")
 _OF_PYTORCH = ("aten::", "prims::", "prim::", "profiler::")
+
+
+# A part of so few may be chosen for good, such as the sources of the edges of a graph.
+_FEW = 4
+_PARTS = frozenset({"aten::select", "aten::slice"})
+_NO_CONSTANT = -1
 
 
 class StoppedError(Exception):
@@ -66,10 +73,13 @@ class StepNotes:
     """
 
     def __init__(self, state: Sequence[Any]) -> None:
+        import torch
         from torch import Tensor
         from torch.nn import Parameter
 
         self._plain: set[type] = {Tensor, Parameter}
+        self._task: Any = getattr(torch._C, "_current_graph_task_id", lambda: 0)
+        self._places: dict[str, int] = {}
         self.names: list[str] = []
         self.ops: list[int] = []
         self.inputs = IndexInputs()
@@ -78,6 +88,9 @@ class StepNotes:
         self._shapes: list[tuple[int, tuple[int, ...]]] = []
         self._about: dict[Any, _About] = {}
         self._tensor = Tensor
+        self.lines: list[str] = []
+        self._line_of: list[int] = []
+        self._constants: list[int] = []
         self._own_ns = 0
         self._origins = Provenance()
         self._origins.add_state(state)
@@ -114,6 +127,9 @@ class StepNotes:
             read += self._tensors(kwargs.values())
         made = self._tensors((result,))
         origins = self._read(about, read, args)
+        if about.name in _PARTS and _takes_another_part(about.name, args):
+            self._origins.varies(args[0])
+            origins |= DATA
         of_state = about.of_parameters
         for tensor in self._written(about, args, kwargs):
             of_state |= self._origins.wrote(tensor, origins)
@@ -127,6 +143,7 @@ class StepNotes:
         shapes = tuple([tuple(t.shape) for t in (*read, *made)])
         self._shapes.append((about.id, shapes[-1] if shapes else ()))
         self._dims.append(None if of_state else self.inputs.dims_in(shapes, about.name))
+        self._note_constant(None if of_state or origins & VARIES else origins)
 
     def _read(self, about: _About, read: Sequence[Any], args: Sequence[Any]) -> int:
         """Origins of what an operation returns."""
@@ -137,6 +154,41 @@ class StepNotes:
             if argument.__class__ in _NUMBERS:
                 origins |= self._origins.of_scalar(argument)
         return origins
+
+    def _note_constant(self, origins: int | None) -> None:
+        """Note an operation that may compute a constant, unless the backward pass runs it.
+
+        Args:
+            origins: Of its result; None if that is no constant.
+        """
+        if origins is None or self._task() >= 0:
+            self._constants.append(_NO_CONSTANT)
+            self._line_of.append(-1)
+            return
+        line = user_line()
+        if line not in self._places:
+            self._places[line] = len(self.lines)
+            self.lines.append(line)
+        self._constants.append(sources_in(origins))
+        self._line_of.append(self._places[line])
+
+    def lasting_sources(self) -> LastingSources:
+        """The sources of what may be constant, with their values now."""
+        used = 0
+        for sources in self._constants:
+            used |= sources if sources != _NO_CONSTANT else 0
+        return LastingSources(self._origins.sources, used & ~self._origins.varying)
+
+    def constant_lines(self, lasting: int) -> list[int]:
+        """For each operation whose result is a constant, the index of its line; else -1.
+
+        Args:
+            lasting: The sources that are constants, as bits.
+        """
+        return [
+            line if sources != _NO_CONSTANT and not sources & ~lasting else -1
+            for sources, line in zip(self._constants, self._line_of, strict=True)
+        ]
 
     def paddings(self) -> list[int]:
         """Share of each operation that is padding, per mille."""
@@ -189,6 +241,19 @@ class StepNotes:
                 self._plain.add(kind)
                 found.append(value)
         return found
+
+
+def _takes_another_part(name: str, args: Sequence[Any]) -> bool:
+    """Whether a part of a tensor is likely to be another one in the next step, as a batch is.
+
+    The beginning of a table is not, unless it is one of numbers, which may be an order of rows.
+    """
+    tensor, dim, start, end = (*args, 0, None, None)[:4] if len(args) < 4 else args[:4]
+    if not tensor.dim() or tensor.shape[dim] <= _FEW:
+        return False
+    if name == "aten::select":
+        return True
+    return bool(start) or (tensor.dim() == 1 and end is not None and end < tensor.shape[0])
 
 
 def is_special(tensor: Any) -> bool:

@@ -1,8 +1,9 @@
 """The semantic step: one step, after the traced window, whose operations are looked at one by one.
 
-A dispatch mode notes what they read: which columns of a batch are padding. The step takes up to a
-few times longer and counts as a profiled one; what it computes is the same. Where a mode could
-change the training, or another process would wait for it, there is no such step.
+A dispatch mode notes what they read: which columns of a batch are padding, and what is computed
+from constants alone. Constants are compared some steps later with what is left of them then. The
+step takes up to a few times longer and counts as a profiled one; what it computes is the same.
+Where a mode could change the training, or another process would wait for it, there is no such step.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
+    from stepwhy.capture.torch.lasting_sources import LastingSources
     from stepwhy.capture.torch.window import ProfilerWindow
 
 FILE = "semantic.json"
@@ -31,6 +33,8 @@ EVENT = "semantic-step"
 """Kind of the event that says why there is no such step."""
 # A loop may be paused, or may fork, within the step; each time, a later step is used.
 _MOST_ATTEMPTS = 3
+# Until then, what differs from step to step has changed: a batch, or the state of something.
+_STEPS_LATER = 4
 
 
 class SemanticStep:
@@ -62,11 +66,15 @@ class SemanticStep:
         self._notes: StepNotes | None = None
         self._step = 0
         self._start_ns = 0
+        self._waiting: tuple[dict[str, Any], StepNotes, LastingSources] | None = None
+        self._ends_at = 0
 
     @property
     def is_due(self) -> bool:
         """Whether `next_step` must be called for the step that begins."""
         if self.touched:
+            return True
+        if self._waiting is not None:
             return True
         return not self._is_done and self._window.kept and not self._window.running
 
@@ -81,7 +89,9 @@ class SemanticStep:
         try:
             if self._mode is not None:
                 self.touched = True
-                self._end()
+                self._end(step)
+            elif self._waiting is not None:
+                self._compare(step)
             elif not self._is_done:
                 self._begin(step, clock)
         except Exception as error:
@@ -107,7 +117,7 @@ class SemanticStep:
             return "the training runs in a thread that did not import torch"
         return next((reason for reason, is_so in _obstacles(state) if is_so), "")
 
-    def _end(self) -> None:
+    def _end(self, step: int) -> None:
         """Pop the mode, and write what it has noted."""
         notes = self._notes
         stopped = None if notes is None else notes.stopped
@@ -117,7 +127,20 @@ class SemanticStep:
         if stopped is not None:
             self._refuse(_why_stopped(stopped))
             return
-        self._recorder.keep(FILE, self._content(notes))
+        content = self._content(notes)
+        self._recorder.keep(FILE, content)
+        self._waiting = content, notes, notes.lasting_sources()
+        self._ends_at = step + _STEPS_LATER
+
+    def _compare(self, step: int) -> None:
+        """Some steps later, add what has turned out to be constant to the file."""
+        if step < self._ends_at or self._waiting is None:
+            return
+        self.touched = True
+        content, notes, sources = self._waiting
+        self._waiting = None
+        lines = notes.constant_lines(sources.still_equal())
+        self._recorder.keep(FILE, {**content, "lines": notes.lines, "constant": lines})
 
     def _content(self, notes: StepNotes) -> dict[str, Any]:
         inputs = [
@@ -145,7 +168,9 @@ class SemanticStep:
     def _refuse(self, reason: str) -> None:
         """Leave out the step for good, and record why; never raises."""
         self._is_done = True
-        self._pop()
+        self._waiting = None
+        with contextlib.suppress(Exception):
+            self._pop()
         at_ns = now_ns()
         self._recorder.event(EVENT, name="refused", start_ns=at_ns, end_ns=at_ns, reason=reason)
 

@@ -204,6 +204,16 @@ RUN: tuple[Column, ...] = (
         "-1",
         "Share of its elements that is padding in every row of a batch.",
     ),
+    Column(
+        "step_ops",
+        "constant",
+        "int8",
+        "0 or 1",
+        "-1",
+        "Whether it computes a constant: from what does not change over several steps alone, such "
+        "as no parameter, batch or random number, and outside of the backward pass.",
+    ),
+    string("step_ops", "line", "Line of the program that calls it, of constants.", null=NO_STRING),
     string("index_inputs", "op", "Operation of the semantic step that looked rows up by indices."),
     string("index_inputs", "line", "Line of the program that called it.", null=NO_STRING),
     Column("index_inputs", "rows", "int64", "", "", "Rows of indices, one per example."),

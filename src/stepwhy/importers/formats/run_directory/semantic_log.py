@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from stepwhy.importers.formats.run_directory.records import DAMAGED, Amount
+from stepwhy.importers.formats.run_directory.records import DAMAGED, LARGEST, Amount
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 _SCHEMA = "stepwhy.semantic/1"
 _DAMAGED = "The notes of the semantic step are damaged and were left out."
 _DAMAGED_INPUTS = "Some index inputs of the semantic step are damaged and were left out."
+_DAMAGED_CONSTANTS = "The constants of the semantic step are damaged and were left out."
 _DAMAGED_SHARES = "The shares of padding of the semantic step are damaged and were left out."
 _NEWER = "The notes of the semantic step are of a later version of stepwhy and were left out."
 _Share = Annotated[int, msgspec.Meta(ge=0, le=1000)]
+_Place = Annotated[int, msgspec.Meta(ge=-1, le=LARGEST)]
 _MOST_OPS = 1 << 17
 _MOST_INPUTS = 1 << 10
 
@@ -38,6 +40,8 @@ class _Semantics(msgspec.Struct):
     names: list[str]
     ops: list[Amount]
     padding: list[Any] = []
+    lines: list[Any] = []
+    constant: list[Any] = []
     inputs: list[Any] = []
 
 
@@ -77,9 +81,34 @@ def _add_ops(notes: _Semantics, builder: TraceBuilder) -> list[str]:
         if len(shares) != len(notes.ops):
             shares = [NULL] * len(notes.ops)
             left_out = [_DAMAGED_SHARES]
-    for op, share in zip(notes.ops, shares, strict=True):
-        builder.add("step_ops", name=names[op], padding=share)
+    lines = _lines(notes)
+    if lines is None:
+        left_out.append(_DAMAGED_CONSTANTS)
+    known = lines or [None] * len(notes.ops)
+    for op, share, line in zip(notes.ops, shares, known, strict=True):
+        builder.add(
+            "step_ops",
+            name=names[op],
+            padding=share,
+            constant=int(line is not None) if lines else NULL,
+            line=builder.intern(line) if line else NULL,
+        )
     return left_out
+
+
+def _lines(notes: _Semantics) -> list[str | None] | None:
+    """For each operation that computes a constant its line, else None; [] if not known.
+
+    None if they are damaged.
+    """
+    try:
+        lines = msgspec.convert(notes.lines, type=list[str])
+        places = msgspec.convert(notes.constant, type=list[_Place])
+    except msgspec.ValidationError:
+        return None
+    if max(places, default=-1) >= len(lines) or len(places) not in {0, len(notes.ops)}:
+        return None
+    return [None if place < 0 else lines[place] for place in places]
 
 
 def _add_inputs(notes: _Semantics, builder: TraceBuilder) -> list[str]:

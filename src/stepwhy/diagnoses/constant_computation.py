@@ -1,0 +1,130 @@
+"""The forward pass computes from constants what it has computed in the step before.
+
+## What it means
+Operations of the forward pass depend on no parameter, batch or random number, so that their result
+is the same in every step: the matrix of a graph is normalised again, a table of positions or
+distances is rebuilt, a constant is converted to another type again.
+
+## Why it costs
+The work is done in every step for a result that could be kept.
+
+## How it is measured
+In one step after the traced ones, `stepwhy run` follows where the values of each operation come
+from. What is made from nothing but numbers of the program is a constant. So is a tensor from before
+the step that is still there four steps later with equal values, is no parameter and not changed by
+the step, and is not one of several like it, which steps take in turn, nor a part of a larger tensor
+that looks like a batch. Batches of a loader are gone by then. The cost is the time, in the traced
+steps, of the operations outside of the backward pass that read only constants.
+
+## Fix
+Compute it once before the loop, and keep it in a buffer of the module.
+
+## Fix risk
+The result stays in memory. It must be computed again where what it depends on changes after all,
+which four steps do not show: at the beginning of an epoch, for instance.
+
+## When it abstains
+Without a step that was looked at: in traces of other profilers, in runs with `torch.compile`, CUDA
+graphs, several processes, or subclasses of tensors; or if the run ended within four steps of it.
+Tensors that each step makes from NumPy arrays or lists do not count as constants, nor do those of
+more than 64 MiB. Does not apply outside of PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.measure import by_string, on_scale, times
+from stepwhy.diagnoses.shared.program import is_pytorch
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.semantics import without_semantics
+from stepwhy.findings import Edit, Evidence, Fix
+from stepwhy.passes.semantic_ops import matched_ops, work_ns
+from stepwhy.trace import NULL, Phase, among
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+    from stepwhy.passes.semantic_ops import Matched
+
+RULE = Rule(
+    id="constant-computation",
+    family="not needed",
+    name="Constants that every step computes again",
+    found="Compute constants once, not in every step",
+    clear="Little or no time goes into constants that are computed again",
+    needs=(("device-time",), ("host-ops",), ("steps",)),
+    refines="dominant-op",
+)
+
+SHARE = 0.05  # of the step; masks and positions, which are made cheaply, take less
+LEAST_SAVED = 0.7  # of the cost; reading the kept result takes time as well
+_SHOWN = 3
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of operations that compute constants."""
+    if not is_pytorch(facts):
+        return RULE.not_applicable("Constants are recognised only in PyTorch.")
+    abstention = without_semantics(RULE, facts)
+    if abstention is not None:
+        return abstention
+    if (facts.trace.step_ops.constant == NULL).any():
+        return RULE.incomplete(
+            "semantic-step", "The run ended before it was seen which tensors stay as they are."
+        )
+    matched = matched_ops(facts)
+    is_constant = _is_constant(facts, matched)
+    times_ns = np.where(is_constant, work_ns(facts, matched), 0)
+    cost = on_scale(facts, facts.mean_ns(int(times_ns.sum())))
+    share = Evidence("share of the step in constants", cost / facts.wall_ns, "fraction")
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,) if cost else ())
+    evidence = (share, *_operations(facts, matched, is_constant, times_ns))
+    gain = saving("compute constants once", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain, Edit("ops", "gone"))
+
+
+def _is_constant(facts: Facts, matched: Matched) -> NDArray[np.bool_]:
+    """Whether each matched operation computes a constant in the forward pass; (matched,)."""
+    known = facts.trace.step_ops.constant == 1
+    found: NDArray[np.bool_] = known[matched.places] & (matched.places != NULL)
+    phases = facts.phases[matched.rows]
+    found &= ~among(phases, (Phase.BACKWARD, Phase.OPTIMIZER))
+    return found
+
+
+def _operations(
+    facts: Facts,
+    matched: Matched,
+    is_constant: NDArray[np.bool_],
+    times_ns: NDArray[np.int64],
+) -> tuple[Evidence, ...]:
+    """How many operations there are, at which lines, and which take longest."""
+    places, spent = matched.places[is_constant], times_ns[is_constant]
+    lines = by_string(facts, facts.trace.step_ops.line[places], spent)[:_SHOWN]
+    names = by_string(facts, facts.trace.step_ops.name[places], spent)[:_SHOWN]
+    return (
+        *times(facts, "time of constants at the line", [g for g in lines if g.name]),
+        Evidence("operations on constants per step", len(places) / facts.steady_count, "count"),
+        *times(facts, "time of the operation, on constants", names),
+    )
+
+
+_FIX = Fix(
+    "Compute it once, before the loop or when the module is made, and keep it as a buffer, which "
+    "moves to the device with the module. Compute it again only when what it depends on changes.",
+    "class Layer(torch.nn.Module):\n"
+    "    def __init__(self, adjacency):\n"
+    "        super().__init__()\n"
+    "        degrees = adjacency.sum(1, keepdim=True)\n"
+    '        self.register_buffer("mean", adjacency / degrees)\n'
+    "\n"
+    "    def forward(self, features):\n"
+    "        return self.mean @ features",
+    "changes-memory",
+)
