@@ -157,6 +157,8 @@ RUNS = [
         "_FIX",
         TORCH + "teacher = torch.nn.Linear(3, 2)",
         "assert not target.requires_grad and not teacher.weight.requires_grad",
+    ),
+    (
         "constant_computation",
         "_FIX",
         TORCH,
