@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.measure import by_string
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.sampled import launching_lines
 from stepwhy.findings import Evidence
 from stepwhy.passes.slice_lines import slice_lines
@@ -31,11 +31,14 @@ def work_lines(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     known = lines != NULL
     if not known.any():
         return launching_lines(facts)
-    groups = by_string(facts, lines[known], facts.trace.slices.dur_ns[rows[known]])
-    return tuple(
-        Evidence("time at", facts.mean_ns(group.total_ns), "ns", group.name)
-        for group in groups[:_SHOWN]
-    )
+    strings, place = np.unique(lines[known], return_inverse=True)
+    # A union: several threads may work for one line at the same time.
+    spent = [
+        on_scale(facts, mean_within(facts, time_of(facts, rows[known][place == each])), "compute")
+        for each in range(len(strings))
+    ]
+    longest = sorted(zip(spent, strings.tolist(), strict=True), reverse=True)[:_SHOWN]
+    return tuple(Evidence("time at", ns, "ns", facts.trace.string(key)) for ns, key in longest)
 
 
 def _of_nodes(facts: Facts, rows: Rows) -> NDArray[np.int32]:
