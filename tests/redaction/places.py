@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from functools import partial
 from typing import TYPE_CHECKING
@@ -153,6 +154,14 @@ def _stack(process: Path, texts: Texts) -> None:
     (process / "stacks.json").write_text(json.dumps({"schema": "x", "stretches": stretches}))
 
 
+def _lines(process: Path, texts: Texts) -> None:
+    numbers = list(range(len(texts)))
+    columns = {"op": numbers, "line": numbers, "dur_ns": [9] * len(texts)}
+    step = {"step": 4, **columns, "engine": [0] * len(texts)}
+    noted = {"schema": "stepwhy.lines/1", "strings": list(texts), "steps": [step]}
+    (process / "lines.json.gz").write_bytes(gzip.compress(json.dumps(noted).encode()))
+
+
 _EVENT = {"kind": "trace", "start_ns": 0, "end_ns": 9, "name": "step", "reason": "new"}
 _LEVEL = {"kind": "dataloader", "time_ns": 5, "name": "queue", "value": 1, "capacity": 4}
 _MESSAGE = {"level": "warning", "slug": "window-lost", "text": ""}
@@ -187,5 +196,6 @@ PLACES: dict[str, Callable[[Path, Texts], Path]] = {
     "run-level": partial(_run, partial(_log, "levels.jsonl", _LEVEL, "name")),
     "run-message": partial(_run, _messages),
     "run-stack": partial(_run, _stack),
+    "run-lines": partial(_run, _lines),
 }
 """Functions that write an input with texts in one kind of place."""

@@ -141,7 +141,7 @@ class TorchDriver:
 
     def touched(self) -> bool:
         """Whether a profiler runs in the current step."""
-        return self._observer.window.touched
+        return self._observer.steps.touched
 
     def computes(self) -> bool:
         """Whether an optimizer has stepped."""

@@ -40,6 +40,8 @@ from stepwhy.capture.process.folder import (
     write_json,
 )
 from stepwhy.capture.settings import process_settings
+from stepwhy.text import utf8
+from stepwhy.whole_files import write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -272,13 +274,19 @@ class Recorder:
         """Write a JSON file into the process directory, replacing an earlier one.
 
         Args:
-            name: Name of the file.
+            name: Name of the file; compressed if it ends in '.gz'.
             value: Its content.
         """
 
         def write() -> None:
             self._folder.open(self._about)
-            write_json(self._folder.path / name, value)
+            path = self._folder.path / name
+            if path.suffix == ".gz":
+                import gzip
+
+                write_whole(path, gzip.compress(utf8(encode(value)), mtime=0))
+            else:
+                write_json(path, value)
 
         self.guard(write)
 

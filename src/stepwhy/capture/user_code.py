@@ -28,8 +28,9 @@ _PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os
 _OBSERVER = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir)) + os.sep  # noqa: PTH118, PTH120
 # The standard library of another interpreter than this one.
 _STANDARD_LIBRARY = re.compile(r"[/\\]lib[/\\]python3\.\d+[/\\]")
-# AutoGraph runs a rewritten copy of the user's function, in a file of its own.
-_REWRITTEN = "__autograph_generated_file"
+# AutoGraph runs a rewritten copy of the user's function, and Inductor the code that it has made of
+# a graph, in files of their own.
+_GENERATED = re.compile(r"__autograph_generated_file|[/\\]torchinductor_[^/\\]*[/\\]")
 _KEPT_COMPONENTS = 2
 
 
@@ -75,7 +76,7 @@ class UserFiles:
         # A script inside an installed package is the user's, as are the files beside it. A virtual
         # environment beside the script is not.
         beside = _is_library(self._root + os.sep) and real.startswith(self._root + os.sep)
-        generated = path.startswith("<") or _REWRITTEN in path
+        generated = path.startswith("<") or _GENERATED.search(path) is not None
         if generated or (_is_library(real) and not beside):
             return None
         return shorten(real, self._root)

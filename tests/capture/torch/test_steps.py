@@ -17,6 +17,7 @@ from stepwhy.capture.torch import observer as torch_observer
 from stepwhy.capture.torch import steps as observing
 from stepwhy.capture.torch.compilations import Compilations
 from stepwhy.capture.torch.input_wait import InputWait
+from stepwhy.capture.torch.line_window import LineWindow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +79,7 @@ def compilations(recorder: Recorder) -> Compilations:
 def observer(
     recorder: Recorder, window: Any, waits: InputWait, compilations: Compilations
 ) -> observing.StepObserver:
-    return observing.StepObserver(recorder, window, waits, compilations)
+    return observing.StepObserver(recorder, window, waits, compilations, LineWindow(recorder))
 
 
 def log(observer: observing.StepObserver, tmp_path: Path) -> list[dict[str, Any]]:

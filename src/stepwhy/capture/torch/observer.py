@@ -17,6 +17,7 @@ from stepwhy.capture.torch.dynamo import leave_observer_alone
 from stepwhy.capture.torch.existing_optimizers import observe_existing
 from stepwhy.capture.torch.gradient_walk import GradientWalk
 from stepwhy.capture.torch.input_wait import InputWait
+from stepwhy.capture.torch.line_window import LineWindow
 from stepwhy.capture.torch.loaders import Loaders
 from stepwhy.capture.torch.steps import StepObserver
 from stepwhy.capture.torch.window import ProfilerWindow
@@ -39,11 +40,14 @@ class Observer:
         self.recorder = Recorder(run_dir, "pytorch", str(__version__), "torch-optimizer")
         self.walk = GradientWalk(self.recorder)
         self.window = ProfilerWindow(self.recorder, self.walk)
+        self.lines = LineWindow(self.recorder)
         self.waits = InputWait()
         self.loaders = Loaders(self.recorder)
         self.compilations = Compilations(self.recorder)
-        self.steps = StepObserver(self.recorder, self.window, self.waits, self.compilations)
-        for part in (self.window, self.loaders, self.compilations, self.steps):
+        self.steps = StepObserver(
+            self.recorder, self.window, self.waits, self.compilations, self.lines
+        )
+        for part in (self.window, self.lines, self.loaders, self.compilations, self.steps):
             lifetime.on_begin(part.forget)
         registry.count("optimizer_steps", lambda: self.steps.calls)
 

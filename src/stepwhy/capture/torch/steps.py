@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from stepwhy.capture.recorder import Recorder
     from stepwhy.capture.torch.compilations import Compilations
     from stepwhy.capture.torch.input_wait import InputWait
+    from stepwhy.capture.torch.line_window import LineWindow
     from stepwhy.capture.torch.window import ProfilerWindow
 
 # No window opens earlier: the first steps include memory allocation and kernel selection.
@@ -70,6 +71,7 @@ class StepObserver:
         window: The profiler windows.
         waits: The waits for batches.
         compilations: The compilations by `torch.compile`.
+        lines: The steps in which the running lines are noted.
 
     Attributes:
         by_hand: Whether the loop may have no optimizer, so that its backward passes count.
@@ -84,9 +86,11 @@ class StepObserver:
         window: ProfilerWindow,
         waits: InputWait,
         compilations: Compilations,
+        lines: LineWindow,
     ) -> None:
         self._recorder = recorder
         self._window = window
+        self._lines = lines
         self._waits = waits
         self._compilations = compilations
         self._log = StepLog(recorder)
@@ -168,6 +172,7 @@ class StepObserver:
         if not self._recorder.alive:
             self._semantic.give_up()
             self._window.abandon()
+            self._lines.abandon()
             return
         try:
             if self._clock is None or self._clock() is not optimizer:
@@ -231,6 +236,7 @@ class StepObserver:
         if len(ends) > 1:
             self._log.notes += [*ends[1:-1], self._last_end_ns]
             self._steps += len(ends) - 1
+        self._lines.pause()
         self._window.next_step(self._steps, start=False, step_ns=0)
 
     def _lose_clock(self, clock: object) -> None:
@@ -245,6 +251,7 @@ class StepObserver:
             self._log.write()
             self._semantic.give_up()
             self._window.pause()
+            self._lines.pause()
         except Exception as error:
             self._recorder.stop(error)
 
@@ -297,10 +304,10 @@ class StepObserver:
 
         The clock is read last, so that this work counts for the step that caused it.
         """
-        log, window = self._log, self._window
+        log, window, lines = self._log, self._window, self._lines
         if len(log.notes) >= BATCH_STEPS or now_ns() > log.due_ns:
             log.write()
-        start_ns, profiled = self._last_end_ns, int(window.touched or self._semantic.touched)
+        start_ns, profiled = self._last_end_ns, int(self.touched)
         wait_ns, cpu_ns, load = self._waits.take(), self._cpu_time(), self._load.take()
         self._others = {}
         self._last_end_ns = end_ns = now_ns()
@@ -318,6 +325,8 @@ class StepObserver:
         if window.needs(self._steps):
             self._semantic.give_up()
             self._advance_window(end_ns - start_ns, profiled=bool(profiled))
+        elif lines.needs(self._steps) and not self._semantic.touched:
+            self._advance_window(end_ns - start_ns, profiled=bool(profiled))
         elif self._semantic.is_due:
             self._semantic.next_step(self._steps, optimizer)
         elif is_light:
@@ -331,11 +340,22 @@ class StepObserver:
         self._thread, self._cpu_ns = thread, cpu_ns
         return used_ns
 
+    @property
+    def touched(self) -> bool:
+        """Whether stepwhy profiles the current step, or notes its lines or operations."""
+        return self._window.touched or self._lines.touched or self._semantic.touched
+
     def _advance_window(self, step_ns: int, *, profiled: bool) -> None:
-        """Pass the step boundary to the window."""
+        """Pass the step boundary to the window, or to the line clock, but not to both."""
         if not profiled:
             self._run_times.add(step_ns)
-        self._window.next_step(self._steps, start=self._is_warm(), step_ns=step_ns)
+        window, lines, is_warm = self._window, self._lines, self._is_warm()
+        if lines.touched or not window.needs(self._steps):
+            lines.next_step(self._steps, ready=is_warm, step_ns=step_ns, end_ns=self._last_end_ns)
+            return
+        window.next_step(self._steps, start=is_warm, step_ns=step_ns)
+        if window.touched and not window.running:
+            lines.follow(self._steps)
 
     def _is_warm(self) -> bool:
         """Whether the loop has warmed up."""

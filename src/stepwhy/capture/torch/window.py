@@ -92,7 +92,7 @@ class ProfilerWindow:
         """Start over, as in a process without a window (after a fork)."""
         if self._is_recording:
             self._is_recording = False
-            _stop_recording()
+            stop_recording()
         self._walk.end()
         self.touched = False
         self.is_due = True
@@ -167,7 +167,7 @@ class ProfilerWindow:
 
         This happens when a gradient hook steps an optimizer.
         """
-        if _graph_task() < 0:
+        if graph_task() < 0:
             return False
         if start and self.is_due:
             self.is_due = False
@@ -211,7 +211,7 @@ class ProfilerWindow:
             more |= _recording_waits()
         profiler = profile(activities=activities, schedule=schedule, **more)
         before = request_thread.threads()
-        with _quiet(), self._own_profilers.starting_stepwhys(), self._forks.switching:
+        with quiet(), self._own_profilers.starting_stepwhys(), self._forks.switching:
             self._is_recording = True
             profiler.start()
             self._profiler = profiler
@@ -325,7 +325,7 @@ class ProfilerWindow:
         stays open, and the child closes its copy.
         """
         self._stop_request_thread()
-        if threading.get_ident() != self._home or _graph_task() >= 0:
+        if threading.get_ident() != self._home or graph_task() >= 0:
             return False
         if self._budget is not None and self._start_ns < self._end_ns:
             self.finish()
@@ -378,7 +378,7 @@ def _recording_waits() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep Kineto from logging its stages to the training's stderr.
 
     Kineto reads the variable once, when a profiler first starts.
@@ -393,14 +393,14 @@ def _quiet() -> Iterator[None]:
         del os.environ[_LOG_LEVEL_VARIABLE]
 
 
-def _graph_task() -> int:
+def graph_task() -> int:
     """Number of the backward pass of the calling thread; -1 outside of any."""
     core: Any = sys.modules.get("torch._C")
     number = getattr(core, "_current_graph_task_id", None)
     return -1 if number is None else int(number())
 
 
-def _stop_recording() -> None:
+def stop_recording() -> None:
     """Stop the copy of a profiler that the parent could not stop: it crashes a child at its end."""
     from torch._C import _autograd
 

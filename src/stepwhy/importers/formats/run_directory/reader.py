@@ -27,6 +27,7 @@ from stepwhy.importers.formats.run_directory.files import (
     read_run_file,
 )
 from stepwhy.importers.formats.run_directory.level_log import add_levels
+from stepwhy.importers.formats.run_directory.line_log import LINES_FILE, add_lines
 from stepwhy.importers.formats.run_directory.log_files import read_log
 from stepwhy.importers.formats.run_directory.notes import gap_notes, notes_of
 from stepwhy.importers.formats.run_directory.pipeline_log import add_loaders, add_pipeline
@@ -43,6 +44,7 @@ from stepwhy.importers.formats.run_directory.step_log import (
 from stepwhy.importers.formats.run_directory.windows import read_windows
 from stepwhy.inputs.folders import RunFolder
 from stepwhy.inputs.kinds import is_file
+from stepwhy.inputs.side_files import MOST_RECORD_BYTES
 from stepwhy.redaction.commands import redact_command
 from stepwhy.trace import Meta, Trace, TraceBuilder
 from stepwhy.trace.merge import concatenate
@@ -195,6 +197,7 @@ def _log(
     add_counters(read_log(folder, "counters").lines, builder)
     add_samples(folder.read("stacks.json"), builder)
     left_out += add_semantics(folder.read("semantic.json"), builder)
+    left_out += add_lines(folder.read(LINES_FILE, MOST_RECORD_BYTES), builder)
     return builder.finish(Meta("step-log"))
 
 

@@ -1,0 +1,194 @@
+"""Note when a thread comes to another line of the user's program.
+
+The interpreter calls a trace function at each call, and inside frames of the program also at each
+line and return. Frames of libraries are not traced, so that their time belongs to the line of the
+program that called them. A debugger or a coverage tool has a trace function of its own, which is
+left alone: the clock does not start beside it, and stops when another one takes its place.
+
+Source: `sys.settrace` and "Data model: Frame objects" in the documentation of Python.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from stepwhy.capture.compiled_code import never_compiled
+from stepwhy.capture.user_code import UserFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType, FrameType
+    from typing import Any
+
+    Trace = Callable[[FrameType, str, Any], Any]
+
+# One mark takes up to 1 µs.
+_MOST_MARKS = 200_000
+# A call of a library takes 0.2 µs more while the clock runs, and is no mark. So the clock gives up
+# when the steps take this much longer than expected.
+_MOST_EXTRA_NS = 500_000_000
+# Place of a mark: number of the code, and the line in it.
+_LINE_BITS = 32
+NOWHERE = -1
+"""The place of time outside of all lines of the program."""
+
+
+class LineClock:
+    """The lines of one thread, in order.
+
+    Attributes:
+        times: When the thread came to another line, `perf_counter_ns`, ascending; (marks,).
+        places: The line from then on, see `line`; (marks,).
+        depths: Number of the program's frames on the stack from then on; (marks,).
+        gave_up: Whether there were too many marks, or the steps took too long.
+    """
+
+    def __init__(self) -> None:
+        self.times: list[int] = []
+        self.places: list[int] = []
+        self.depths: list[int] = []
+        self.gave_up = False
+        self._is_on = False
+        self._files = UserFiles()
+        self._stack: list[int] = []
+        self._codes: list[CodeType] = []
+        self._of_code: dict[int, tuple[int, Trace]] = {}
+        self._deadline_ns = 0
+        # One object, to be recognised: each access to a method makes another.
+        self._trace: Trace = self._enter
+
+    def start(self, expected_ns: int) -> bool:
+        """Start on the calling thread, unless something else traces it.
+
+        Args:
+            expected_ns: How long it is going to run.
+
+        Returns:
+            Whether it runs.
+        """
+        if sys.gettrace() is not None:
+            return False
+        self._deadline_ns = perf_counter_ns() + expected_ns + _MOST_EXTRA_NS
+        for frame in reversed(list(self._user_frames())):
+            base, local = self._code(frame.f_code)
+            self._stack.append(base + (frame.f_lineno or 0))
+            frame.f_trace = local
+        self._note()
+        self._is_on = True
+        sys.settrace(self._trace)
+        return True
+
+    def stop(self) -> None:
+        """Stop on the calling thread; another trace function stays."""
+        self._is_on = False
+        self._stop_tracing()
+        ours = {id(local) for _, local in self._of_code.values()}
+        for frame in self._user_frames():
+            if id(frame.f_trace) in ours:
+                frame.f_trace = None
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether something else traces the calling thread."""
+        return sys.gettrace() not in {None, self._trace}
+
+    def is_whole(self) -> bool:
+        """Whether it has seen everything of the calling thread until now."""
+        return (
+            self._is_on
+            and not self.gave_up
+            and sys.gettrace() is self._trace
+            and len(self._stack) == sum(1 for _ in self._user_frames())
+        )
+
+    def line(self, place: int) -> str | None:
+        """The line of a place, 'train.py(12): step'; None outside of the program."""
+        if place == NOWHERE:
+            return None
+        code = self._codes[place >> _LINE_BITS]
+        number = place & ((1 << _LINE_BITS) - 1)
+        return f"{self._files.user_name(code.co_filename)}({number}): {code.co_name}"
+
+    def _user_frames(self) -> Iterator[FrameType]:
+        """The program's frames on the calling thread's stack, innermost first."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if self._files.user_name(frame.f_code.co_filename) is not None:
+                yield frame
+            frame = frame.f_back
+
+    def _note(self) -> None:
+        self.times.append(perf_counter_ns())
+        self.places.append(self._stack[-1] if self._stack else NOWHERE)
+        self.depths.append(len(self._stack))
+
+    def _code(self, code: CodeType) -> tuple[int, Trace]:
+        """First place of a code, and the trace function of its frames."""
+        found = self._of_code.get(id(code))
+        if found is None:
+            base = len(self._codes) << _LINE_BITS
+            self._codes.append(code)  # which keeps its id its own
+            found = self._of_code[id(code)] = base, self._local(base)
+        return found
+
+    @never_compiled
+    def _enter(self, frame: FrameType, _event: str, _: Any) -> Trace | None:
+        """A function is called, or a generator goes on."""
+        code = frame.f_code
+        if not self._is_on:
+            self._stop_tracing()  # it was stopped on another thread
+            return None
+        if self._files.user_name(code.co_filename) is None:
+            if perf_counter_ns() > self._deadline_ns:
+                self._give_up()
+            return None
+        base, local = self._code(code)
+        number = frame.f_lineno or 0
+        self._stack.append(base + number)
+        if number == code.co_firstlineno:
+            self._stack[-1] = NOWHERE  # its first line is about to begin
+        else:
+            self._note()
+        return local
+
+    def _give_up(self) -> None:
+        self.gave_up, self._is_on = True, False
+        self._stop_tracing()
+
+    def _stop_tracing(self) -> None:
+        """Trace the calling thread no longer; the function of something else stays."""
+        if sys.gettrace() is self._trace:
+            sys.settrace(None)
+
+    def _local(self, base: int) -> Trace:
+        """The trace function of the frames of one code; as fast as it can be."""
+        stack, clock = self._stack, perf_counter_ns
+        times, places, depths = self.times, self.places, self.depths
+
+        @never_compiled
+        def local(frame: FrameType, event: str, _: Any) -> Any:
+            if not self._is_on:
+                return None
+            if event == "line":
+                place = base + (frame.f_lineno or 0)
+                if not stack or stack[-1] == place:
+                    return local
+                stack[-1] = place
+            elif event == "return" and stack:
+                stack.pop()
+                place = stack[-1] if stack else NOWHERE
+            else:
+                return local
+            times.append(clock())
+            places.append(place)
+            depths.append(len(stack))
+            if len(times) > _MOST_MARKS:
+                self._give_up()
+            return local
+
+        return local
+
+
+__all__ = ["NOWHERE", "LineClock"]

@@ -1,0 +1,104 @@
+"""Converts the steps in which the running line was noted to rows of a trace."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepwhy.importers.formats.run_directory.records import DAMAGED, Amount
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from stepwhy.trace import TraceBuilder
+
+LINES_FILE = "lines.json.gz"
+
+# Decompressed; two steps with 50,000 operations each take 4 MB.
+_MOST_BYTES = 1 << 26
+_GZIP = 16 + zlib.MAX_WBITS
+# No step takes a year, so that sums fit into 64 bits.
+_LONGEST_NS = 365 * 86_400 * 10**9
+_UNREADABLE = (
+    f"{LINES_FILE} is damaged or too large. It was left out, so times by line of the program are "
+    "less exact."
+)
+_INCOMPLETE = f"A step in {LINES_FILE} is damaged. It was left out."
+
+
+class _Step(msgspec.Struct):
+    """Consecutive rows of a step, by column; see `capture.torch.line_window`."""
+
+    step: Amount
+    op: list[int]
+    line: list[int]
+    dur_ns: list[Amount]
+    engine: list[int]
+
+
+class _Lines(msgspec.Struct):
+    """lines.json.gz."""
+
+    strings: list[str]
+    steps: list[_Step]
+
+
+def add_lines(data: bytes, builder: TraceBuilder) -> list[str]:
+    """Add `lines.json.gz` to `line_times`; of a damaged file, what is whole.
+
+    Args:
+        data: The file; empty if there is none.
+        builder: Takes the rows.
+
+    Returns:
+        What was left out, in sentences.
+    """
+    if not data:
+        return []
+    try:
+        lines = msgspec.json.decode(_decompressed(data), type=_Lines)
+    except (*DAMAGED, zlib.error):
+        return [_UNREADABLE]
+    whole = [step for step in lines.steps if _is_whole(step, len(lines.strings))]
+    ascending = all(a.step < b.step for a, b in itertools.pairwise(whole))
+    if not ascending:
+        return [_UNREADABLE]
+    strings = builder.intern_all(lines.strings)
+    for step in whole:
+        _add(step, [*strings, NULL], builder)
+    return [_INCOMPLETE] if len(whole) < len(lines.steps) else []
+
+
+def _decompressed(data: bytes) -> bytes:
+    """The content of a compressed file; cut off if it is too large or incomplete."""
+    return zlib.decompressobj(_GZIP).decompress(data, _MOST_BYTES)
+
+
+def _is_whole(step: _Step, strings: int) -> bool:
+    """Whether the columns of a step fit together."""
+    columns = (step.op, step.line, step.dur_ns, step.engine)
+    return (
+        bool(step.dur_ns)
+        and len({len(column) for column in columns}) == 1
+        and all(-1 <= number < strings for column in (step.op, step.line) for number in column)
+        and set(step.engine) <= {0, 1}
+        and sum(step.dur_ns) <= _LONGEST_NS
+    )
+
+
+def _add(step: _Step, strings: list[int], builder: TraceBuilder) -> None:
+    rows = zip(step.op, step.line, step.dur_ns, step.engine, strict=True)
+    for op, line, dur_ns, engine in rows:
+        builder.add(
+            "line_times",
+            step=step.step,
+            op=strings[op],  # -1 is the last one
+            line=strings[line],
+            dur_ns=dur_ns,
+            engine=engine,
+        )
+
+
+__all__ = ["LINES_FILE", "add_lines"]

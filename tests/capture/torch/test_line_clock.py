@@ -1,0 +1,133 @@
+"""The partition of steps by line, against programs that note how long their own lines take."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.capture.torch.line_programs import PROGRAMS, run
+
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.torch.line_window import LineWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.capture.torch.line_programs import Nap
+
+pytestmark = [
+    pytest.mark.framework,
+    pytest.mark.skipif(sys.gettrace() is not None, reason="something else traces the tests"),
+]
+
+# What a nap takes beside its sleep, and what the trace function adds to it.
+_MOST_EXTRA_NS = 2_000_000
+
+
+class Loop:
+    """Passes the steps of a program to a line clock, as the observer of steps does."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        recorder = Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
+        self.kept: list[Mapping[str, Any]] = []
+        self.ends: list[int] = []
+        monkeypatch.setattr(recorder, "keep", lambda _, value: self.kept.append(value))
+        self.window = LineWindow(recorder)
+        self.window._due_step = 1
+
+    def boundary(self) -> None:
+        self.ends.append(now_ns())
+        step = len(self.ends)
+        self.window.next_step(step, ready=True, step_ns=1000, end_ns=self.ends[-1])
+
+
+@pytest.fixture
+def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loop:
+    pytest.importorskip("torch")
+    return Loop(tmp_path, monkeypatch)
+
+
+def by_line(noted: Mapping[str, Any], step: Mapping[str, Any]) -> Counter[int]:
+    """Time of each line of the program in a step, ns."""
+    times: Counter[int] = Counter()
+    for line, dur_ns in zip(step["line"], step["dur_ns"], strict=True):
+        found = re.search(r"program.py\((\d+)\)", noted["strings"][line]) if line >= 0 else None
+        if found:
+            times[int(found[1])] += dur_ns
+    return times
+
+
+def napped(naps: list[Nap], start_ns: int, end_ns: int) -> Counter[int]:
+    """The same as the program has noted it."""
+    from stepwhy.capture.clock import EPOCH_OFFSET_NS
+
+    times: Counter[int] = Counter()
+    for line, begin_ns, stop_ns in naps:
+        if start_ns <= begin_ns + EPOCH_OFFSET_NS < end_ns:
+            times[line] += stop_ns - begin_ns
+    return times
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_each_line_has_its_time(loop: Loop, tmp_path: Path, name: str) -> None:
+    naps = run(name, str(tmp_path / "program.py"), loop.boundary)
+    assert sys.gettrace() is None
+    (noted,) = loop.kept
+    assert [step["step"] for step in noted["steps"]] == [2, 3]
+    for step in noted["steps"]:
+        start_ns, end_ns = loop.ends[step["step"] - 1 : step["step"] + 1]
+        assert sum(step["dur_ns"]) == end_ns - start_ns
+        times, expected = by_line(noted, step), napped(naps, start_ns, end_ns)
+        assert expected
+        for line, time_ns in expected.items():
+            assert time_ns <= times[line] <= time_ns + _MOST_EXTRA_NS, (line, times)
+
+
+def test_a_debugger_is_left_alone(loop: Loop, tmp_path: Path) -> None:
+    def debugger(*_: object) -> None:
+        return None
+
+    sys.settrace(debugger)
+    try:
+        run("plain", str(tmp_path / "program.py"), loop.boundary)
+        assert sys.gettrace() is debugger
+    finally:
+        sys.settrace(None)
+    assert not loop.kept
+
+
+def test_a_debugger_that_starts_meanwhile_stays(loop: Loop, tmp_path: Path) -> None:
+    def debugger(*_: object) -> None:
+        return None
+
+    def boundary() -> None:
+        loop.boundary()
+        if len(loop.ends) == 2:
+            sys.settrace(debugger)
+
+    try:
+        run("plain", str(tmp_path / "program.py"), boundary)
+        assert sys.gettrace() is debugger
+    finally:
+        sys.settrace(None)
+    assert not loop.kept
+    assert not loop.window.touched
+
+
+def test_complete_steps_are_kept_when_the_program_ends(loop: Loop, tmp_path: Path) -> None:
+    def boundary() -> None:
+        loop.boundary()
+        if len(loop.ends) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run("plain", str(tmp_path / "program.py"), boundary)
+    loop.window.finish()
+    (noted,) = loop.kept
+    assert [step["step"] for step in noted["steps"]] == [2]
+    assert sys.gettrace() is None
