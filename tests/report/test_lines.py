@@ -130,6 +130,17 @@ def test_good_news_names_the_lines_of_the_step(sample):
     assert "Its longest lines are train.py(88): main (92 %) and train.py(95): main (0.6 %)." in text
 
 
+def test_lines_of_a_small_part_are_no_answer(sample):
+    known = sample("one_line")
+    unknown, *rest = (structs.replace(row, kind="uncredited", line="") for row in known.lines.lines)
+    breakdown = structs.replace(known.lines, lines=(unknown, *rest))
+    text = nothing_found(structs.replace(known, lines=breakdown))
+    assert "Which lines of the program cause it is not known." in text
+    breakdown = structs.replace(known.lines, lines=(unknown, *known.lines.lines[1:]))
+    text = nothing_found(structs.replace(known, lines=breakdown))
+    assert "Which lines of the program cause 99 % of it is not known." in text
+
+
 def test_a_step_that_waits_starts_at_its_longest_line(sample):
     result = structs.replace(sample("healthy"), lines=sample("by_line").lines)
     verdict = structs.replace(result.verdict, bound_by="input")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from stepwhy.diagnoses.exposed_communication import without_waits
+from stepwhy.diagnoses.hot_line import unless_explained
 from stepwhy.diagnoses.shared.causes import explains, with_causes
 from stepwhy.diagnoses.shared.program import is_training
 from stepwhy.diagnoses.shared.rule import (
@@ -103,6 +104,7 @@ TABLE: tuple[str, ...] = (
     "whole_buffer_copy",
     "dense_update",
     "discarded_result",
+    "hot_line",
     "slow_startup",
     "noisy_steps",
     "profiler_perturbation",
@@ -134,7 +136,8 @@ def run_all(facts: Facts, table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
     findings = [examine(load(name), facts) for name in table]
     if any(_may_change_results(f) for f in findings) and is_training(facts) is False:
         findings = [_of_inference(finding) for finding in findings]
-    return rank(with_causes(facts, findings, _rules(table)), table)
+    explained = with_causes(facts, findings, _rules(table))
+    return rank(unless_explained(facts, explained), table)
 
 
 def _may_change_results(finding: Finding) -> bool:
@@ -162,7 +165,8 @@ def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]
         for f in (compared.get(f.id, f) for f in findings)
     ]
     explained = with_causes(facts, merged, _rules(TABLE))
-    return rank(_of_straggler(facts, compared["straggler"], explained))
+    explained = _of_straggler(facts, compared["straggler"], explained)
+    return rank(unless_explained(facts, explained))
 
 
 def _of_straggler(facts: Facts, late: Finding, findings: Sequence[Finding]) -> list[Finding]:

@@ -49,6 +49,7 @@ SIGNALS = {
     "gradient-graph": "which nodes of the backward pass lead to parameters of an optimizer",
     "collective-names": "the type of each collective, such as all-reduce",
     "stages": "the passes of all pipeline stages",
+    "program-lines": "lines of the program that cause the time of the step",
     "stacks": "samples of the program's stack, or Python frames",
     "thread-states": "what threads waited for",
     "cores": "the number of threads and cores, and how long threads waited for a core",

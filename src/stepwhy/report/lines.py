@@ -163,6 +163,14 @@ def largest_lines(result: Result) -> list[str]:
     return [f"{line_name(row)} ({words.share(row.time_ns, wall)})" for row in lines]
 
 
+def unknown_share(result: Result) -> float:
+    """Share of the step for which no line is known, 0..1; 1 if none is."""
+    if result.lines is None or not result.lines.wall_ns:
+        return 1.0
+    rest = sum(row.time_ns for row in result.lines.lines if row.kind == "uncredited")
+    return rest / result.lines.wall_ns
+
+
 __all__ = [
     "MOST",
     "SHOWN",
@@ -176,5 +184,6 @@ __all__ = [
     "operation_times",
     "parts",
     "rest_sentence",
+    "unknown_share",
     "what_it_does",
 ]

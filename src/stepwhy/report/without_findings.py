@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy import units
 from stepwhy.kernel_names.short import short_name
-from stepwhy.report.lines import largest_lines
+from stepwhy.report.lines import largest_lines, unknown_share
 from stepwhy.report.words import is_healthy, steps_of_operations, whole
 from stepwhy.text import one_line
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _REPEATED = {"trace": "traced", "compile": "compiled"}
 _SHOWN = 3
 _LEAST_SHOWN = 0.03  # of the step; smaller operations are not worth a name here
+_MOST_UNKNOWN = 0.5  # of the step; the lines of the rest are no answer
 _UNSEEN = (
     "A trace does not show whether work is needed: look yourself for padding, results that are "
     "computed again in each step, and gradients that nothing uses."
@@ -45,7 +46,11 @@ def nothing_found(result: Result) -> str:
 
 
 def _lines(result: Result) -> str:
-    """The lines of the program that the step consists of; '' if none is known."""
+    """The lines of the program that the step consists of, or that they are not known."""
+    share = unknown_share(result)
+    if share > _MOST_UNKNOWN:
+        of = "it" if share == 1 else f"{units.format_fraction(share)} of it"
+        return f" Which lines of the program cause {of} is not known."
     lines = largest_lines(result)
     return f" Its longest lines are {_and(lines)}." if lines else ""
 
@@ -68,8 +73,10 @@ def _where_to_start(result: Result) -> str:
         why = f" ({most.first_reason})" if most.first_reason else ""
         again = f"{most.name} was {_REPEATED[most.kind]} {most.count} times"
         return one_line(f"start at {most.source}, where {again}{why}")
-    lines = largest_lines(result)[:1] or [one_line(result.breakdown.hottest_line)]
-    return f"start at {lines[0]}" if lines[0] else ""
+    is_known = unknown_share(result) <= _MOST_UNKNOWN
+    hottest = one_line(result.breakdown.hottest_line)
+    line = next(iter(largest_lines(result) if is_known else ()), hottest)
+    return f"start at {line}" if line else ""
 
 
 def _largest_operations(result: Result) -> str:

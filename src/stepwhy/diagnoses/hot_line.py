@@ -1,0 +1,197 @@
+"""One line of the program takes much of the step, and no other diagnosis explains the step.
+
+## What it means
+No known problem explains most of the step, but a single line of the program takes a quarter of it
+or more, and mostly does not run layers of the model: a loss that compares all pairs of a batch, a
+conversion, a search, a wait.
+
+## Why it costs
+Whatever the line does, the step takes as much longer. Whether the step needs it, a record cannot
+show: this is where to look, not a proven fault.
+
+## How it is measured
+By the breakdown by line: kernels and the backward pass count for the line that ran the forward
+operation, and a wait for the line that waits. Time in products of matrices, convolutions,
+attention, normalisation, embeddings and other layers, and that of optimizers, does not count as the
+line's own, since a network has to compute. The finding is silent where another one explains half of
+the step or of the line. It has a cost, and so comes first, only where all others together explain
+less than 10 % of the step; else it comes last. Its saving is a bound: the line is half as long, or
+gone.
+
+## Fix
+Read the line. Compute what does not change once, before the loop; replace comparisons of all pairs
+by a product of matrices; take less data; or move the work off the training thread.
+
+## Fix risk
+It depends on what the line does. If results change, compare a few losses.
+
+## When it abstains
+If the record shows no steps, names no lines, or none for most of the step, or does not tell which
+operations a line runs. Stack samples alone show only where the host is, so that computation cannot
+be judged by them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.lines import line_breakdown
+from stepwhy.patterns import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from stepwhy.findings import Finding, LineBreakdown, LineTime, Saving
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="hot-line",
+    family="any",
+    name="Where in the program the time goes",
+    found="Look at this line: it takes much of the step, and no known problem explains it",
+    clear="The longest line runs layers of the model, or takes little of the step",
+    needs=(("steps",),),
+)
+
+SHARE = 0.25  # of the step, beside layers; half of less would save too little to look for
+EXPLAINED = 0.5  # of the step or the line; a finding that explains so much is the better answer
+SMALL = 0.1  # of the step; findings that cost less together leave the question open
+MOST = 0.5  # of a time; what is known of less says little about it
+_SHOWN = 3
+
+# They say of which steps the times are, and not what a step consists of.
+_OF_MEASUREMENT = frozenset(
+    {"warmup-included", "slow-startup", "noisy-steps", "profiler-perturbation", "wall-device-gap"}
+)
+
+# Operations that layers of a network consist of, as PyTorch, TensorFlow and XLA name them.
+_LAYERS = regex(
+    r"conv(?!ert)|mm(?:backward|\b|_)|matmul|linear|einsum|attention|attn|gemm|dot|lstm|gru|rnn"
+    r"|norm(?!al)|softmax|cross_entropy|nll_loss|embedding|pool|adam|sgd|momentum"
+)
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the longest line, whatever other diagnoses find."""
+    lines = facts.derived(line_breakdown)
+    # In a slice of a run, waits may be for work that is not in it.
+    if facts.steps.source == "whole-trace" and "whole-step" not in facts.trace.meta.signals:
+        return RULE.incomplete("steps", "The trace does not show whole steps.")
+    if lines is None:
+        return RULE.no_data("program-lines", "The trace names no lines of the program.")
+    unknown_ns = sum(row.time_ns for row in lines.lines if row.kind == "uncredited")
+    if unknown_ns > MOST * lines.wall_ns:
+        return RULE.incomplete("program-lines", "For most of the step, no line is known.")
+    longest = [row for row in lines.lines if row.kind == "line" and row.time_ns >= _least(lines)]
+    judged = [(row, _own_ns(row, lines)) for row in longest]
+    least = _least(lines)
+    hot = max(
+        ((row, ns) for row, ns in judged if ns >= max(least, MOST * row.time_ns)),
+        key=_by_own,
+        default=None,
+    )
+    if hot is not None:
+        return RULE.finding(None, tuple(_evidence(hot[0], lines)), _FIX)
+    if any(_is_untold(row, lines) for row in longest):
+        return RULE.incomplete(
+            "program-lines", "The trace does not tell which operations the longest line runs."
+        )
+    shown = next((row for row in lines.lines if row.kind == "line"), None)
+    return RULE.nothing(() if shown is None else tuple(_evidence(shown, lines)))
+
+
+def _by_own(one: tuple[LineTime, int]) -> int:
+    return one[1]
+
+
+def _least(lines: LineBreakdown) -> float:
+    return SHARE * lines.wall_ns
+
+
+def _own_ns(row: LineTime, lines: LineBreakdown) -> int:
+    """Time of a line that is neither of layers nor of an optimizer, as far as it is known; ns."""
+    work_ns = _work_ns(row)
+    if _is_untold(row, lines):
+        return row.time_ns - work_ns
+    known_ns = sum(one.time_ns for one in row.operations)
+    layers_ns = sum(
+        one.time_ns
+        for one in row.operations
+        if one.phase == "optimizer" or _LAYERS.search(one.name.lower())
+    )
+    # Operations that are not named have the same share of layers.
+    return row.time_ns - round(work_ns * layers_ns / known_ns) if known_ns else row.time_ns
+
+
+def _is_untold(row: LineTime, lines: LineBreakdown) -> bool:
+    """Whether it is not known which operations make most of the work of a line."""
+    known_ns = sum(one.time_ns for one in row.operations)
+    is_sampled = lines.source == "samples"
+    return is_sampled or known_ns < MOST * _work_ns(row)
+
+
+def _work_ns(row: LineTime) -> int:
+    """Time of a line in which operations run or are launched, ns."""
+    return row.categories.get("compute", 0) + row.categories.get("dispatch", 0)
+
+
+def _evidence(row: LineTime, lines: LineBreakdown) -> Iterator[Evidence]:
+    """What the line does: parts of its time, and its operations with their runs."""
+    yield Evidence("share of the step", row.time_ns / max(lines.wall_ns, 1), "fraction", row.line)
+    for phase, ns in row.phases.items():
+        name = "computing" if phase == "unknown" else f"computing, {phase}"
+        yield Evidence(f"time of the line {name}", ns, "ns")
+    for category, ns in row.categories.items():
+        if category != "compute":
+            yield Evidence(f"time of the line in {category}", ns, "ns")
+    for one in row.operations[:_SHOWN]:
+        yield Evidence(f"time of the operation, {one.phase}", one.time_ns, "ns", one.name)
+        yield Evidence("runs of it per step", one.count, "count", one.name)
+
+
+def unless_explained(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings; that of the longest line only if no other explains the step or the line.
+
+    Args:
+        facts: Facts of the run.
+        findings: All findings, with their causes.
+    """
+    return [_beside(facts, f, findings) if _is_hot(f) else f for f in findings]
+
+
+def _is_hot(finding: Finding) -> bool:
+    return finding.id == RULE.id and finding.verdict == "found"
+
+
+def _beside(facts: Facts, hot: Finding, findings: Sequence[Finding]) -> Finding:
+    others = [f for f in findings if f.verdict == "found" and f.id != RULE.id]
+    costs = [
+        f.cost_ns_per_step for f in others if not f.explained_by and f.id not in _OF_MEASUREMENT
+    ]
+    most = max((cost or 0 for cost in costs), default=0)
+    time_ns = round(float(hot.evidence[0].value) * facts.wall_ns)
+    if most >= EXPLAINED * min(facts.wall_ns, time_ns):
+        return RULE.not_applicable("Another finding explains most of the step, or of the line.")
+    leads = None not in costs and sum(cost or 0 for cost in costs) < SMALL * facts.wall_ns
+    if not leads:
+        return RULE.finding(None, hot.evidence, _FIX)
+    gain = saving("the line half as long, or gone", time_ns / 2, time_ns)
+    return RULE.finding(time_ns, hot.evidence, _FIX, _bound(gain))
+
+
+def _bound(gain: Saving) -> Saving:
+    return replace(gain, note=_NOTE)
+
+
+_NOTE = "A bound, not a prediction: from a line half as long to one that is gone. It may be needed."
+_FIX = Fix(
+    "Read the line, and ask whether each step needs it. What does not change can be computed once, "
+    "before the loop. A comparison of all pairs can often be a product of matrices. To see what it "
+    "costs in all, leave it out in a short run.",
+    "",
+    "changes-numerics",
+)
