@@ -24,12 +24,14 @@ those of stepwhy included, less that of runs of a single step. *Start and end* i
 command takes longer besides, which is mostly stepwhy's own start. The bounds are 5 % for steps of
 0.2 ms and 1 % from 1 ms on, in runs of a minute; shorter runs pay more for their traced windows.
 
-The code that times a step takes 2 to 5 µs by itself, and what observes one more closely up to
-20 µs; whole runs pay more, as the table shows. Three steps in four are observed; of steps shorter
-than 10 ms, after one second, 24 in 320 ms. Where all cores are busy, observing costs more: reading
-the CPU time of a thread lets Linux 6.18 end its time slice at once, so that observed steps are
-interrupted more often. py-spy takes 0.1 to 0.3 s of CPU time whenever it samples, and samples again
-once the run is so long that this stays below 1 % of a core.
+The code that times a step takes up to 5 µs by itself, most of it because the training has evicted
+that code from the CPU caches, and what observes one more closely 15 to 50 µs; whole runs pay more,
+as the table shows. Three steps in four are observed; of steps shorter than 10 ms, after one second,
+24 in 320 ms, and of steps shorter than 3 ms, 24 in two seconds. Where all cores are busy, observing
+costs more: reading the CPU time of a thread lets Linux 6.18 end its time slice at once, so that
+observed steps are interrupted more often. py-spy takes some 0.07 s of CPU time whenever it samples
+a process without children, and samples again once the run is so long that this stays below 0.3 %
+of a core for each process, and below 1 % in all.
 
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from stepwhy.capture import call_log, pacing
 from stepwhy.capture import loop as loops
-from stepwhy.capture import pacing
 from stepwhy.capture.call_log import CallLog, observe_method
 from stepwhy.capture.loop import Loop, StepLog
 from stepwhy.capture.recorder import Recorder
@@ -59,7 +60,8 @@ class Window:
 @pytest.fixture(autouse=True)
 def _paced_as_long_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of steps as short as those here, hardly any would be observed."""
-    monkeypatch.setattr(pacing, "_PERIOD_NS", 0)
+    for name in ("_PERIOD_NS", "_SHORT_STEPS_PERIOD_NS"):
+        monkeypatch.setattr(pacing, name, 0)
 
 
 @pytest.fixture
@@ -408,7 +410,7 @@ def test_a_step_that_is_only_noted_is_logged_like_any_other(
     clock = SimpleNamespace(perf_counter_ns=lambda: next(time_ns))
     monkeypatch.setattr(loops, "time", clock)
     monkeypatch.setattr(loops, "EPOCH_OFFSET_NS", 0)
-    monkeypatch.setattr(pacing, "_PERIOD_NS", 320_000_000)
+    monkeypatch.setattr(pacing, "_SHORT_STEPS_PERIOD_NS", 320_000_000)
     steps = StepLog(loop)
     steps.begin()
     noted = 0
@@ -440,3 +442,72 @@ def test_an_observed_step_is_not_only_noted(loop: Loop) -> None:
     assert not steps.note()
     steps.begin()
     assert not steps.note()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock of steps of 0.2 ms, in a loop whose device is not asked for."""
+    time_ns = itertools.count(1_000_000_000, 200_000)
+    for module in (loops, call_log):
+        monkeypatch.setattr(module, "now_ns", lambda: next(time_ns))
+    monkeypatch.setattr(pacing, "_SHORT_STEPS_PERIOD_NS", 320_000_000)
+    monkeypatch.setattr(call_log, "_MOST_FOLLOWED", 100)
+
+
+@pytest.mark.usefixtures("quick")
+def test_calls_without_a_known_start_are_only_noted_in_light_steps(
+    calls: CallLog, loop: Loop, tmp_path: Path
+) -> None:
+    train, noted = calls.number("train"), 0
+    for number in range(9000):
+        if number == 8000:
+            loop.compile_time.add("trace", 0, 7)
+            assert not calls.light.until_ns
+        if calls.light.until_ns and calls.note(train):
+            noted += 1
+        else:
+            calls.ended(train)
+    calls._work_up_notes()
+    lines = log(loop, tmp_path)
+    assert noted > 3000
+    assert len(lines) == loop.lines == 9000
+    assert all(a["end_ns"] == b["start_ns"] for a, b in pairwise(lines))
+    assert [n for n, line in enumerate(lines) if "compile_ns" in line] == [8000]
+
+
+@pytest.mark.usefixtures("quick")
+def test_calls_of_all_kinds_are_only_noted_in_light_steps(
+    calls: CallLog, loop: Loop, tmp_path: Path
+) -> None:
+    class Function:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def __call__(self, fails: bool) -> None:
+            if fails:
+                raise ZeroDivisionError
+
+    observe_method(Function, "__call__", calls, lambda function: function.number, lambda: True)
+    train, metric = (Function(calls.number(kind)) for kind in ("train", "metric"))
+    noted = 0
+    for number in range(3000):
+        noted += bool(calls.light.until_ns)
+        train(fails=False)
+        with contextlib.suppress(ZeroDivisionError):
+            metric(fails=number == 2900)
+    calls._work_up_notes()
+    lines = log(loop, tmp_path)
+    assert noted > 1000
+    assert [line["signature"] for line in lines] == [0, 1] * 3000
+    assert [n for n, line in enumerate(lines) if "failed" in line] == [2 * 2900 + 1]
+    assert all(a["end_ns"] <= b["start_ns"] for a, b in pairwise(lines))
+
+
+@pytest.mark.usefixtures("quick")
+def test_in_marked_steps_no_calls_are_noted(calls: CallLog, loop: Loop) -> None:
+    train = calls.number("train")
+    while not calls.light.until_ns:
+        calls.ended(train)
+    assert calls.note(train)
+    loop.marker = lambda: "fit"
+    assert not calls.note(train)

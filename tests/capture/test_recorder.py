@@ -81,6 +81,20 @@ def test_window_appears_complete_or_not_at_all(recorder: Recorder, tmp_path: Pat
     }
 
 
+def test_files_that_windows_share_are_masked_once(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masked: list[str] = []
+    monkeypatch.setattr(
+        "stepwhy.capture.recorder.mask_file",
+        lambda file: masked.append(f"{file.parent.name}/{file.name}"),
+    )
+    first = recorder.window({}, lambda d: (d / "graph.pb").write_bytes(b"x") and None)
+    recorder.window({}, lambda d: (d / "graph.pb").hardlink_to(first / "graph.pb"))
+    recorder.window({}, lambda d: (d / "graph.pb").write_bytes(b"y") and None)
+    assert masked == [".000/graph.pb", ".002/graph.pb"]
+
+
 def test_window_leaves_free_disk_space(
     recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

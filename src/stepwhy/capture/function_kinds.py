@@ -55,6 +55,11 @@ class FunctionKinds:
         known = self._known.get(id(owner))
         return None if known is None else known[1]
 
+    def reference(self, owner: Any) -> Callable[[], Any] | None:
+        """A weak reference to an owner that was seen before; None without."""
+        known = self._known.get(id(owner))
+        return None if known is None else known[0]
+
     def remembered(self, owner: Any, kind: Callable[[], object]) -> int:
         """The number of an owner's kind.
 

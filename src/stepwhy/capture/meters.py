@@ -7,8 +7,12 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _STATM = Path("/proc/self/statm")
 # Of the thread that opens it: nanoseconds on a core, nanoseconds ready but without one, and turns.
@@ -30,6 +34,10 @@ def resident_bytes() -> int:
         return 0
 
 
+def _ignore() -> None:
+    """Nobody waits for compilations."""
+
+
 class CompileTime:
     """Time spent tracing and compiling since the last reading.
 
@@ -38,10 +46,12 @@ class CompileTime:
 
     Attributes:
         intervals: Start, end and event of each, since the last reading.
+        on_add: Called with each interval.
     """
 
     def __init__(self) -> None:
         self.intervals: list[tuple[int, int, str]] = []
+        self.on_add: Callable[[], object] = _ignore
 
     def add(self, event: str, start_ns: int, end_ns: int) -> None:
         """Add an interval that ends now.
@@ -54,6 +64,7 @@ class CompileTime:
         while self.intervals and self.intervals[-1][0] >= start_ns:
             self.intervals.pop()
         self.intervals.append((start_ns, end_ns, event))
+        self.on_add()
 
     def began_ns(self) -> int | None:
         """Start of the first interval; None if there is none."""

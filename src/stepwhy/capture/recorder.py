@@ -356,7 +356,8 @@ class Recorder:
             draft.mkdir()
             fill(draft)
             for file in draft.iterdir():
-                if file.suffix != ".gz":
+                # What an earlier window has, too, was masked there.
+                if file.suffix != ".gz" and file.stat().st_nlink == 1:
                     mask_file(file)
             write_json(draft / "window.json", {"schema": WINDOW_SCHEMA, **about, **_clock()})
             draft.rename(final)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from stepwhy.capture.sampling.driver_path import Visit, driver_path
+from stepwhy.capture.sampling.driver_path import Visit, counted, driver_path
 from stepwhy.capture.user_code import UserFiles
 
 ROOT = "/home/user/project"
@@ -84,3 +84,15 @@ def test_a_damaged_record_has_no_path(damaged):
 def test_other_kinds_of_events_are_skipped():
     name = {"ph": "M", "name": "thread_name", "args": {"name": "x"}, "pid": 7, "tid": 1, "ts": 0}
     assert len(path(name, *recorded((["thread (7)", MAIN], 1)))) == 1
+
+
+def test_counts_follow_from_the_times():
+    own = recorded((["thread (7): main", MAIN, STEP], 31), (["thread (7): main", MAIN], 9))
+    other = recorded((["thread (8): feeder", MAIN], 20), tid=2)
+    lines = counted(json.dumps([*own, *other]).encode(), 10_000).splitlines()
+    assert lines == [
+        f"thread (7): main;{MAIN};{STEP} 3",
+        f"thread (7): main;{MAIN} 1",
+        f"thread (8): feeder;{MAIN} 2",
+    ]
+    assert counted(b"[1]", 10_000) == ""

@@ -190,7 +190,7 @@ def test_a_process_that_is_gone_leaves_no_file(tmp_path):
 # --- When py-spy runs, and its failures ---
 
 FAKE = """#!{python}
-import sys
+import json, sys
 from pathlib import Path
 given = sys.argv[1:]
 with open("{folder}/calls", "a") as file:
@@ -199,7 +199,14 @@ if Path("{folder}/error").exists():
     sys.stderr.write(Path("{folder}/error").read_text())
     sys.exit(1)
 pid, output = given[given.index("--pid") + 1], given[given.index("--output") + 1]
-Path(output).write_text(f"thread ({{pid}}): MainThread;f ({folder}/train.py:1) 30\\n")
+def event(begins, name, file, line):
+    at = {{"ph": "B", "ts": 0}} if begins else {{"ph": "E", "ts": 30_000_000 // {rate_hz}}}
+    return at | {{"name": name, "args": {{"filename": file, "line": line}}, "tid": 1}}
+frames = [(f"thread ({{pid}}): MainThread", "", 0), ("f", "{folder}/train.py", 1)]
+ends = [event(False, *frame) for frame in reversed(frames)]
+record = json.dumps([event(True, *frame) for frame in frames] + ends)
+raw = f"thread ({{pid}}): MainThread;f ({folder}/train.py:1) 30\\n"
+Path(output).write_text(raw if "raw" in given else record)
 """
 
 
@@ -209,15 +216,16 @@ class FakeSpy:
     def __init__(self, folder):
         self.folder = folder
         self.program = folder / "py-spy"
-        self.program.write_text(FAKE.format(python=sys.executable, folder=folder))
+        known = {"python": sys.executable, "folder": folder, "rate_hz": stacks._ALONE_RATE_HZ}
+        self.program.write_text(FAKE.format(**known))
         self.program.chmod(0o755)
 
     @property
     def calls(self):
-        """The calls that count samples; each has another beside it that follows the main thread."""
+        """The calls that count samples; of a process with children, another one follows it."""
         path = self.folder / "calls"
         calls = path.read_text().splitlines() if path.exists() else []
-        return [call for call in calls if "--format raw" in call]
+        return [call for call in calls if f"--rate {stacks._PATH_RATE_HZ}" not in call]
 
     def fail(self, text):
         (self.folder / "error").write_text(text)
@@ -280,7 +288,7 @@ def test_no_file_contains_full_paths_after_a_kill(spy, folder, clock, monkeypatc
     (target,) = samplers._targets.values()
     for sampler in target.running.samplers:
         sampler.wait()
-    assert str(spy.folder).encode() in stacks.content(target.running.recording.raw)
+    assert str(spy.folder).encode() in stacks.content(target.running.path.raw)
     assert list((spy.folder / "temporary").iterdir()) == []
     assert [p.name for p in folder.iterdir()] == ["windows"]
     samplers.finish()
@@ -317,7 +325,7 @@ def test_without_a_framework_there_are_no_windows_to_wait_for(samplers, spy, fol
 
 def test_periods_of_a_long_run_become_rarer(samplers, spy, folder, clock, monkeypatch):
     monkeypatch.setattr(samplers, "_others_s", 0.0)
-    monkeypatch.setattr(stacks, "children_cpu_s", lambda: 0.2 * len(spy.calls))
+    monkeypatch.setattr(stacks, "children_cpu_s", lambda: 0.07 * len(spy.calls))
     counts = []
     for minutes in (1, 9, 50):
         run_for(samplers, clock, 60 * minutes)
@@ -332,16 +340,16 @@ def test_periods_of_a_long_run_become_rarer(samplers, spy, folder, clock, monkey
         ]
 
 
-@pytest.mark.parametrize(("cost_s", "times"), [(0.2, 2), (0.5, 1), (2.0, 1)])
+@pytest.mark.parametrize(("cost_s", "times"), [(0.06, 2), (0.15, 1), (0.6, 1)])
 def test_periods_are_repeated_once_the_run_is_long_enough(spied, monkeypatch, cost_s, times):
     samplers, spy, clock = spied
     monkeypatch.setattr(samplers, "_others_s", 0.0)
     monkeypatch.setattr(stacks, "children_cpu_s", lambda: cost_s * len(spy.calls))
     run_for(samplers, clock, 60)
     assert len(spy.calls) == times
-    run_for(samplers, clock, round(100 * cost_s * (times + 1)))
+    run_for(samplers, clock, round(cost_s * (times + 1) / 0.003))
     assert len(spy.calls) == times + 1
-    assert cost_s * len(spy.calls) <= 0.01 * (clock.now_s - 100)
+    assert cost_s * len(spy.calls) <= 0.003 * (clock.now_s - 100)
 
 
 def test_new_windows_start_another_period(samplers, spy, folder, clock):
@@ -427,7 +435,7 @@ def test_many_ranks_are_sampled_two_at_a_time(tmp_path, spy, clock, monkeypatch)
 @pytest.mark.parametrize(
     ("processes", "expected"),
     [
-        (1, ("141", False)),
+        (1, ("97", False)),
         (8, ("141", True)),
         (48, ("23", True)),
         (1000, ("11", False)),

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import functools
 import os
+from threading import get_ident
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepwhy.capture.call_log import CallLog, observe_method
+from stepwhy.capture.call_log import MOST_NOTES, CallLog, observe_method
+from stepwhy.capture.clock import EPOCH_OFFSET_NS
 from stepwhy.capture.function_kinds import FunctionKinds, enclosed, unwrap
 from stepwhy.capture.jax.compilations import Compilations
 from stepwhy.capture.jax.host_arrays import HostArrays
 from stepwhy.capture.jax.loop import calls_of, loop_of
+from stepwhy.capture.loop import no_marker
 from stepwhy.capture.process.losses import attempt
 
 if TYPE_CHECKING:
@@ -57,18 +61,41 @@ class CallObserver:
             code = getattr(_mapped(plain), "__code__", None)
         return None if code is None or code.co_filename.startswith(self._jax_folder) else code
 
-    def hooked(self, *call: Any) -> None:
-        """A call on the fast path has ended; never raises.
+    def hook(self) -> Call:
+        """A function that JAX calls after each call on the fast path, which never raises.
 
-        Args:
-            call: The function, its positional and keyword arguments, and what it returned.
+        JAX passes the function, its positional and keyword arguments, and what it returned.
         """
+        light, noted, loop = self._calls.light, self._calls.light.noted, self._calls.loop
+
+        def hooked(*call: Any) -> None:
+            # As in `CallLog.note`, whose calls of other functions would take several times as long.
+            end_ns = perf_counter_ns() + EPOCH_OFFSET_NS
+            if (
+                end_ns < light.until_ns
+                and light.function() is call[0]
+                and get_ident() == light.thread
+                and loop.marker is no_marker
+                and len(noted) < MOST_NOTES
+            ):
+                noted.append(end_ns)
+            else:
+                self._hooked(*call)
+
+        return hooked
+
+    def _hooked(self, *call: Any) -> None:
+        """A call has ended that is not one of those that are most frequent and only noted."""
+        calls = self._calls
         try:
             function, args, _, output = call
         except ValueError as error:
-            self._calls.loop.stop(error)
+            calls.loop.stop(error)
             return
-        self.called(function, args, output)
+        number = self._kinds.known(function) if calls.light.until_ns else None
+        # In light steps of a loop that was seen for long, nothing else is of interest.
+        if number is None or (number >= 0 and not calls.note(number)):
+            self.called(function, args, output)
 
     def called(self, function: Any, args: Any, output: Any) -> None:
         """A call of a function, jitted or not, has ended; never raises.
@@ -88,6 +115,8 @@ class CallObserver:
                 if number < 0:
                     return
                 calls.ended(number)
+                if calls.light.until_ns and number == calls.anchor:
+                    calls.light.function = self._kinds.reference(function) or _no_function
             if calls.follows and loop.driven_here():
                 loop.launched(output)
         except Exception as error:
@@ -96,6 +125,10 @@ class CallObserver:
     def put(self, arrays: Any) -> None:
         """The program copies arrays to the device; never raises."""
         self._calls.loop.guard(lambda: self._arrays.passed(arrays))
+
+
+def _no_function() -> None:
+    """Stands for a function to which there is no weak reference."""
 
 
 def _mapped(function: Any) -> Any:
@@ -119,7 +152,7 @@ def observe_functions(module: ModuleType, run_dir: str) -> None:
     outside = core.trace_state_clean
 
     def observe_fast_path() -> None:
-        functions._post_hook_state = PostHook(functions._post_hook_state, observer.hooked)
+        functions._post_hook_state = PostHook(functions._post_hook_state, observer.hook())
 
     def observe_compiled() -> None:
         number_of = FunctionKinds(calls.number).of_object
@@ -220,10 +253,11 @@ class PostHook:
     def _after(self, theirs: Any) -> Call:
         """A hook that runs JAX's, which may raise, and then the observer's."""
         called = self._called
+        if not callable(theirs):
+            return called
 
         def hook(*call: Any) -> None:
-            if callable(theirs):
-                theirs(*call)
+            theirs(*call)
             called(*call)
 
         return hook

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from stepwhy.capture.call_log import LightCalls
+
     Call = Callable[..., Any]
 
 # Methods written in C++ have no usable values for the others.
@@ -28,7 +30,7 @@ def observe_waits(module: ModuleType, run_dir: str) -> None:
     calls, work = calls_of(run_dir), launched_work()
 
     def waits() -> bool:
-        return calls.loop.driven_here() and work.unfinished()
+        return calls.follows and calls.loop.driven_here() and work.unfinished()
 
     def waited() -> None:
         if work.ahead() is False:
@@ -36,7 +38,10 @@ def observe_waits(module: ModuleType, run_dir: str) -> None:
 
     def observed(original: Call) -> Call:
         return _observed(
-            original, lambda: calls.loop.guard(waits), lambda: calls.loop.guard(waited)
+            original,
+            lambda: calls.loop.guard(waits),
+            lambda: calls.loop.guard(waited),
+            calls.light,
         )
 
     array: Any = module.ArrayImpl
@@ -56,12 +61,19 @@ def observe_waits(module: ModuleType, run_dir: str) -> None:
     attempt("calls of jax.block_until_ready", observe_trees)
 
 
-def _observed(original: Call, waits: Call, waited: Call) -> Call:
-    """A function that waits for the device, followed by `waited` if `waits` before it."""
+def _observed(original: Call, waits: Call, waited: Call, light: LightCalls) -> Call:
+    """A function that waits for the device, followed by `waited` if `waits` before it.
+
+    Args:
+        original: The function.
+        waits: Whether the device is behind.
+        waited: Called if the device was behind.
+        light: While these are noted, nobody looks for the device.
+    """
 
     @functools.wraps(original, assigned=_COMMON)
     def wait(*args: Any, **kwargs: Any) -> Any:
-        if not waits():
+        if light.until_ns or not waits():
             return original(*args, **kwargs)
         result = original(*args, **kwargs)
         waited()

@@ -13,11 +13,12 @@ class CpuBudget:
         start_s: CPU time that it may take in addition, from the start of the run, s.
 
     Attributes:
+        share: The same.
         spent_s: CPU time that it has taken so far, s.
     """
 
     def __init__(self, share: float, start_s: float = 0.0) -> None:
-        self._share = share
+        self.share = share
         self._start_s = start_s
         self.spent_s = 0.0
 
@@ -27,7 +28,7 @@ class CpuBudget:
         Args:
             next_s: The expense: CPU time in s.
         """
-        return max((self.spent_s + next_s - self._start_s) / self._share, 0.0)
+        return max((self.spent_s + next_s - self._start_s) / self.share, 0.0)
 
 
 def children_cpu_s() -> float:

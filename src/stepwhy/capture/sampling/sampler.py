@@ -44,9 +44,14 @@ if TYPE_CHECKING:
 COUNTERS_FILE = "counters.jsonl"
 _TICK_S = 0.1
 _SHORTEST_S = 0.5
-# The interval grows with the run, so the log grows with its logarithm: 600 lines in the first ten
+# From `_SOON_S` on; what happens at the start of a run is gone by then.
+_LATER_S = 1.0
+# The interval grows with the run, so the log grows with its logarithm: 620 lines in the first ten
 # minutes, some 5,000 in a month.
 _SHARE_OF_RUN = 1 / 600
+# So long, every tick looks whether stacks are to be sampled, soon after the traced windows; later
+# when the resources are sampled, as each look takes 0.1 ms.
+_SOON_S = 20.0
 # Share of a core that reading /proc takes at most, however many threads and processes there are,
 # and CPU time at the start: some 25 seconds of sampling at the shortest intervals, since what the
 # main thread waits for shows only in many samples.
@@ -121,10 +126,12 @@ class Sampler:
             now_s = time.monotonic()
             age_s = now_s - started_s
             grown_s = age_s * _SHARE_OF_RUN
-            if now_s >= due_s:
-                due_s = now_s + max(_SHORTEST_S, grown_s)
+            is_due = now_s >= due_s
+            if is_due:
+                shortest_s = _SHORTEST_S if age_s < _SOON_S else _LATER_S
+                due_s = now_s + max(shortest_s, grown_s)
                 self._spend_on(self.sample)
-            if self._stacks is not None:
+            if self._stacks is not None and (is_due or age_s < _SOON_S):
                 self._spend_on(self._stacks.tick)
             self._spend_on(self.sample_waits)
             tick_s = max(_TICK_S, grown_s, self._budget.due_s() - age_s)

@@ -3,10 +3,10 @@
 A thread of the job that reads frames needs the interpreter's lock, so it sees the driving thread
 only when that has released the lock, never while it computes in Python. A watchdog without the lock
 (`faulthandler`) can crash the job. py-spy reads the memory of the process from another process,
-which is neither biased by the lock nor harmful. It samples the process and its children every 7 ms
-without pausing them, for two seconds at a time: first right after the traced windows, then at
-intervals that double and that keep its CPU time below one percent of a core. The counts of each
-period are kept in `stacks.json`::
+which is neither biased by the lock nor harmful. It samples the process every 10 ms, and with its
+children every 7 ms, without pausing them, for two seconds at a time: first right after the traced
+windows, then at intervals that double and that bound its CPU time, by 0.3 percent of a core for
+each process and by one percent for all. The counts of each period are kept in `stacks.json`::
 
     {"schema", "stretches": [{"start_ns", "end_ns", "interval_ns", "samples": [
         {"role": "driver", "line": "train.py(12): augment", "leaf": "numpy", "count": 40}, ...],
@@ -18,9 +18,9 @@ for other threads that run code of the program, and 'startup' for the main threa
 step (see `startup`). `line` is the innermost line of the program's own code, `leaf` the package in
 which the thread was ('' for the program itself). `entry` names the input pipeline or callback that
 called the line (`stack_lines.Place`). `visits` say when the main thread was on which path, which
-is the lines of the program on its stack, outermost first; a second py-spy records them at a lower
-rate, and start-up has none. Paths outside the program's folder are not kept: py-spy writes to
-memory that both processes share. If py-spy is missing or not permitted, there is no file.
+is the lines of the program on its stack, outermost first; beside children, a second py-spy records
+them at a lower rate, and start-up has none. Paths outside the program's folder are not kept: py-spy
+writes to memory that both processes share. If py-spy is missing or not permitted, there is no file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.process.folder import PROCESS_FILE, append_lines, encode, write_json
 from stepwhy.capture.sampling.cpu_budget import CpuBudget, children_cpu_s
-from stepwhy.capture.sampling.driver_path import driver_path
+from stepwhy.capture.sampling.driver_path import counted, driver_path
 from stepwhy.capture.sampling.processes import PROC, Processes, observed
 from stepwhy.capture.sampling.py_spy import content, find_py_spy, record
 from stepwhy.capture.sampling.stack_lines import count_samples
@@ -55,7 +55,9 @@ STACKS_FILE = "stacks.json"
 SCHEMA = "stepwhy.stacks/2"
 PERMISSION = "sudo sysctl kernel.yama.ptrace_scope=0 (container: --cap-add SYS_PTRACE)"
 
-# A rate that does not resonate with steps of a round length.
+# Rates that do not resonate with steps of a round length. A process without children is sampled
+# once for both purposes, the counts and the main thread's path.
+_ALONE_RATE_HZ = 97
 _RATE_HZ = 141
 _LOWEST_RATE_HZ = 11
 # Of the main thread's path; the difference between steps that it explains is longer than a sample.
@@ -75,8 +77,10 @@ _WITHOUT_WINDOWS_S = 10.0
 _WITHOUT_FRAMEWORK_S = 1.0
 # The interval between two periods doubles, so an hour has ten.
 _SHORTEST_PAUSE_S = 20.0
-# Share of a core that periods take over the whole run, unless windows start them. One takes 0.2
-# seconds of CPU time for a process with few threads; two show more than one moment of a minute.
+# Share of a core that periods take over the whole run, unless windows start them: for each process,
+# which may have one core, and for all. One takes 0.07 seconds of CPU time for a process with few
+# threads; two show more than one moment of a minute.
+_SHARE_PER_PROCESS = 3 / 1000
 _MOST_OF_A_CORE = 1 / 100
 # Windows of long steps may appear one by one; a new window starts no period sooner than this.
 _PAUSE_FOR_WINDOWS_S = 4.0
@@ -105,6 +109,7 @@ class _Target:
     folder: Path
     began: int | None
     seen_s: float
+    processes: int = 1
     windows: int = 0
     grown_s: float = 0.0
     sampled_windows: int = 0
@@ -129,19 +134,38 @@ class _Period:
     """Running recordings, and the processes that were observed when they began.
 
     Args:
-        recording: Counts the samples of all processes.
-        path: Follows the main thread.
+        path: Follows the threads of the process.
+        of_all: Counts the samples of the process and its children; None if it has none.
         observed: The processes.
     """
 
-    recording: Recording
     path: Recording
+    of_all: Recording | None
     observed: frozenset[int]
+
+    @property
+    def counted(self) -> Recording:
+        """The recording whose samples count."""
+        return self.path if self.of_all is None else self.of_all
 
     @property
     def samplers(self) -> tuple[subprocess.Popen[bytes], ...]:
         """The processes that record."""
-        return self.recording.sampler, self.path.sampler
+        return tuple(each.sampler for each in (self.of_all, self.path) if each is not None)
+
+    def text(self) -> str:
+        """The counted stacks, as py-spy writes them."""
+        about, data = self.counted.about, content(self.counted.raw)
+        if self.of_all is None:
+            return counted(data, about["interval_ns"] / 1000)
+        return data.decode(errors="replace")
+
+    def close(self) -> None:
+        """Forget what was recorded."""
+        for each in (self.of_all, self.path):
+            if each is not None:
+                each.raw.close()
+                each.errors.close()
 
     @property
     def has_ended(self) -> bool:
@@ -173,7 +197,7 @@ class StackSamplers:
         self._clock = clock
         self._targets: dict[Path, _Target] = {}
         self._started = self._ended = 0
-        self._budget = CpuBudget(_MOST_OF_A_CORE)
+        self._budget = CpuBudget(_SHARE_PER_PROCESS)
         self._began_s = clock()
         self._parsing_s = 0.0
         self._others_s = children_cpu_s()  # of what else this process has started until now
@@ -240,7 +264,9 @@ class StackSamplers:
         """Sample processes before their first step, and keep the samples of those that step."""
         if self._startup is None:
             return
-        ended = self._startup.finish(stepping) if at_end else self._startup.tick(stepping)
+        before_s = children_cpu_s()
+        ended = [*(self._startup.finish(stepping) if at_end else self._startup.tick(stepping))]
+        self._others_s += children_cpu_s() - before_s
         for folder, about, found in ended:
             _keep(self._targets[folder], about, found, {})
 
@@ -254,20 +280,12 @@ class StackSamplers:
         if not self._is_alive(target):
             target.is_over = True
             return
-        processes = len(self._processes.descendants(target.pid))
-        rate_hz = _RATE_HZ
-        if processes > _PROCESSES_AT_FULL_RATE:
-            rate_hz = max(_LOWEST_RATE_HZ, _RATE_HZ * _PROCESSES_AT_FULL_RATE // processes)
         if self._program is None:
             return
         self._started += 1
+        processes = target.processes = len(self._processes.descendants(target.pid))
         others = frozenset(t.pid for t in self._targets.values())
-        options = ["--subprocesses"] if 1 < processes <= _MOST_PROCESSES else []
-        target.running = _Period(
-            record(self._program, target.pid, rate_hz, _DURATION_S, *options),
-            record(self._program, target.pid, _PATH_RATE_HZ, _DURATION_S, form="chrometrace"),
-            others,
-        )
+        target.running = _Period(*_record(self._program, target.pid, processes), others)
 
     def _end(self, target: _Target) -> None:
         """Count the samples of a period, or report why there are none."""
@@ -277,15 +295,13 @@ class StackSamplers:
         self._ended += 1
         target.running, target.ended_s = None, now_s
         target.due_s = now_s + max(_SHORTEST_PAUSE_S, now_s - target.seen_s)
-        recording, path = period.recording, period.path
-        with self._parsing(), recording.raw, recording.errors, path.raw, path.errors:
-            if not recording.sampler.returncode:
+        with self._parsing(), contextlib.closing(period):
+            if not period.counted.sampler.returncode:
                 self._count(target, period)
             elif self._is_alive(target):
-                self._fail(target, content(recording.errors).lower())
+                self._fail(target, content(period.counted.errors).lower())
             else:
                 target.is_over = True
-
         self._bound(target)
 
     @contextlib.contextmanager
@@ -299,6 +315,8 @@ class StackSamplers:
 
     def _bound(self, target: _Target) -> None:
         """Leave a pause after which another period is within the budget."""
+        processes = sum(each.processes for each in self._targets.values())
+        self._budget.share = min(_SHARE_PER_PROCESS * processes, _MOST_OF_A_CORE)
         self._budget.spent_s = children_cpu_s() - self._others_s + self._parsing_s
         another_s = self._budget.spent_s / self._ended
         target.due_s = max(target.due_s, self._began_s + self._budget.due_s(another_s))
@@ -316,10 +334,9 @@ class StackSamplers:
             target.due_s = self._clock() + _RETRY_S
 
     def _count(self, target: _Target, period: _Period) -> None:
-        text = content(period.recording.raw).decode(errors="replace")
-        found = count_samples(text, target.pid, self._files, period.observed)
+        found = count_samples(period.text(), target.pid, self._files, period.observed)
         if found:
-            about = {**period.recording.about, "end_ns": now_ns()}
+            about = {**period.counted.about, "end_ns": now_ns()}
             _keep(target, about, found, _path(period.path, target.pid, self._files))
 
     def finish(self) -> None:
@@ -342,6 +359,18 @@ class StackSamplers:
             for sampler in target.running.samplers:
                 sampler.kill()
                 sampler.wait()
+
+
+def _record(program: Path, pid: int, processes: int) -> tuple[Recording, Recording | None]:
+    """Start to record a process, and it and its children together."""
+    if processes == 1:
+        return record(program, pid, _ALONE_RATE_HZ, _DURATION_S, form="chrometrace"), None
+    rate_hz = _RATE_HZ
+    if processes > _PROCESSES_AT_FULL_RATE:
+        rate_hz = max(_LOWEST_RATE_HZ, _RATE_HZ * _PROCESSES_AT_FULL_RATE // processes)
+    options = ["--subprocesses"] if processes <= _MOST_PROCESSES else []
+    of_all = record(program, pid, rate_hz, _DURATION_S, *options)
+    return record(program, pid, _PATH_RATE_HZ, _DURATION_S, form="chrometrace"), of_all
 
 
 def _path(recording: Recording, pid: int, files: UserFiles) -> dict[str, list[Any]]:

@@ -111,7 +111,7 @@ class StartupSamplers:
             return
         process.attempts += 1
         self.changes += 1
-        process.running = record(self._program, pid, _RATE_HZ, _LONGEST_S)
+        process.running = record(self._program, pid, _RATE_HZ, _LONGEST_S, heeds_signals=True)
 
     def _end(
         self, pid: int, process: _Process, stepping: Mapping[int, Path]
