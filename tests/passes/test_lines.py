@@ -126,6 +126,25 @@ def test_a_kernel_is_of_the_line_that_launched_it_or_made_its_node():
     assert run.times() == {FORWARD: 100}
 
 
+def test_operations_in_a_function_of_the_program_are_of_its_lines():
+    run = Program().steps(0, 100)
+    run.op(0, 60, "CheckpointFunction").op(10, 30, "aten::mm").op(60, 100, "aten::add")
+    run.note((None, OTHER, 1), ("aten::mm", FORWARD, 1), (None, OTHER, 1), ("aten::add", OTHER, 1))
+    assert run.times() == {FORWARD: 20, OTHER: 80}
+
+
+def test_an_operation_of_a_hook_is_one_although_the_engine_calls_it():
+    run = Program().steps(0, 100)
+    back = int(Phase.BACKWARD)
+    run.op(0, 10, "aten::mm", sequence=7)
+    run.op(10, 100, f"{ENGINE}MmBackward0", sequence=7, phase=back)
+    run.op(10, 40, "aten::norm", phase=back).op(10, 30, "aten::copy_", phase=back)
+    run.op(40, 100, "MmBackward0", sequence=7, phase=back)
+    run.op(40, 100, "aten::mm", phase=back)
+    run.note(("aten::mm", FORWARD, 1), ("aten::norm", HOOK, 1), ("aten::mm", BACKWARD, 1, True))
+    assert run.times() == {FORWARD: 70, HOOK: 30}
+
+
 def test_collectives_have_a_row_of_their_own():
     run = Program().steps(0, 100)
     run.op(0, 60, "aten::mm")

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 ENGINE = "autograd::engine::evaluate_function: "
 """Beginning of the name of a slice in which the backward pass runs a node. Source: PyTorch."""
-# Operations that only surround those that a compiled function calls. Source: PyTorch.
-_COMPILED = ("Torch-Compiled Region", "CompiledFunction")
+# Operators have a namespace, as `aten::mm`. Without one, or in those of the backward pass, a
+# function only surrounds operations: `MmBackward0`, `CheckpointFunction`, `Torch-Compiled Region`.
+_NAMESPACE = "::"
+_OF_BACKWARD = ("autograd::", "torch::autograd::")
 # Comparing two different sequences of operations takes the product of their lengths.
 _MOST_COMPARED = 4_000_000
 
@@ -94,8 +96,8 @@ def carried_parts(facts: Facts) -> DriverParts | None:
 def unit_rows(facts: Facts) -> Ints:
     """Operations of the driving thread that are in no other one, ascending.
 
-    What only surrounds operations does not count as one: a node of the backward pass, or a compiled
-    function.
+    What only surrounds operations does not count as one: a node of the backward pass, a function of
+    the program with its own backward pass, or a compiled one.
     """
     slices = facts.trace.slices
     ops = mask(facts.trace, (Kind.OP,), of_threads(facts.trace, (facts.threads.driving,)))
@@ -127,15 +129,17 @@ def _engine(facts: Facts) -> Mask:
 
 
 def _surrounding(facts: Facts) -> Mask:
-    """Nodes of the backward pass and compiled functions that call operations; (slices,)."""
-    trace, parent = facts.trace, facts.nesting.parent
-    engine = _engine(facts)
-    found = engine | (engine[parent] & (parent != NULL))
+    """Nodes of the backward pass, and other functions, that call operations; (slices,)."""
+    trace, found = facts.trace, _engine(facts)
     found[node_rows(facts)] = True
     ops = trace.is_kind(Kind.OP)
-    found[ops] |= trace.matches(trace.slices.name[ops], lambda name: name.startswith(_COMPILED))
+    found[ops] |= trace.matches(trace.slices.name[ops], _only_surrounds)
     result: Mask = found & callers(facts.nesting, ops)
     return result
+
+
+def _only_surrounds(name: str) -> bool:
+    return _NAMESPACE not in name or name.startswith(_OF_BACKWARD)
 
 
 def _noted_steps(facts: Facts) -> list[_Noted]:

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     Row = tuple[str | None, int, int, int]
     """Operation or None, place of the line, duration in ns, and 1 if the engine itself runs it."""
 
-# Names of slices that only surround operations. Source: PyTorch.
+# Source: torch/csrc/autograd/engine.cpp.
 _ENGINE = "autograd::engine::evaluate_function: "
-_COMPILED = ("Torch-Compiled Region", "CompiledFunction")
+# Operators have a namespace. Without one, or in those of the backward pass, a function only
+# surrounds those that it calls, as `passes.driver_lines` has it.
+_NAMESPACE = "::"
+_OF_BACKWARD = ("autograd::", "torch::autograd::")
 
 
 class Event(NamedTuple):
@@ -86,18 +89,17 @@ class Operations:
             inside[number] = parent >= 0 and inside[parent]
             if not event.is_op or inside[number]:
                 continue
-            if number in callers and self._surrounds(number, parent):
+            if number in callers and _surrounds(event.name):
                 continue
             inside[number] = True
             start = max(event.start, end)
             end = max(event.end, start)
             yield start, end, event.name
 
-    def _surrounds(self, number: int, parent: int) -> bool:
-        """Whether an event is a call of the engine, a node or a compiled function."""
-        name = self._events[number].name
-        of_engine = parent >= 0 and self._events[parent].name.startswith(_ENGINE)
-        return of_engine or name.startswith((_ENGINE, *_COMPILED))
+
+def _surrounds(name: str) -> bool:
+    """Whether an operation is a call of the engine, a node, or a function of other code."""
+    return _NAMESPACE not in name or name.startswith(_OF_BACKWARD)
 
 
 class StepRows:
