@@ -12,14 +12,14 @@ square.
 
 ## How it is measured
 In one step after the traced ones, `stepwhy run` looks at the indices of embeddings, and notes how
-many columns at one end hold one value in all rows. Positions, and inputs whose values never differ,
-do not count; of several inputs of one shape, the one with the fewest such columns does. The cost is
-the time of the operations of the traced steps on tensors that have these columns as a dimension, as
-far as it falls to the padding. A batch in which the longest row fills all columns is not padded too
-far, however short the others are.
+many columns at one end hold one value in all rows; of `nn.Embedding` also in the four steps after
+it, since lengths differ from batch to batch: the mean counts. Positions, and inputs whose values
+never differ, do not count; of several inputs of one shape, the one with the fewest such columns
+does. The cost is the time of the operations of the traced steps on tensors that have these columns
+as a dimension, as far as it falls to the padding. A batch in which the longest row fills all
+columns is not padded too far, however short the others are.
 
-The batch of one step stands for all: lengths differ from batch to batch, so that the saving is a
-range.
+A few batches stand for all, so that the saving is a range.
 
 ## Fix
 Pad each batch to its own longest row, when it is put together.
@@ -68,7 +68,7 @@ RULE = Rule(
 )
 
 SHARE = 0.05  # of the step; below it the gain is less than the variation between batches
-# Of the cost. The lengths of one batch stand for all, and launching operations takes the same time.
+# Of the cost. A few batches stand for all, and launching operations takes the same time.
 LEAST_SAVED = 0.6
 # Of the cost: with less memory, results fit into caches that were too small; measured in the lab.
 MOST_SAVED = 1.2

@@ -191,6 +191,20 @@ def test_columns_of_padding_and_what_depends_on_them_are_noted(tmp_path: Path) -
     assert shares["aten::native_batch_norm"] == {0}
 
 
+def test_the_mean_of_a_few_batches_stands_for_their_padding(tmp_path: Path) -> None:
+    # 4 and 6 columns in turns: one batch alone would tell one of these.
+    varying = """
+def batch(turn=iter([4, 6] * 40)):
+    words = torch.randint(1, 50, [6, 20])
+    words[:, 20 - next(turn):] = 0
+    return words
+"""
+    (found,) = notes(run(tmp_path, varying + _PLAIN)[0])
+    (one,) = [one for one in found["inputs"] if one["padded"]]
+    assert one["padded"] == 5
+    assert max(found["padding"]) == 250
+
+
 def test_the_step_is_no_usual_one(tmp_path: Path) -> None:
     ended, _ = run(tmp_path, _PLAIN)
     (found,) = notes(ended)

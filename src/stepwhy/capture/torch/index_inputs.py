@@ -80,6 +80,31 @@ class IndexInputs:
         self._seen = 0
         self._any_padded = False
         self._cache: dict[Any, _Dims | None] = {}
+        # Columns of padding in each later batch, by rows and columns.
+        self._later: list[dict[tuple[int, int], int]] = []
+
+    def next_batch(self) -> None:
+        """A later batch begins."""
+        self._later.append({})
+
+    def add_later(self, indices: Any) -> None:
+        """Note an index input of a later batch, of which only the columns of padding count.
+
+        Args:
+            indices: A tensor of integers.
+        """
+        if not self._later or not 2 <= indices.dim() <= 3 or indices.numel() > _MOST_ELEMENTS:
+            return
+        batch = self._later[-1]
+        for found in _by_axis("", "", indices, 0):
+            key = found.rows, found.columns
+            batch[key] = min(batch.get(key, found.padded), found.padded)
+
+    def average(self) -> None:
+        """Let the mean of all batches stand for the columns of padding: lengths differ."""
+        for key, found in self._inputs.items():
+            padded = [found.padded, *(batch[key] for batch in self._later if key in batch)]
+            found.padded = round(sum(padded) / len(padded))
 
     def add(self, op: str, line: str, indices: Any, width: int) -> None:
         """Note an index input.

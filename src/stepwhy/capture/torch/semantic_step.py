@@ -1,8 +1,9 @@
 """The semantic step: one step, after the traced window, whose operations are looked at one by one.
 
 A dispatch mode notes what they read: which columns of a batch are padding, and what is computed
-from constants alone. Constants are compared some steps later with what is left of them then. The
-step takes up to a few times longer and counts as a profiled one; what it computes is the same.
+from constants alone. Constants are compared some steps later with what is left of them then, and
+columns of padding are counted in the batches until then. The step takes up to a few times longer
+and counts as a profiled one; what it computes is the same.
 Where a mode could change the training, or another process would wait for it, there is no such step.
 """
 
@@ -14,6 +15,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.compiled_code import never_compiled
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.torch import cuda_graphs
 from stepwhy.capture.torch.provenance import has_lasting_storages
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
+    from stepwhy.capture.torch.index_inputs import IndexInputs
     from stepwhy.capture.torch.lasting_sources import LastingSources
     from stepwhy.capture.torch.window import ProfilerWindow
 
@@ -53,6 +56,7 @@ class SemanticStep:
         self._recorder = recorder
         self._window = window
         self._home = threading.get_ident()
+        self._hook: Any = None
         self.forget()
         lifetime.on_fork(self.give_up, lambda: None)
         lifetime.on_end(self.finish)
@@ -68,6 +72,7 @@ class SemanticStep:
         self._start_ns = 0
         self._waiting: tuple[dict[str, Any], StepNotes, LastingSources] | None = None
         self._ends_at = 0
+        self._stop_counting()
 
     @property
     def is_due(self) -> bool:
@@ -131,14 +136,25 @@ class SemanticStep:
         self._recorder.keep(FILE, content)
         self._waiting = content, notes, notes.lasting_sources()
         self._ends_at = step + _STEPS_LATER
+        if notes.inputs.padded:
+            self._hook = _count_padding(notes.inputs)
 
     def _compare(self, step: int) -> None:
-        """Some steps later, add what has turned out to be constant to the file."""
-        if step < self._ends_at or self._waiting is None:
+        """Some steps later, add to the file what has turned out to be constant, or padding."""
+        if self._waiting is None:
+            return
+        content, notes, sources = self._waiting
+        if step < self._ends_at:
+            if self._hook is not None:
+                self.touched = True
+                notes.inputs.next_batch()
             return
         self.touched = True
-        content, notes, sources = self._waiting
         self._waiting = None
+        if self._hook is not None:
+            self._stop_counting()
+            notes.inputs.average()
+            content = self._content(notes) | {"end_ns": content["end_ns"]}
         lines = notes.constant_lines(sources.still_equal())
         self._recorder.keep(FILE, {**content, "lines": notes.lines, "constant": lines})
 
@@ -165,10 +181,18 @@ class SemanticStep:
             "inputs": inputs,
         }
 
+    def _stop_counting(self) -> None:
+        """Count no more columns of padding; never raises."""
+        hook, self._hook = self._hook, None
+        if hook is not None:
+            with contextlib.suppress(Exception):
+                hook.remove()
+
     def _refuse(self, reason: str) -> None:
         """Leave out the step for good, and record why; never raises."""
         self._is_done = True
         self._waiting = None
+        self._stop_counting()
         with contextlib.suppress(Exception):
             self._pop()
         at_ns = now_ns()
@@ -188,6 +212,7 @@ class SemanticStep:
 
     def finish(self) -> None:
         """No further step comes: remove the mode; never raises."""
+        self._stop_counting()
         with contextlib.suppress(Exception):
             self._pop()
         self._is_done = True
@@ -215,6 +240,25 @@ def _why_stopped(error: Exception) -> str:
     if isinstance(error, StoppedError):
         return str(error)
     return f"it failed ({type(error).__name__})"
+
+
+def _count_padding(inputs: IndexInputs) -> Any:
+    """Count the columns of padding that embeddings look up from now on.
+
+    Returns:
+        The hook, to be removed.
+    """
+    from torch import nn
+    from torch.nn.modules import module
+
+    @never_compiled
+    def before(called: Any, arguments: tuple[Any, ...]) -> None:
+        if isinstance(called, nn.Embedding) and arguments:
+            with contextlib.suppress(Exception):
+                inputs.add_later(arguments[0].detach())
+
+    inputs.next_batch()
+    return module.register_module_forward_pre_hook(before)
 
 
 def _state_of(clock: Any) -> Iterator[Any]:
