@@ -160,7 +160,10 @@ def test_torch_optimizers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
     first, last = about["first_step"], about["last_step"]
     assert last - first == 3
     # Warm-up and export of the profiler, before and after the window, are not training time.
-    assert [i for i, s in enumerate(steps) if s["profiled"]] == list(range(first - 1, last + 2))
+    profiled = [i for i, s in enumerate(steps) if s["profiled"]]
+    assert [i for i in profiled if i <= last + 1] == list(range(first - 1, last + 2))
+    # Later, the operations of one step are looked at, and lines are noted in at most four.
+    assert len(profiled) <= 6 + 2 + 5
     # It begins once the profiler has switched over, and ends with its last step.
     assert steps[first]["start_ns"] <= about["start_ns"] < steps[first]["end_ns"]
     assert steps[last]["end_ns"] <= about["end_ns"] < steps[last + 1]["end_ns"]
