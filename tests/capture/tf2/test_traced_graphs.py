@@ -22,7 +22,7 @@ pytestmark = [
         importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
     ),
 ]
-HERE = "tf2/test_traced_graphs.py"
+HERE = "tf2/test_traced_graphs.py"  # shorter or longer, depending on what runs the tests
 
 
 @pytest.fixture(autouse=True)
@@ -45,8 +45,9 @@ def line_numbers() -> dict[str, int]:
     found = {}
     for function in traced_graphs.function_lines().values():
         for line, scopes in function.items():
-            assert line.startswith(f"{HERE}(")
-            number = int(line.removeprefix(f"{HERE}(").partition(")")[0])
+            file, _, number_text = line.partition(")")[0].rpartition("(")
+            assert file.endswith(HERE)
+            number = int(number_text)
             for scope, names in scopes.items():
                 prefix = f"{scope}/" if scope else ""
                 found.update({prefix + name: number for name in names.split(" ")})
@@ -124,7 +125,7 @@ def test_the_line_that_calls_a_function() -> None:
 
     traced(tf.function(lambda x: x + 1), tf.ones([2]))
     (line,) = traced_graphs.callers().values()
-    assert line.startswith(f"{HERE}(")
+    assert f"{HERE}(" in line
 
 
 def test_nothing_is_replaced_after_tracing() -> None:
@@ -159,5 +160,5 @@ def test_functions_that_a_session_calls() -> None:
         finally:
             tf.compat.v1.disable_control_flow_v2()
     found = GraphLines().of(called_graphs(graph))
-    assert all(line.startswith(f"{HERE}(") for lines in found.values() for line in lines)
+    assert all(f"{HERE}(" in line for lines in found.values() for line in lines)
     assert found
