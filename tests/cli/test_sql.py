@@ -65,7 +65,15 @@ def test_wrong_sql_is_a_typed_error(trace):
 
 def test_tables_are_listed_with_rows_columns_and_meaning(trace):
     found = json.loads(invoke(trace, "--tables", "--format", "json").stdout)
-    assert {c["table"] for c in found} == {*TABLES, "steps", "breakdown", "ops", "findings"}
+    assert {c["table"] for c in found} == {
+        *TABLES,
+        "steps",
+        "breakdown",
+        "ops",
+        "findings",
+        "lines",
+        "line_ops",
+    }
     (dur,) = [c for c in found if (c["table"], c["column"]) == ("slices", "dur_ns")]
     (slices,) = json.loads(
         invoke(trace, "select count(*) as n from slices", "--format", "json").stdout

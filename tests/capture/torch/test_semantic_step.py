@@ -140,6 +140,16 @@ def run(tmp_path: Path, body: str) -> tuple[Launch, subprocess.CompletedProcess[
     return launch([sys.executable, str(script)], tmp_path / "run"), bare
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Launch:
+    """The plain program, observed."""
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("plain")
+    script = folder / "train.py"
+    script.write_text(f"{_HEAD}{_PLAIN}finish()\n")
+    return launch([sys.executable, str(script)], folder / "run")
+
+
 def notes(ended: Launch) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in ended.run_dir.glob("*/semantic.json")]
 
@@ -171,8 +181,8 @@ def test_losses_are_the_same(
     assert ended.messages == ()
 
 
-def test_columns_of_padding_and_what_depends_on_them_are_noted(tmp_path: Path) -> None:
-    (found,) = notes(run(tmp_path, _PLAIN)[0])
+def test_columns_of_padding_and_what_depends_on_them_are_noted(plain: Launch) -> None:
+    (found,) = notes(plain)
     padded = [one for one in found["inputs"] if one["padded"]]
     (one,) = padded
     assert one["line"].endswith("forward")
@@ -199,16 +209,17 @@ def batch(turn=iter([4, 6] * 40)):
     words[:, 20 - next(turn):] = 0
     return words
 """
-    (found,) = notes(run(tmp_path, varying + _PLAIN)[0])
+    script = tmp_path / "train.py"
+    script.write_text(f"{_HEAD}{varying}{_PLAIN}finish()\n")
+    (found,) = notes(launch([sys.executable, str(script)], tmp_path / "run"))
     (one,) = [one for one in found["inputs"] if one["padded"]]
     assert one["padded"] == 5
     assert max(found["padding"]) == 250
 
 
-def test_the_step_is_no_usual_one(tmp_path: Path) -> None:
-    ended, _ = run(tmp_path, _PLAIN)
-    (found,) = notes(ended)
-    (log,) = ended.run_dir.glob("process-*/steps.jsonl")
+def test_the_step_is_no_usual_one(plain: Launch) -> None:
+    (found,) = notes(plain)
+    (log,) = plain.run_dir.glob("process-*/steps.jsonl")
     steps = [json.loads(line) for line in log.read_text().splitlines()]
     during = [s for s in steps if s["start_ns"] < found["end_ns"] < s["end_ns"] + 1]
     (last,) = [s for s in steps if s["start_ns"] <= found["start_ns"] <= s["end_ns"]]
