@@ -15,7 +15,7 @@ INDEX = "diagnoses/index.md"
 # Loaded before the theme's script, which starts a worker for the search.
 WORKER = "assets/javascripts/file-worker.js"
 
-_ROW = re.compile(r"^\| (?P<family>[\w-]+) \| \[`[\w-]+`\]\((?P<page>[\w-]+\.md)\)", re.MULTILINE)
+_ROW = re.compile(r"^\| (?P<family>[\w -]+) \| \[`[\w-]+`\]\((?P<page>[\w-]+\.md)\)", re.MULTILINE)
 _CODE = re.compile(r"`[^`\n]+`")
 
 
