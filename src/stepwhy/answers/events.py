@@ -17,14 +17,23 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 
-_TIMELESS = ("session", "parameters", "batch", "copy", "fsync")
+_TIMELESS = (
+    "session",
+    "parameters",
+    "batch",
+    "copy",
+    "fsync",
+    "gradient-walk",
+    "semantic-step",
+)
 
 
 def find_events(trace: Trace) -> tuple[EventGroup, ...]:
     """The events of a run grouped by kind, name and source line, in order of first occurrence.
 
     Sessions, types of parameters, sizes of batches and copied arrays are left out: they take no
-    time themselves. So are waits for the disk, as they cause nothing to be compiled.
+    time themselves. So are waits for the disk, as they cause nothing to be compiled, and what the
+    observer notes for a diagnosis.
     """
     events = trace.events
     happened = np.flatnonzero(~np.isin(events.kind, trace.strings_where(_TIMELESS)))

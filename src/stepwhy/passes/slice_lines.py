@@ -30,7 +30,7 @@ def slice_lines(facts: Facts) -> Lines:
     """
     recorded = facts.derived(recorded_lines)
     parts = facts.derived(carried_parts)
-    lines = recorded if parts is None else _with_parts(facts, recorded, parts)
+    lines = recorded.copy() if parts is None else _with_parts(facts, recorded, parts)
     lines = _with_backward(facts, lines, parts)
     work, calls = facts.launches.joined
     unknown = lines[work] == NULL
