@@ -25,6 +25,7 @@ _TIMELESS = (
     "fsync",
     "gradient-walk",
     "semantic-step",
+    "unowned-parameters",
 )
 
 
