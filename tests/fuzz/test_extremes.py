@@ -6,6 +6,7 @@
 import cProfile
 from contextlib import suppress
 
+import numpy as np
 import pytest
 from fuzz.extremes.cases import CASES
 from fuzz.extremes.cost import cost_of
@@ -94,6 +95,13 @@ def test_a_small_file_takes_bounded_time_and_memory(format_name, name, megabytes
     (tmp_path / file).write_bytes(data)
     cost = cost_of(["explain", file, "--json"], str(tmp_path))
     assert cost.is_allowed, cost
+
+
+def test_memory_of_the_measuring_process_does_not_count(tmp_path):
+    """A process starts with the peak of the one that forked it."""
+    held = np.ones(250_000_000, np.uint8)
+    cost = cost_of(["--version"], str(tmp_path))
+    assert 0 < cost.peak_mb < held.nbytes / 1e6
 
 
 def test_every_format_that_a_file_can_have_has_extreme_inputs():
