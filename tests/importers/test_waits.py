@@ -126,6 +126,7 @@ def test_a_query_does_not_wait():
 
 def test_collectives_name_their_group_and_size():
     known = {"Collective name": "allreduce", "Process Group Name": "0", "Group size": 8}
+    known |= {"Process Group Ranks": "[0, 1, 2]", "Process Group Description": "default_pg"}
     sizes = {"In msg nelems": 100, "Out msg nelems": 800, "dtype": "BFloat16"}
     trace = read_records(
         work("ncclDevKernel_AllReduce", 0, 5, 9, **known, **sizes),
@@ -137,6 +138,8 @@ def test_collectives_name_their_group_and_size():
     assert table.ranks.tolist() == [8, 8]
     assert [trace.string(i) for i in table.operation] == ["allreduce", "allreduce"]
     assert [trace.string(i) for i in table.group] == ["0", "0"]
+    assert [trace.string(i) for i in table.members] == ["[0, 1, 2]"] * 2
+    assert [trace.string(i) for i in table.description] == ["default_pg"] * 2
     assert trace.slices.bytes.tolist() == [1600, NULL, NULL]
 
 

@@ -291,7 +291,7 @@ class _Drawing(msgspec.Struct):
             raise ValueError(f"{len(cells)} cells under {len(self.columns)} columns")
         texts = {name: text for name, text in zip(self.columns, cells, strict=True) if text != "-"}
         row = {name: self._cell(name, text) for name, text in texts.items()}
-        if self.table in {"operands", "rewrites", "discards"}:
+        if self.table in {"collectives", "operands", "rewrites", "discards"}:
             for number in self.drawn[texts["slice"]]:
                 self.builder.add(self.table, **row | {"slice": number})
             return

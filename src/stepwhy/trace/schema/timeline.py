@@ -111,6 +111,18 @@ TIMELINE: tuple[Column, ...] = (
     ),
     string("collectives", "group", "Name of the process group.", null=NO_STRING),
     Column("collectives", "ranks", "int64", "", "-1", "Number of ranks in the group."),
+    string(
+        "collectives",
+        "members",
+        "Numbers of its ranks as the library writes them, e.g. '[0, 1]'; long lists are shortened.",
+        null=NO_STRING,
+    ),
+    string(
+        "collectives",
+        "description",
+        "What the group is for, as the program calls it, e.g. 'tp'.",
+        null=NO_STRING,
+    ),
     Column("operands", "slice", "int32", "row of slices", "", "An operation on the host."),
     string(
         "operands",

@@ -48,6 +48,8 @@ class KinetoArgs(msgspec.Struct, gc=False):
     operation: Loose = msgspec.field(default=None, name="Collective name")
     group: Loose = msgspec.field(default=None, name="Process Group Name")
     ranks: Loose = msgspec.field(default=None, name="Group size")
+    members: Loose = msgspec.field(default=None, name="Process Group Ranks")
+    description: Loose = msgspec.field(default=None, name="Process Group Description")
     received: Loose = msgspec.field(default=None, name="In msg nelems")
     sent: Loose = msgspec.field(default=None, name="Out msg nelems")
     dtype: Loose = None

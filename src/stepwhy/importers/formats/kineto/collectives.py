@@ -46,14 +46,11 @@ def add_collectives(
     rows = np.flatnonzero(ranks > 0)
     if not len(rows):
         return np.full(len(events), NULL)
+    texts = ("operation", "group", "members", "description")
     builder.rows_from(
         "collectives",
-        {
-            "slice": slices[rows],
-            "operation": [_text(builder, args[i].operation) for i in rows.tolist()],
-            "group": [_text(builder, args[i].group) for i in rows.tolist()],
-            "ranks": ranks[rows],
-        },
+        {"slice": slices[rows], "ranks": ranks[rows]}
+        | {name: [_text(builder, getattr(args[i], name)) for i in rows.tolist()] for name in texts},
     )
     return _bytes(args)
 
