@@ -21,12 +21,13 @@ CASES = ("Fires", "Silent", "Abstains")
 # They need an accelerator that is short of memory, or a machine that swaps. `slow-link` needs a
 # quiet machine for `lab/tf1/towers_tables`. The fix of `small-batch` makes fewer steps, not shorter
 # ones, so that no pair of the lab can show it. That of `double-backward` gains less than what else
-# such programs of small operations lose. The pair of `hot-line`,
+# such programs of small operations lose. `slow-group` needs several links. The pair of `hot-line`,
 # `lab/tf1/paired_losses`, was not graded on a quiet machine yet.
 WITHOUT_REPORT = {
     "allocator-pressure",
     "double-backward",
     "hot-line",
+    "slow-group",
     "slow-link",
     "small-batch",
     "swapping",

@@ -4,6 +4,7 @@ The folder named by STEPWHY_TRACES holds them; others lie beside it. None is par
 """
 
 import functools
+import gzip
 import json
 import os
 from pathlib import Path
@@ -51,6 +52,28 @@ def test_the_ranks_that_start_late_are_named():
     assert next(iter(findings("dlrm"))) == "start-skew"
     assert value(skew, "late ranks, which wait least for the others") == "7, 2, 6"
     assert findings("dlrm")["exposed-communication"].verdict == "clear"
+
+
+def test_waits_by_the_rank_that_arrives_last():
+    """Found without clocks, and with clocks aligned by hand, within 7 us per collective."""
+    ranks = {row.rank: row for row in result("dlrm").ranks}
+    caused_ms = {rank: row.caused_wait_ns / 1e6 for rank, row in ranks.items()}
+    assert caused_ms.pop(7) == pytest.approx(35.5, rel=0.02)
+    assert caused_ms.pop(5) == pytest.approx(6.3, rel=0.02)
+    assert caused_ms.pop(4) == pytest.approx(5.0, rel=0.02)
+    assert set(caused_ms.values()) == {0.0}
+    assert {row.rank: row.last for row in ranks.values() if row.last} == {7: 5, 5: 2, 4: 1}
+
+
+def test_waits_and_transfers_of_each_rank_add_up_to_its_kernels():
+    ranks = result("dlrm").ranks
+    assert len(ranks) == 8
+    for row in ranks:
+        with gzip.open(RUNS["dlrm"] / f"worker{row.rank}.pt.trace.json.gz") as file:
+            events = json.load(file)["traceEvents"]
+        kernels = [e for e in events if e.get("cat") == "kernel" and e["name"].startswith("nccl")]
+        assert row.wait_ns + row.transfer_ns == 1000 * sum(e["dur"] for e in kernels)
+        assert row.unsplit_ns == 0
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from stepwhy.diagnoses.shared.rule import (
     Rule,
     examine,
 )
+from stepwhy.diagnoses.shared.waits import unless_waiting
 from stepwhy.diagnoses.straggler import symptoms
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ TABLE: tuple[str, ...] = (
     "straggler",
     "start_skew",
     "sequence_imbalance",
+    "slow_group",
     "pipeline_bubble",
     "stage_imbalance",
     "redundant_gradient_sync",
@@ -160,6 +162,7 @@ def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]
     modules = [load(name) for name in TABLE]
     compared = {m.RULE.id: examine(m, facts) for m in modules if m.RULE.of_ranks}
     causes = rank([f for f in compared.values() if f.verdict == "found"])
+    compared = {f.id: f for f in unless_waiting(facts, list(compared.values()))}
     merged = [
         without_waits(f, facts, causes) if f.id == "exposed-communication" else f
         for f in (compared.get(f.id, f) for f in findings)

@@ -13,8 +13,9 @@ Time of the steady steps in which collectives, or waits for other processes, are
 by name of the collective, and the bytes per second where the sizes are recorded. The time that
 overlaps with computation is shown as well. A collective lasts until the slowest rank has arrived:
 **the trace of one rank does not show whether it waits for others or for the network.** With the
-traces of several ranks, time in which the rank waits for others is left out if `straggler`,
-`start-skew`, `stage-imbalance` or `pipeline-bubble` explains it. The predicted saving is never
+traces of several ranks, time in which the rank waits for others is left out: what each collective
+takes longer than on the rank where it is shortest, or what `straggler`, `start-skew`,
+`stage-imbalance` or `pipeline-bubble` explain. The predicted saving is never
 longer than the rest of the step: what is exchanged there can only overlap with that. No saving is
 predicted of the time in which stages of a pipeline wait for each other: no overlap removes it.
 
@@ -48,6 +49,13 @@ from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, tim
 from stepwhy.diagnoses.shared.program import is_pytorch, is_training, uses_ddp
 from stepwhy.diagnoses.shared.ranks import peers, reported
 from stepwhy.diagnoses.shared.rule import Rule, saving, within_cost
+from stepwhy.diagnoses.shared.waits import (
+    sees_all_ranks,
+    slow_transfers_ns,
+    unexplained_ns,
+    unexplained_reason,
+    waits_ns,
+)
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.stages import find_stages
 from stepwhy.patterns import regex
@@ -55,7 +63,7 @@ from stepwhy.trace import NULL, Kind
 from stepwhy.units import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from stepwhy.findings import Finding, Saving
     from stepwhy.passes.facts import Facts
@@ -80,6 +88,7 @@ LEAST_SAVED = 0.0  # all of it may be waiting for a late rank, which overlapping
 
 _LESS = "Communicate less: the rest of the step is too short to hide it"
 _STAGES = "Let the stages of the pipeline wait less for each other"
+_FIRST = "Rule out a late rank, then overlap communication with computation"
 _NO_ROOM = "Overlapping can save no more than the rest of the step; communicating less can."
 
 
@@ -117,23 +126,63 @@ def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> 
     own, cost = reported(facts), finding.cost_ns_per_step
     if own is None or not cost:
         return finding
-    if not causes:
+    finding = _after_comparison(finding, facts, causes)
+    measured_ns = waits_ns(facts)
+    if not causes and measured_ns is None:
         return replace(finding, evidence=(*finding.evidence[:-1], _beyond_least(own, facts)))
     costs = {c.id: c.cost_ns_per_step or 0 for c in causes}
-    waits_ns = min(_waits_ns(own, facts, costs), cost)
-    waits = [Evidence("of that, waiting for other ranks", waits_ns, "ns", f"see {causes[0].id}")]
+    wait_ns = min(max(_waits_ns(own, facts, costs), measured_ns or 0), cost)
+    slow_ns = min(slow_transfers_ns(facts), cost - wait_ns) if "slow-group" in costs else 0
     stages = _stages(facts, costs)
-    if stages is not None:
-        waits.append(Evidence("of these waits, to fill and drain", stages.fill_ns, "ns"))
-        finding = replace(finding, fix=_REST)
-    evidence = (*finding.evidence[:1], *waits, *finding.evidence[1:-1])
-    rest = cost - waits_ns
+    finding = finding if stages is None else replace(finding, fix=_REST)
+    evidence = (
+        *finding.evidence[:1],
+        *_parts(wait_ns, slow_ns, stages, causes),
+        *finding.evidence[1:-1],
+        *(() if causes else (_beyond_least(own, facts),)),
+    )
+    rest = cost - wait_ns - slow_ns
     if rest < SHARE * own.wall_ns:
+        if not causes and wait_ns >= SHARE * own.wall_ns:
+            return RULE.incomplete("causes-of-waits", unexplained_reason(wait_ns), evidence)
         return replace(
             RULE.nothing(evidence), title="Apart from waits for other ranks, it is short"
         )
     gain = within_cost(_gain(rest, _room_ns(facts)), rest) if finding.saving else None
     return replace(finding, cost_ns_per_step=rest, saving=gain, evidence=evidence)
+
+
+def _parts(
+    wait_ns: int, slow_ns: int, stages: Stages | None, causes: Sequence[Finding]
+) -> Iterator[Evidence]:
+    """What is no exposed communication.
+
+    Args:
+        wait_ns: Waits for other ranks.
+        slow_ns: What a slow group loses.
+        stages: Stages of a pipeline that wait for each other, if they do.
+        causes: What the comparison of the ranks found, the costliest first.
+    """
+    see = f"see {causes[0].id}" if causes else ""
+    yield Evidence("of that, waiting for other ranks", wait_ns, "ns", see)
+    if slow_ns:
+        yield Evidence("of that, lost by a slow group", slow_ns, "ns", "see slow-group")
+    if stages is not None:
+        yield Evidence("of these waits, to fill and drain", stages.fill_ns, "ns")
+
+
+def _after_comparison(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> Finding:
+    """The finding, with the advice to rule out a late rank first if that could not be done."""
+    fix = finding.fix
+    if fix is None or finding.title == _STAGES:
+        return finding
+    text = fix.text.removeprefix(f"{_COMPARE} ")
+    rest_ns = unexplained_ns(facts, causes)
+    if sees_all_ranks(facts) and rest_ns < SHARE * facts.wall_ns:
+        return replace(finding, fix=replace(fix, text=text))
+    why = unexplained_reason(rest_ns) if sees_all_ranks(facts) else _RULE_OUT
+    title = _FIRST if finding.title == RULE.found else finding.title
+    return replace(finding, title=title, fix=replace(fix, text=f"{why} {text}"))
 
 
 def _beyond_least(own: Rank, facts: Facts) -> Evidence:
@@ -274,6 +323,10 @@ _ANY = Fix(
     "unknown",
 )
 _COMPARE = "Compare the ranks' traces first: a late rank makes all others wait."
+_RULE_OUT = (
+    "These traces do not show for each collective which rank arrived last. Record all ranks, with "
+    "the same steps: a late rank makes all others wait, and no overlap removes that."
+)
 _IMPLAUSIBLE = (
     "Exchanges run at {}, less than any link between GPUs in one machine carries. Either the ranks "
     "wait for a late one, so compare their traces, or the library uses a slow transport, such as "

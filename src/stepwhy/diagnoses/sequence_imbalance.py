@@ -16,6 +16,12 @@ difference, converted from CPU time to the time of the step. Two conditions appl
 range of a rank's CPU time is at least 20 % of its median, so that a few pauses do not count, and
 each step takes equally long on all ranks, because they wait for each other.
 
+On accelerators, it is measured by the collectives of all ranks: the rank whose collectives are
+shortest in a step is the one that the others wait for. If another rank
+is late in each step, the cost is what the median rank waits in the mean step, and the evidence
+names what takes the late one longer. One rank that causes more than 75 % of the waiting is no such
+case, and neither are fewer than four steps in which a rank is late by 10 % of the step.
+
 ## Fix
 Let all ranks draw batches of about the same work in the same step. Sort the samples by length, form
 groups of as many batches as there are ranks, and shuffle the groups in the same way on all ranks.
@@ -25,18 +31,23 @@ Or limit each batch by its number of tokens, not of samples.
 Samples of a step are then of similar lengths, which makes batches less random.
 
 ## When it abstains
-If only one rank is recorded, outside of PyTorch, and on accelerators, whose work the CPU time does
-not show. `incomplete` if fewer than 10 of the same steps are known of all ranks.
+If only one rank is recorded. Without collectives that show who is late: outside of PyTorch, and on
+accelerators, whose work the CPU time does not show. `incomplete` if fewer than 10 of the same steps
+are known of all ranks.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from stepwhy.diagnoses.shared.measure import on_scale
 from stepwhy.diagnoses.shared.program import is_pytorch
-from stepwhy.diagnoses.shared.ranks import peers, reported
+from stepwhy.diagnoses.shared.ranks import NAMES, cause_of, exposed_ns, peers, reported, turns
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
+from stepwhy.passes.lateness import lateness_of
 from stepwhy.passes.step_work import find_varying
 
 if TYPE_CHECKING:
@@ -65,6 +76,8 @@ def diagnose(facts: Facts) -> Finding:
     own, ranks = reported(facts), peers(facts)
     if own is None or len(ranks) < 2:
         return RULE.not_applicable("No two ranks do the same work: each is a pipeline stage.")
+    if not any(rank.on_cpu for rank in ranks) and facts.derived(lateness_of):
+        return _by_waits(facts) or RULE.nothing(_waits(facts))
     if not is_pytorch(facts) or not all(rank.on_cpu for rank in ranks):
         return RULE.no_data(
             "step-work", "The work of each step is only known of PyTorch on the CPU."
@@ -81,6 +94,42 @@ def diagnose(facts: Facts) -> Finding:
     least = 0.0 if any(rank.contended for rank in ranks) else LEAST_SAVED
     gain = saving("give all ranks the same work", least * cost, cost)
     return RULE.finding(cost, evidence, _FIX, gain, Edit("communication", "balanced"))
+
+
+def _by_waits(facts: Facts) -> Finding | None:
+    """The finding on ranks that take turns in being late, by what the others wait; None if not."""
+    pair = turns(facts)
+    if pair is None:
+        return None
+    compared, late = pair
+    cost = min(on_scale(facts, late.cost_ns), exposed_ns(facts, compared.peers.numbers))
+    if cost < SHARE * facts.wall_ns:
+        return None
+    cause = cause_of(late.excess_ns)
+    evidence = (
+        Evidence("how long the others wait for the last rank, mean of all steps", cost, "ns"),
+        Evidence("what takes the last rank longer", NAMES[cause], ""),
+        Evidence("steps in which a rank is late", late.long_steps, "count",
+                 f"of {compared.steps}"),
+        *(
+            Evidence("steps in which it is late", count, "count", f"rank {number}")
+            for number, count in zip(late.ranks, late.late_steps, strict=True)
+        ),
+        Evidence("ranks that were compared", len(compared.peers.numbers), "count"),
+    )  # fmt: skip
+    gain = saving("give all ranks the same work", LEAST_SAVED * late.even_ns, late.even_ns)
+    fix = _FIXES.get(cause, _FIX if is_pytorch(facts) else _FIX_WITHOUT_LOADER)
+    found = RULE.finding(cost, evidence, fix, gain, Edit("communication", "balanced"))
+    return found if cause == "compute" else replace(found, title=_TITLES[cause])
+
+
+def _waits(facts: Facts) -> tuple[Evidence, ...]:
+    """How long ranks wait for each other."""
+    longest = facts.derived(lateness_of)[0]
+    return (
+        Evidence("how long ranks wait for each other, mean of all", longest.mean_wait_ns, "ns"),
+        Evidence("ranks that were compared", len(longest.peers.numbers), "count"),
+    )
 
 
 def _evidence(work: VaryingWork, numbers: list[int]) -> tuple[Evidence, ...]:
@@ -100,6 +149,36 @@ def _evidence(work: VaryingWork, numbers: list[int]) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
+_TITLES = {
+    "input": "Let no rank wait for its input: another one does in each step",
+    "copies": "Let no rank copy longer than the others: another one does in each step",
+    "host": "Let all ranks pause in the same steps: the host of another one is late in each step",
+    "unknown": "Find out what delays another rank in each step",
+}
+_FIXES = {
+    "input": Fix(
+        "Give the loaders of all ranks more workers or a longer queue, and compare the storage "
+        "that they read.",
+        "",
+        "none",
+    ),
+    "copies": Fix(
+        "Compare the sizes of what the ranks copy between host and device in each step.", "", "none"
+    ),
+    "host": Fix(
+        "Let all ranks do in the same step what interrupts it: garbage collection, evaluation, "
+        "logging, checkpoints.",
+        "",
+        "none",
+    ),
+    "unknown": Fix("Record what the hosts of the ranks do, with Python stacks.", "", "none"),
+}
+_FIX_WITHOUT_LOADER = Fix(
+    "Sort the samples by length, form groups of one batch for each rank, and shuffle the groups in "
+    "the same way on all ranks. Or limit each batch by its number of tokens, not of samples.",
+    "",
+    "unknown",
+)
 _FIX = Fix(
     "Sort the samples by length, form groups of one batch for each rank, and shuffle the groups in "
     "the same way on all ranks. Pass the batches to DataLoader(batch_sampler=...), new ones in "

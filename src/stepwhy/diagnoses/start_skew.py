@@ -65,7 +65,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("No two ranks do the same work: each is a pipeline stage.")
     skew_ns = own.wall_ns - late.rank.wall_ns
     cost = min(skew_ns, own.exchange_ns - late.rank.exchange_ns)
-    evidence = (late_ranks(late), compared(facts, late))
+    evidence = (late_ranks(late), compared(facts, late.compared))
     if cost >= SHARE * own.wall_ns:
         gain = saving("remove the wait", LEAST_SAVED * cost, cost)
         return RULE.finding(

@@ -15,6 +15,15 @@ more time on everything else than the median of the others. The difference is th
 evidence names the category that differs most. Only durations are compared, so the clocks of the
 machines need not agree. Ranks of a pipeline are compared within their stage.
 
+With the collectives of all ranks, a rank that is late in some steps only is found as well, such as
+in every tenth one: what each rank waits is summed over its process groups, and compared step by
+step. What a collective takes longer than on the rank where it is shortest is a wait; that rank
+arrived last. A rank is late in a step if the others wait for 10 % of a step, and at least for half
+of what they wait for the last one. It is a straggler if it is late in more steps than ranks that
+take turns at random would be, with a probability of 1 % (binomial test, corrected for the number of
+ranks; late steps at equal distances are less likely), and if it spends more time outside of
+communication. Broadcasts, sending and receiving show no waits.
+
 The difference must exceed three standard errors of the recorded steps, or the rank must need 10 %
 more CPU time than the others. Where the ranks wait for cores, or compute on a CPU, only the CPU
 time counts. A rank is no straggler if the ranks take turns in computing longest, by more than one
@@ -37,16 +46,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses.shared.ranks import compared, late_ranks, others_may_be_late
+import numpy as np
+
+from stepwhy.diagnoses.shared.measure import on_scale
+from stepwhy.diagnoses.shared.ranks import (
+    NAMES,
+    cause_of,
+    compared,
+    exposed_ns,
+    late_ranks,
+    others_may_be_late,
+    persistent,
+    turns,
+)
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.passes.ranks import find_late
+from stepwhy.passes.late_work import late_work
+from stepwhy.passes.ranks import MORE_WORK, find_late
 from stepwhy.passes.step_work import find_varying
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
-    from stepwhy.passes.ranks import LateRank
+    from stepwhy.passes.ranks import LateRank, Rank
 
 RULE = Rule(
     id="straggler",
@@ -68,11 +92,18 @@ def diagnose(facts: Facts) -> Finding:
     cost = min(late.work_ns, late.waits_ns)
     evidence = _evidence(facts, late)
     is_long = cost >= SHARE * late.rank.wall_ns and not _take_turns(facts, late)
+    found = _in_some_steps(facts)
     if is_long and late.is_certain:
         gain = saving("remove the difference", min(late.least_ns, cost), cost)
         return RULE.finding(
-            cost, evidence, _FIXES[_group(late)], gain, Edit("communication", "balanced")
+            cost,
+            evidence,
+            _FIXES[cause_of(late.excess_ns)],
+            gain,
+            Edit("communication", "balanced"),
         )
+    if found is not None:
+        return found
     if is_long and late.rank.contended:
         return RULE.incomplete(
             "quiet-machine", "The ranks wait for cores that other threads use.", evidence
@@ -85,8 +116,10 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def _take_turns(facts: Facts, late: LateRank) -> bool:
-    """Whether another rank computes longest in each step, by more than one does on average."""
-    if _group(late) != "compute" or not late.rank.on_cpu:
+    """Whether another rank is late in each step, or computes longest by more than on average."""
+    if not late.rank.on_cpu:
+        return persistent(facts) is None and turns(facts) is not None
+    if cause_of(late.excess_ns) != "compute":
         return False
     work = find_varying([rank.log for rank in facts.ranks if rank.stage == late.rank.stage])
     if work is None or work.imbalance_ns <= work.lead_ns:
@@ -95,37 +128,82 @@ def _take_turns(facts: Facts, late: LateRank) -> bool:
 
 
 def _evidence(facts: Facts, late: LateRank) -> tuple[Evidence, ...]:
+    cause = cause_of(late.excess_ns)
     return (
         late_ranks(late),
         Evidence("how much longer it takes, without waiting", late.work_ns, "ns"),
-        Evidence("what takes it longer", _NAMES[_group(late)], "", _line(late)),
+        *_doing(facts, late.rank, cause),
         Evidence("how much longer the others wait", late.waits_ns, "ns"),
-        compared(facts, late),
+        *_how_often(facts, late.rank.number),
+        compared(facts, late.compared),
     )
+
+
+def _in_some_steps(facts: Facts) -> Finding | None:
+    """The finding on ranks that are late in more steps than by chance, if in most or in a few."""
+    pair = persistent(facts)
+    if pair is None:
+        return None
+    peers, late = pair[0].peers, pair[1]
+    others = set(peers.numbers).difference(late.ranks)
+    rank = next(rank for rank in facts.ranks if rank.number == late.ranks[0])
+    cost = min(on_scale(facts, late.cost_ns), exposed_ns(facts, others))
+    cause = cause_of(late.excess_ns)
+    if cost < SHARE * facts.wall_ns or rank.contended or _is_noise(facts, rank, cause):
+        return None
+    share = len(others) / len(peers.numbers)
+    gain = saving("remove the difference", share * cost, cost)
+    evidence = (
+        Evidence("late ranks, which wait least for the others", _numbers(late.ranks), ""),
+        *_how_often(facts, rank.number),
+        Evidence("how late it is in these steps", late.in_late_steps_ns, "ns"),
+        *_doing(facts, rank, cause),
+        Evidence("how much longer the others wait, mean of all steps", cost, "ns"),
+        compared(facts, len(peers.numbers)),
+    )
+    return RULE.finding(cost, evidence, _FIXES[cause], gain, Edit("communication", "balanced"))
+
+
+def _is_noise(facts: Facts, rank: Rank, cause: str) -> bool:
+    """Whether a rank computes longer on a CPU, although it needs no more CPU time than others."""
+    known = [r.cpu_ns for r in facts.ranks if r.cpu_ns and r.number != rank.number]
+    if cause != "compute" or not rank.on_cpu or not rank.cpu_ns or not known:
+        return False
+    return rank.cpu_ns < MORE_WORK * float(np.median(known))
+
+
+def _how_often(facts: Facts, number: int) -> tuple[Evidence, ...]:
+    """In how many steps a rank is late, if in more than by chance."""
+    pair = persistent(facts)
+    if pair is None or number not in pair[1].ranks:
+        return ()
+    compared_steps, late = pair[0].steps, pair[1]
+    count = late.late_steps[late.ranks.index(number)]
+    every = "" if late.every in {None, 1} else f", every {late.every} steps"
+    return (Evidence("steps in which it is late", count, "count", f"of {compared_steps}{every}"),)
+
+
+def _numbers(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks))
 
 
 def symptoms(facts: Facts) -> frozenset[str]:
     """Findings on the late rank that show what it does longer than the others, if it is late."""
     late = find_late(facts.ranks)
     is_own = late is not None and late.rank.number == facts.trace.meta.rank
-    return frozenset({"python-overhead"} if late and is_own and _group(late) == "host" else ())
+    return frozenset(
+        {"python-overhead"} if late and is_own and cause_of(late.excess_ns) == "host" else ()
+    )
 
 
-_HOST = ("dispatch", "python", "sync", "compile", "storage")
-_GROUPS = {"compute": ("compute",), "input": ("input_wait",), "copies": ("transfer",)} | {
-    "host": _HOST,
-    "unknown": ("unexplained",),
-}
-
-
-def _group(late: LateRank) -> str:
-    """What the rank does longer than the others."""
-    return max(_GROUPS, key=lambda group: sum(late.excess_ns[name] for name in _GROUPS[group]))
-
-
-def _line(late: LateRank) -> str:
-    """The line of the program that the rank is mostly in, where its host takes longer."""
-    return late.rank.line if _group(late) in {"host", "unknown"} else ""
+def _doing(facts: Facts, rank: Rank, cause: str) -> Iterator[Evidence]:
+    """What the rank does longer than the others, as far as its own trace shows it."""
+    work = late_work(facts, rank)
+    line = rank.line if cause in {"host", "unknown"} else ""
+    yield Evidence("what takes it longer", NAMES[cause], "", line or (work.line if work else ""))
+    if work is not None and work.operation:
+        where = " ".join(filter(None, (work.operation, work.phase)))
+        yield Evidence("operation that takes it longer, mean step", work.operation_ns, "ns", where)
 
 
 _COMPUTE = Fix(
@@ -152,13 +230,6 @@ _ALONE = Fix(
     "",
     "none",
 )
-_NAMES = {
-    "compute": "computation",
-    "input": "waiting for input",
-    "copies": "copies between host and device",
-    "host": "code on the host",
-    "unknown": "time without evidence",
-}
 _FIXES = {
     "compute": _COMPUTE,
     "input": _INPUT,

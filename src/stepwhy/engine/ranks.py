@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stepwhy.answers.parallel import parallel_use
+from stepwhy.answers.rank_table import group_uses, rank_uses
 from stepwhy.diagnoses import run_across
 from stepwhy.engine.assemble import verdict_of
 from stepwhy.engine.pricing import priced
@@ -105,7 +106,13 @@ def _compared(analysed: Sequence[Analysed], rank: int, *, predict: bool) -> Resu
     if predict:
         findings = priced(facts, findings)
     verdict = verdict_of(one.decision, findings, one.result.verdict.caveat)
-    return replace(one.result, findings=findings, verdict=verdict)
+    return replace(
+        one.result,
+        findings=findings,
+        verdict=verdict,
+        ranks=rank_uses(facts),
+        groups=group_uses(facts),
+    )
 
 
 def choose(results: Sequence[Result], metas: Sequence[Meta]) -> RankChoice:

@@ -49,6 +49,7 @@ from stepwhy.findings.predictions import (
     WhatIfResult,
 )
 from stepwhy.findings.profile import OPS_SCHEMA, Cost, ProfileNode, ProfileResult
+from stepwhy.findings.ranks import GroupUse, RankUse
 from stepwhy.findings.result import (
     CATEGORIES,
     SCHEMA,
@@ -115,6 +116,7 @@ __all__ = [
     "GpuPair",
     "Grade",
     "GradedPair",
+    "GroupUse",
     "HealthEntry",
     "HostLine",
     "HostLoad",
@@ -145,6 +147,7 @@ __all__ = [
     "PricingInputs",
     "ProfileNode",
     "ProfileResult",
+    "RankUse",
     "Refusal",
     "Replay",
     "Result",

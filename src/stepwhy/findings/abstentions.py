@@ -38,6 +38,8 @@ SIGNALS = {
     "programs": "the compiled programs that ran",
     # What single diagnoses need beyond that.
     "all-ranks": "all ranks of the run",
+    "process-groups": "which ranks exchange how many bytes with each other",
+    "causes-of-waits": "why ranks wait for each other",
     "enough-steps": "enough steps",
     "enough-operations": "enough operations, kernels or copies",
     "kernel-launches": "which operation launched a kernel",

@@ -18,6 +18,7 @@ from stepwhy.findings.machine import GpuLoad, HostLine  # noqa: TC001 - the sche
 from stepwhy.findings.memory import MemoryUse  # noqa: TC001 - the schema reads it
 from stepwhy.findings.parallel import ParallelUse  # noqa: TC001 - the schema reads it
 from stepwhy.findings.placement import Placement  # noqa: TC001 - the schema reads it
+from stepwhy.findings.ranks import GroupUse, RankUse  # noqa: TC001 - the schema reads them
 from stepwhy.findings.wall_clock import WallClock  # noqa: TC001 - the schema reads it
 from stepwhy.findings.watched import (  # noqa: TC001 - the JSON schema reads the annotations
     EventGroup,
@@ -406,3 +407,5 @@ class Result(msgspec.Struct, frozen=True):
     parallel: ParallelUse | None = None
     wall_clock: WallClock | None = None
     lines: LineBreakdown | None = None
+    ranks: tuple[RankUse, ...] = ()
+    groups: tuple[GroupUse, ...] = ()

@@ -8,7 +8,9 @@ import numpy as np
 
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.cores import CONTENDED, run_delay_share
-from stepwhy.passes.ranks import Rank
+from stepwhy.passes.lines import line_breakdown
+from stepwhy.passes.rank_collectives import find_collectives
+from stepwhy.passes.ranks import MOST_OPERATIONS, OpTime, Rank
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.step_work import log_of
 from stepwhy.passes.usable import unusable
@@ -45,6 +47,30 @@ def summarise_rank(facts: Facts) -> Rank | None:
         passes=passes,
         passes_ns=passes_ns,
         log=log_of(facts.trace, facts.observed),
+        collectives=find_collectives(facts),
+        per_step=per_step,
+        operations=_operations(facts),
+        lines=_lines(facts),
+    )
+
+
+def _operations(facts: Facts) -> tuple[OpTime, ...]:
+    """What takes longest in the mean steady step on the host and on devices, except collectives."""
+    rows = [row for row in facts.ops.largest(2 * MOST_OPERATIONS) if row.kind != Kind.COLLECTIVE]
+    found = []
+    for on_host in (True, False):
+        mine = [row for row in rows if (row.device == "host") is on_host][:MOST_OPERATIONS]
+        found += [OpTime(row.name, row.phase, on_host, facts.mean_ns(row.self_ns)) for row in mine]
+    return tuple(found)
+
+
+def _lines(facts: Facts) -> tuple[OpTime, ...]:
+    """The lines of the program that take longest, if any are known."""
+    known = facts.derived(line_breakdown)
+    rows = [] if known is None else [row for row in known.lines if row.kind == "line"]
+    return tuple(
+        OpTime(row.line, Phase.UNKNOWN, on_host=True, self_ns=row.time_ns)
+        for row in rows[:MOST_OPERATIONS]
     )
 
 

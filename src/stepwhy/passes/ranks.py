@@ -18,13 +18,34 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.passes.collectives import Collectives
     from stepwhy.passes.step_work import StepLog
+    from stepwhy.trace import Phase
 
 # A difference of means is certain from this many standard errors on; one step has no spread.
 _CERTAIN = 3.0
-# A rank that needs so many times the CPU time of another one has more work, however much both wait
-# for cores. That of ranks with the same work differs by some percent.
-_MORE_WORK = 1.1
+MOST_OPERATIONS = 24
+"""Number of operations, and of lines, that are kept of a rank. What one rank does longer than the
+others, by a share of the step that matters, is among those that take it longest."""
+MORE_WORK = 1.1
+"""A rank that needs so many times the CPU time of another one has more work, however much both wait
+for cores. That of ranks with the same work differs by some percent."""
+
+
+class OpTime(msgspec.Struct, frozen=True):
+    """The time of an operation, or of a line of the program, on one rank.
+
+    Args:
+        name: Its name.
+        phase: Its phase; UNKNOWN for lines.
+        on_host: Whether it ran on a thread of the host.
+        self_ns: Time in the mean steady step, without that of nested operations.
+    """
+
+    name: str
+    phase: Phase
+    on_host: bool
+    self_ns: int
 
 
 class Rank(msgspec.Struct, frozen=True):
@@ -43,6 +64,11 @@ class Rank(msgspec.Struct, frozen=True):
             interleaved schedule, through one of its model chunks; None if not recorded.
         passes_ns: Time in forward and backward passes per step.
         log: All steps that were observed; None if unknown.
+        collectives: Its collectives; None if unknown.
+        per_step: Time of each category of the breakdown in each steady step, as recorded;
+            (steps, categories); None if unknown.
+        operations: What takes longest on it, longest first, on its host and on its devices.
+        lines: The lines of the program that take longest, likewise.
     """
 
     number: int
@@ -56,6 +82,10 @@ class Rank(msgspec.Struct, frozen=True):
     passes: float | None = None
     passes_ns: int = 0
     log: StepLog | None = None
+    collectives: Collectives | None = None
+    per_step: NDArray[np.int64] | None = None
+    operations: tuple[OpTime, ...] = ()
+    lines: tuple[OpTime, ...] = ()
 
     @property
     def wall_ns(self) -> int:
@@ -149,7 +179,7 @@ def _differ(late: Rank, other: Rank) -> bool:
     is known of many steps.
     """
     if late.cpu_ns and other.cpu_ns:
-        if late.cpu_ns >= _MORE_WORK * other.cpu_ns:
+        if late.cpu_ns >= MORE_WORK * other.cpu_ns:
             return True
         more_ns = late.work_ns - other.work_ns
         computes_more = late.breakdown["compute"] - other.breakdown["compute"] > more_ns / 2

@@ -4,11 +4,69 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stepwhy.findings import Evidence
+from stepwhy.passes.lateness import lateness_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.lateness import Late, Lateness, Turns
     from stepwhy.passes.ranks import LateRank, Rank
+
+CAUSES = {
+    "compute": ("compute",),
+    "input": ("input_wait",),
+    "copies": ("transfer",),
+    "host": ("dispatch", "python", "sync", "compile", "storage"),
+    "unknown": ("unexplained",),
+}
+"""Categories of the breakdown by what a rank does longer than the others."""
+
+NAMES = {
+    "compute": "computation",
+    "input": "waiting for input",
+    "copies": "copies between host and device",
+    "host": "code on the host",
+    "unknown": "time without evidence",
+}
+"""The causes in words."""
+
+
+def cause_of(excess_ns: Mapping[str, int]) -> str:
+    """What a rank does longer than the others: a key of `CAUSES`.
+
+    Args:
+        excess_ns: How much longer it spends in each category, or less; empty if unknown.
+    """
+    if not excess_ns:
+        return "unknown"
+    return max(CAUSES, key=lambda cause: sum(excess_ns[name] for name in CAUSES[cause]))
+
+
+def persistent(facts: Facts) -> tuple[Lateness, Late] | None:
+    """The ranks that are late too often for chance and cost most; None if there are none."""
+    found = [(one, one.late) for one in facts.derived(lateness_of) if one.late is not None]
+    return max(found, key=lambda pair: pair[1].cost_ns, default=None)
+
+
+def turns(facts: Facts) -> tuple[Lateness, Turns] | None:
+    """The ranks that take turns in being late and cost most; None if there are none."""
+    found = [(one, one.turns) for one in facts.derived(lateness_of) if one.turns is not None]
+    return max(found, key=lambda pair: pair[1].cost_ns, default=None)
+
+
+def exposed_ns(facts: Facts, numbers: Collection[int]) -> int:
+    """Time of the step in which ranks only exchange data or wait, the median of them, ns.
+
+    Args:
+        facts: Facts of a rank.
+        numbers: The ranks.
+    """
+    times = [rank.exchange_ns for rank in facts.ranks if rank.number in numbers]
+    return round(float(np.median(times))) if times else 0
 
 
 def reported(facts: Facts) -> Rank | None:
@@ -28,11 +86,11 @@ def late_ranks(late: LateRank) -> Evidence:
     return Evidence("late ranks, which wait least for the others", numbers, "")
 
 
-def compared(facts: Facts, late: LateRank) -> Evidence:
+def compared(facts: Facts, count: int) -> Evidence:
     """How many ranks were compared, of how many in the job."""
     world = facts.trace.meta.world_size
     of = f"of {world:,} in the job" if world > len(facts.ranks) else ""
-    return Evidence("ranks that were compared", late.compared, "count", of)
+    return Evidence("ranks that were compared", count, "count", of)
 
 
 def others_may_be_late(facts: Facts, late: LateRank, share: float) -> bool:

@@ -24,7 +24,7 @@ _WIDEST = 100
 
 
 def render(result: Result, *, show_all: bool = False, console: Console | None = None) -> None:
-    """Print verdict, breakdown, lines, findings, queues and events, memory, and footer.
+    """Print verdict, breakdown, lines, findings, ranks, queues and events, memory, and footer.
 
     Args:
         result: What to report.
@@ -40,12 +40,22 @@ def render(result: Result, *, show_all: bool = False, console: Console | None = 
         *picture.picture(result, width, has_colour=has_colour),
         *lines_section(result, show_all=show_all),
         *findings(result, width, show_all=show_all),
+        *_ranks(result, width, show_all=show_all),
         *watched_sections(result, width, show_all=show_all),
         *memory_section(result, width, show_all=show_all),
         *(_tables(result, width) if show_all else ()),
         *footer.footer(result, show_all=show_all),
     )
     console.print(Finish(report, ascii_only=console.options.ascii_only), width=width)
+
+
+def _ranks(result: Result, width: int, *, show_all: bool) -> list[RenderableType]:
+    # Only several ranks need them.
+    if not result.ranks:
+        return []
+    from stepwhy.report.terminal.ranks import ranks_section  # noqa: PLC0415
+
+    return [*ranks_section(result, width, show_all=show_all)]
 
 
 def _tables(result: Result, width: int) -> list[RenderableType]:
