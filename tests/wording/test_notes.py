@@ -4,15 +4,33 @@ from stepwhy.findings import Op
 from stepwhy.findings.reasons import NoView, RankChoice
 from stepwhy.wording.notes import (
     NO_VIEWS,
+    cut_ranks,
     left_out,
     longest,
+    missing_ranks,
     mostly_set_up,
     operations_added_up,
+    rank_again,
     rank_note,
     work_missing,
 )
 
 MS = 1_000_000
+
+
+def test_ranks_that_are_not_there():
+    assert missing_ranks([3]) == "Rank 3 is missing: whether others wait for it cannot be told."
+    assert missing_ranks(range(12)) == (
+        "Ranks 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more are missing: whether others wait for them "
+        "cannot be told."
+    )
+    assert cut_ranks([5]) == (
+        "Rank 5 is not compared, and counted as missing: its file ends early."
+    )
+    assert cut_ranks([5, 7]) == (
+        "Ranks 5, 7 are not compared, and counted as missing: their files end early."
+    )
+    assert rank_again("b.json", 6, "a.json") == "b.json contains rank 6 again, as a.json does"
 
 
 def test_which_rank_a_report_covers():

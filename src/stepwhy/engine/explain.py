@@ -12,6 +12,7 @@ from stepwhy.answers.placement import placement_of
 from stepwhy.answers.verdict import decide
 from stepwhy.engine.assemble import assemble
 from stepwhy.engine.privacy import redacted_errors, redactor_of
+from stepwhy.engine.rank_sets import given_twice, without_copies
 from stepwhy.engine.ranks import Analysed, combine, same_run
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
 from stepwhy.findings import Result
@@ -139,7 +140,15 @@ def ranks_of(opened: Sequence[Opened]) -> list[Opened]:
         SeveralRunsError: They are no ranks of one run.
     """
     ranks = [replace(one, trace=rank) for one in opened for rank in split_ranks(one.trace)]
-    if len(ranks) > 1 and not same_run([o.trace.meta for o in ranks]):
+    metas = [one.trace.meta for one in ranks]
+    if len(ranks) > 1 and not same_run(metas):
+        if (twice := given_twice(metas)) is not None:
+            first, second, *_ = [one.path for one in ranks if one.trace.meta.rank == twice]
+            raise SeveralRunsError(
+                f"rank {twice} is recorded twice, in {first} and in {second}: these are "
+                f"{len(ranks)} different runs, not ranks of one run",
+                "Explain the files of one run",
+            )
         raise SeveralRunsError(
             f"these are {len(ranks)} different runs, not ranks of one run",
             f"Explain them one at a time, starting with {ranks[0].path}",
@@ -202,6 +211,8 @@ def open_run(
     with redacted_errors(redactor):
         places = resolve(names)
         opened, skipped = open_places(places, redactor, _redacted(progress, redactor))
+    opened, copies = without_copies(opened)
+    skipped += left_out(copies)
     if len(places) == 1 and places[0].is_folder:
         opened, others = _main_process(opened)
         skipped += others

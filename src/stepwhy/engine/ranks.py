@@ -12,6 +12,7 @@ from stepwhy.answers.rank_table import group_uses, rank_uses
 from stepwhy.diagnoses import run_across
 from stepwhy.engine.assemble import verdict_of
 from stepwhy.engine.pricing import priced
+from stepwhy.engine.rank_sets import whole_ranks
 from stepwhy.findings import Device, DeviceTotal
 from stepwhy.findings.reasons import RankChoice
 from stepwhy.passes.facts import Facts
@@ -71,9 +72,12 @@ def combine(analysed: Sequence[Analysed], notes: list[str], *, predict: bool = T
         notes: Further notes for the reader.
         predict: Whether to predict what fixes would gain.
     """
+    inputs = tuple(dict.fromkeys(i for one in analysed for i in one.result.inputs))
+    analysed, about_ranks = whole_ranks(analysed)
+    notes = [*about_ranks, *notes]
     results, metas = [one.result for one in analysed], [one.trace.meta for one in analysed]
     if len(results) == 1:
-        return replace(results[0], notes=(*results[0].notes, *notes))
+        return replace(results[0], inputs=inputs, notes=(*results[0].notes, *notes))
     choice = choose(results, metas)
     chosen = _compared(analysed, choice.rank, predict=predict)
     devices = _of_all([r.devices for r in results], metas)
@@ -81,7 +85,7 @@ def combine(analysed: Sequence[Analysed], notes: list[str], *, predict: bool = T
     return replace(
         chosen,
         parallel=parallel_use(devices, chosen.breakdown.wall_ns) if is_known else None,
-        inputs=tuple(dict.fromkeys(i for r in results for i in r.inputs)),
+        inputs=inputs,
         run=replace(
             chosen.run,
             ranks=len(results),

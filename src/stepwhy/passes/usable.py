@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.findings.reasons import Gap, Lack, Limited, NotTraced
 from stepwhy.passes.single_run import lone_runs
-from stepwhy.trace.health import KERNELS_MISSING
+from stepwhy.trace.health import CUT_OFF, KERNELS_MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +20,6 @@ MOSTLY_START_UP = 0.5
 # are certain, so fewer of them suffice than of those that are inferred from what repeats.
 ENOUGH_STEADY = 20
 ENOUGH_MARKED = 3
-# Counters of files whose end is missing.
-_CUT_OFF = ("json-truncated", "gzip-truncated", "protobuf-truncated", "database-truncated")
 # Share of the device work that may be missing. Idle time of the device is overstated by at most
 # about as much, which is no more than the smallest cause that a verdict names. From there on, what
 # seems to be idle time may be the work that is missing. Intact recorded traces lack 0.5 % at most.
@@ -49,7 +47,7 @@ def _reasons(facts: Facts) -> Iterator[Unknown]:
     if meta.device_expected and not facts.has_accelerator:
         if trace.health.has(KERNELS_MISSING):
             yield Gap(Lack.KERNELS)
-        is_cut = any(map(trace.health.has, _CUT_OFF))
+        is_cut = any(map(trace.health.has, CUT_OFF))
         unused = Lack.DEVICE_USE if meta.idle_accelerator else Lack.DEVICE_ACTIVITY
         yield Gap(Lack.DEVICE_ACTIVITY_CUT_OFF if is_cut else unused)
     if trace.health.has("device-without-kernels"):

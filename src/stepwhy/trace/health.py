@@ -12,6 +12,8 @@ import msgspec
 Severity = Literal["info", "warning", "error"]
 KERNELS_MISSING = "kernels-missing"
 """Counter of records of an accelerator whose profiler delivered no kernel."""
+CUT_OFF = ("json-truncated", "gzip-truncated", "protobuf-truncated", "database-truncated")
+"""Counters of files whose end is missing."""
 
 
 class HealthCounter(msgspec.Struct, frozen=True):

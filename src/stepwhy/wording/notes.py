@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from stepwhy.findings import Op
     from stepwhy.findings.reasons import RankChoice
 
+# Most ranks that are named.
+_MOST_RANKS = 10
 # Most files that are listed as left out.
 _MOST_FILES = 50
 
@@ -53,6 +55,32 @@ def rank_note(choice: RankChoice) -> str:
         f"{choice.ranks}: {format_ns(choice.slowest_ns)} per step, the fastest "
         f"{format_ns(choice.fastest_ns)}.{unequal}"
     )
+
+
+def rank_again(path: str, rank: int, first: str) -> str:
+    """What was left out because another file contains the same rank, a clause."""
+    return f"{path} contains rank {rank} again, as {first} does"
+
+
+def cut_ranks(ranks: Sequence[int]) -> str:
+    """The note on ranks whose files end early."""
+    are, their = ("is", "its file ends") if len(ranks) == 1 else ("are", "their files end")
+    return f"{_named(ranks)} {are} not compared, and counted as missing: {their} early."
+
+
+def missing_ranks(ranks: Sequence[int]) -> str:
+    """The note on ranks of which nothing is recorded."""
+    are, it = ("is", "it") if len(ranks) == 1 else ("are", "them")
+    return f"{_named(ranks)} {are} missing: whether others wait for {it} cannot be told."
+
+
+def _named(ranks: Sequence[int]) -> str:
+    """Ranks by their numbers, at the beginning of a sentence."""
+    if len(ranks) == 1:
+        return f"Rank {ranks[0]}"
+    numbers = ", ".join(map(str, ranks[:_MOST_RANKS]))
+    more = len(ranks) - _MOST_RANKS
+    return f"Ranks {numbers}" + (f" and {more:,} more" if more > 0 else "")
 
 
 def work_missing(share: float) -> str:
