@@ -49,6 +49,26 @@ def test_several_edits_are_made_together(trace):
     assert [e["what"] for e in prediction["edits"]] == ["kernels", "launches"]
 
 
+def test_edits_may_follow_the_path(trace):
+    result = json.loads(invoke(trace, "kernels=2x", "launches=gone", "--json").stdout)
+    (prediction,) = result["predictions"]
+    assert [e["what"] for e in prediction["edits"]] == ["kernels", "launches"]
+    assert invoke("kernels=2x").exit_code == 2
+    assert invoke(trace, "loss=gone").exit_code == 8
+
+
+def test_a_file_whose_name_is_like_an_edit_is_a_file(trace, monkeypatch):
+    monkeypatch.chdir(trace.parent)
+    trace.rename(trace.parent / "input=free")
+    assert json.loads(invoke("input=free", "kernels=2x", "--json").stdout)["path"] == "input=free"
+
+
+@pytest.mark.parametrize("edit", ["stage:1=even", "link:0-1=2x", "group:dp=2x", "variance=gone"])
+def test_what_compares_ranks_needs_all_of_them(trace, edit):
+    text = " ".join(invoke(trace, edit).stdout.split())
+    assert f"What {edit} changes shows only where all ranks are recorded." in text
+
+
 def test_what_cannot_be_predicted_is_listed_with_the_reason(trace):
     text = " ".join(invoke(trace, "--edit", "communication=gone").stdout.split())
     assert "Not predicted communication=gone The trace has no communication on the device." in text

@@ -1,9 +1,12 @@
 """Edits as text: what is read is what is written, and what cannot be changed is refused."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from stepwhy.errors import EditError
-from stepwhy.findings.edits import ALLOWED, Edit, family_of, parse_edit
+from stepwhy.findings.edits import ALLOWED, Edit, family_of, is_edit, parse_edit
 
 
 @pytest.mark.parametrize(
@@ -21,6 +24,10 @@ from stepwhy.findings.edits import ALLOWED, Edit, family_of, parse_edit
         ("threads=2", Edit("threads", "count", count=2)),
         ("stage:3=even", Edit("stage", "even", "3")),
         ("rank=even", Edit("rank", "even")),
+        ("link:6-7=even", Edit("link", "even", "6-7")),
+        ("group:tp=2x", Edit("group", "faster", "tp", factor=2.0)),
+        ("variance=gone", Edit("variance", "gone")),
+        ("ranks=2x", Edit("ranks", "faster", factor=2.0)),
     ],
 )
 def test_a_text_and_its_edit(text, edit):
@@ -40,6 +47,9 @@ def test_a_text_and_its_edit(text, edit):
         ("launches=2x", "Of launches, these can be predicted: launches=gone, launches=0.5x"),
         ("input=workers:0", ("Of input, these can be predicted: input=free, input=workers:2, "
                             "input=prefetch, input=gone")),
+        ("link:6=even", "Write link:6-7=even"),
+        ("group=2x", "Write group:dp=2x"),
+        ("variance=2x", "Of variance, these can be predicted: variance=gone"),
     ],
 )  # fmt: skip
 def test_what_is_no_edit_is_refused_with_what_would_be(text, next_action):
@@ -51,8 +61,16 @@ def test_what_is_no_edit_is_refused_with_what_would_be(text, next_action):
 def test_every_allowed_change_has_a_text():
     for what, changes in ALLOWED.items():
         for change in changes:
-            edit = Edit(what, change, factor=2.0, count=2, bytes_per_s=1e9, device="GPU:0")
+            where = {"link": "6-7", "group": "dp"}.get(what, "")
+            edit = Edit(what, change, where, factor=2.0, count=2, bytes_per_s=1e9, device="GPU:0")
             assert parse_edit(str(edit)).change == change
+
+
+def test_the_reference_lists_every_part_of_a_step():
+    page = (Path(__file__).parents[2] / "docs/reference/edits.md").read_text()
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    listed = {name for cell in cells for name in re.findall(r"`([a-z]+)[:=`]", cell)}
+    assert listed >= set(ALLOWED)
 
 
 @pytest.mark.parametrize(
@@ -71,3 +89,22 @@ def test_every_allowed_change_has_a_text():
 )
 def test_the_kind_of_an_edit(text, family):
     assert family_of(parse_edit(text)) == family
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("input=free", True),
+        ("kernels:*gemm*=2x", True),
+        ("ops:aten::add_=gone", True),
+        ("copies:h2d=12.5GB/s", True),
+        ("loss=gone", True),  # no part of a step, which is said
+        ("trace.json", False),
+        ("date=2026/trace.json", False),
+        ("a=b.json", False),
+        ("https://host/trace?name=a", False),
+        ("C:/traces/a=b", False),
+    ],
+)
+def test_an_edit_is_told_from_a_path(text, expected):
+    assert is_edit(text) is expected

@@ -72,6 +72,11 @@ def test_a_replay_of_the_recorded_steps_takes_as_long_as_they_did(ranks):
         (["communication=gone"], 1.6),
         (["communication:forward-*=2x"], 1.85),
         (["communication=gone", "ops:backward-compute=2x"], 1.1),
+        (["group:pp=gone"], 1.7),
+        (["group:dp=gone"], 1.8),
+        (["group:dp=2x"], 1.85),
+        (["group:pp=even"], 1.9),
+        (["variance=gone"], 1.9),
     ],
 )
 def test_what_follows_a_changed_operation_starts_earlier(ranks, edits, seconds):
@@ -93,11 +98,91 @@ def test_a_share_that_one_rank_loses_is_said_not_to_go_to_others(ranks):
     assert price_ranks(ranks, [parse_edit("rank=even")]).notes == ()
 
 
-@pytest.mark.parametrize("text", ["stage:7=even", "rank:9=even", "python=gone", "ops:conv=2x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stage:7=even", "rank:9=even", "python=gone", "ops:conv=2x", "link:0-9=even",
+        "link:0-3=even", "group:embd=2x", "group:mine=2x",
+    ],
+)  # fmt: skip
 def test_an_edit_of_what_is_not_recorded_is_refused(ranks, text):
     found = price_ranks(ranks, [parse_edit(text)])
     assert isinstance(found, Refusal)
     assert text in found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ranks=2x", "How long exchanges take among more ranks was not recorded."),
+        (
+            "group:tp=2x",
+            "Exchanges of tp groups are inside the passes, which were timed as a whole.",
+        ),
+    ],
+)
+def test_what_the_model_does_not_hold_is_refused_with_the_reason(ranks, text, reason):
+    found = price_ranks(ranks, [parse_edit(text)])
+    assert found.reason == reason
+    assert found.todo == "Measure the changed program with 'stepwhy compare'."
+
+
+def slow_link(slow_s):
+    """Rows of the job in which the exchanges between ranks 1 and 3 take longer by some time."""
+    for rank, stage, step, name, start, duration in rows(STEPS, STAGES):
+        later = duration
+        if rank == 1 and name == "backward-recv":
+            later += 2 * slow_s
+        if rank == 3 and name == "forward-recv":
+            later += slow_s
+        if rank == 3 and name == "backward-send":
+            later += slow_s
+        moves = rank in {1, 3} and start >= 0.4
+        twice = rank == 1 and start >= 1.4
+        yield rank, stage, step, name, start + slow_s * (moves + twice), later
+
+
+def test_a_slow_link_is_priced_by_the_time_of_the_others():
+    trace, _ = read_trace(Source(table(list(slow_link(0.2))), "job.parquet"))
+    slow = [Facts(rank) for rank in split_ranks(trace)]
+    found = price_ranks(slow, [parse_edit("link:1-3=gone")])
+    assert found.naive_ns < found.step_ns
+    # Each transfer of the pair takes 0.3 s; the other pair transfers for 0.1 s, so it is last.
+    assert found.remaining_ns == pytest.approx(1.9 * S, rel=1e-3)
+    other = price_ranks(slow, [parse_edit("link:0-2=gone")])
+    assert other.remaining_ns == pytest.approx(2.3 * S, rel=1e-3)
+
+
+def test_ranks_that_only_exchange_with_others_have_no_link_of_their_own():
+    def three(found):
+        return [
+            (3 * stage + (place % 3), stage, *rest)
+            for step in STEPS
+            for stage in range(2)
+            for place in range(3)
+            for rest in [(step, name, start, dur) for name, start, dur in found[stage]]
+        ]
+
+    trace, _ = read_trace(Source(table(three(STAGES)), "job.parquet"))
+    job = [Facts(rank) for rank in split_ranks(trace)]
+    found = price_ranks(job, [parse_edit("link:0-1=2x")])
+    assert found.reason == (
+        "Ranks 0 and 1 exchange only together with other ranks, so that their link was not timed "
+        "alone."
+    )
+
+
+def test_steps_that_vary_are_evened_out():
+    """The optimizer of the data ranks takes 0.5 s in turn, otherwise 0.1 s."""
+    found = []
+    for rank, stage, step, name, start, duration in rows(STEPS, STAGES):
+        in_turn = 0.5 if rank % 2 == step % 2 else 0.1
+        took = in_turn if name == "optimizer" else duration
+        found.append((rank, stage, step, name, start, took))
+    trace, _ = read_trace(Source(table(found), "job.parquet"))
+    priced = price_ranks([Facts(one) for one in split_ranks(trace)], [parse_edit("variance=gone")])
+    assert priced.step_ns == pytest.approx(2.3 * S, rel=1e-3)
+    assert priced.remaining_ns == pytest.approx(2.1 * S, rel=1e-3)
 
 
 def test_operations_that_do_not_match_are_no_schedule():
@@ -128,7 +213,7 @@ def test_the_command_predicts_for_the_whole_job(tmp_path):
     assert found["method"] == "ranks"
     assert found["remaining_ns"] == pytest.approx(1.75 * S, rel=1e-4)
     every = CliRunner().invoke(cli, ["whatif", str(path), "--json"])
-    assert len(json.loads(every.stdout)["predictions"]) == 3
+    assert len(json.loads(every.stdout)["predictions"]) == 4
 
 
 # --- the answers that were published for a production job -----------------------------------------

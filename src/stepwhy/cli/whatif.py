@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from pathlib import Path
 
 import click
@@ -13,14 +14,14 @@ from stepwhy.cli.small_inputs import bounded
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("arguments", nargs=-1, required=True, metavar="PATH... [CHANGE...]")
 @click.option(
     "--edit",
     "texts",
     multiple=True,
     metavar="WHAT[:PATTERN]=CHANGE",
-    help="A change, such as input=free, kernels:*gemm*=2x or syncs=gone; repeat it for a "
-    "combination.",
+    help="A change, such as input=free, kernels:*gemm*=2x or syncs=gone, as after PATH; repeat it "
+    "for a combination.",
 )
 @click.option(
     "--timeline",
@@ -32,7 +33,7 @@ from stepwhy.cli.small_inputs import bounded
 @redact_option
 @bounded
 def whatif(
-    paths: tuple[str, ...],
+    arguments: tuple[str, ...],
     texts: tuple[str, ...],
     *,
     timeline: Path | None,
@@ -41,8 +42,9 @@ def whatif(
 ) -> None:
     """Predict the step time after a change of the program.
 
-    PATH is anything that 'stepwhy explain' accepts. All changes are made together. Without any,
-    stepwhy predicts the fix of each finding, and the most that each part of the step could gain.
+    PATH is anything that 'stepwhy explain' accepts, and a CHANGE is WHAT[:PATTERN]=CHANGE. All
+    changes are made together. Without any, stepwhy predicts the fix of each finding, and the most
+    that each part of the step could gain.
 
     \b
     input=free             the next batch is always ready
@@ -55,14 +57,20 @@ def whatif(
     communication=2x       exchanges are twice as fast (overlapped, bucketed, gone)
     python=gone            also: dispatch, compile, storage
     stage:3=even           a pipeline stage, or a rank, takes as long as the others
+    variance=gone          each operation of a rank takes as long in every step
+    link:6-7=even          exchanges of two ranks take as long as usual (2x, gone)
+    group:dp=2x            exchanges of a kind of process group (even, gone)
     """  # noqa: D301 - \b keeps click from re-wrapping
     from stepwhy.cli.progress import progress
     from stepwhy.engine.whatif import predict
     from stepwhy.findings import parse_edit
 
-    if timeline is not None and not texts:
-        raise click.UsageError("--timeline needs a change: add --edit")
-    edits = [parse_edit(text) for text in texts]
+    paths, after = _split(arguments)
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH...'")
+    if timeline is not None and not (*texts, *after):
+        raise click.UsageError("--timeline needs a change, such as input=free")
+    edits = [parse_edit(text) for text in (*texts, *after)]
     with progress(paths) as report:
         result = predict(paths, edits, report, redact=redact, timeline=timeline)
     if as_json:
@@ -75,3 +83,11 @@ def whatif(
     render_whatif(result)
     if timeline is not None:
         output.line(f"Timeline: {timeline}")
+
+
+def _split(arguments: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Paths and changes. What is the name of a file is a path, whatever it looks like."""
+    from stepwhy.findings import is_edit
+
+    changes = [text for text in arguments if is_edit(text) and not os.path.lexists(text)]
+    return [text for text in arguments if text not in changes], changes

@@ -8,17 +8,19 @@ from msgspec.structs import replace
 
 from stepwhy import __version__
 from stepwhy.diagnoses import run_all
-from stepwhy.engine.explain import open_run
+from stepwhy.engine.explain import open_run, ranks_of
 from stepwhy.engine.privacy import redactor_of
-from stepwhy.errors import EditError, SeveralRunsError
+from stepwhy.errors import EditError
 from stepwhy.export.chrome_trace import write_chrome_trace
 from stepwhy.findings import Edit, Prediction, Refusal, WhatIfResult
 from stepwhy.inputs.remote.addresses import shown
 from stepwhy.passes.facts import Facts
-from stepwhy.trace.ranks import split_ranks
+from stepwhy.passes.rank_summary import summarise_rank
 from stepwhy.whatif import price
 from stepwhy.whatif.quality import judge
-from stepwhy.whatif.ranks import price_ranks
+from stepwhy.whatif.rank_steps import price_steps
+from stepwhy.whatif.ranks import job_of
+from stepwhy.whatif.slowdown import slowdown_of
 from stepwhy.whatif.timeline import predicted_rows
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepwhy.engine.privacy import Redact
+    from stepwhy.findings import Slowdown
 
     Progress = Callable[[str, int, int], None]
 
@@ -45,9 +48,13 @@ LIMITS = (
 LIMITS_OF_RANKS = (
     Edit("rank", "even"),
     Edit("communication", "balanced"),
+    Edit("variance", "gone"),
     Edit("communication", "gone"),
 )
-"""The same for a job whose ranks are all recorded."""
+"""The same for a job of whose ranks all operations are recorded."""
+
+LIMITS_OF_TRACES = (Edit("rank", "even"), Edit("variance", "gone"))
+"""The same for a job whose ranks were traced one by one."""
 
 
 def predict(
@@ -75,15 +82,10 @@ def predict(
     """
     redactor = redactor_of(redact)
     opened, _ = open_run(names, progress, redact=redactor)
-    if len(opened) > 1:
-        raise SeveralRunsError(
-            f"{len(opened)} traces were given, and changes are predicted of one",
-            f"Name one of them, such as {opened[0].path}",
-        )
-    ranks = [Facts(trace) for trace in split_ranks(opened[0].trace)]
-    facts, is_job = ranks[0], len(ranks) > 1
+    ranks = [Facts(one.trace) for one in ranks_of(opened)]
+    facts, is_job, slowdown = ranks[0], len(ranks) > 1, None
     if is_job:
-        found = [price_ranks(ranks, chosen) for chosen in _chosen_of_ranks(tuple(edits))]
+        found, slowdown = _of_job(ranks, tuple(edits))
     else:
         found = [price(facts, chosen) for chosen in _chosen(facts, tuple(edits))]
         found += [] if edits else _fixes(facts)
@@ -95,8 +97,28 @@ def predict(
         replay=facts.derived(judge) if facts.has_accelerator and not is_job else None,
         predictions=tuple(one for one in found if isinstance(one, Prediction)),
         refusals=tuple(one for one in found if isinstance(one, Refusal)),
+        slowdown=slowdown,
         stepwhy=__version__,
     )
+
+
+def _of_job(
+    ranks: Sequence[Facts], edits: tuple[Edit, ...]
+) -> tuple[list[Prediction | Refusal], Slowdown | None]:
+    """Predictions for a job of several ranks, and what makes its steps longer than ideal ones."""
+    job = job_of(ranks)
+    if not job.is_table:
+        summaries = [facts.derived(summarise_rank) for facts in ranks]
+        chosen = _combinations(edits, LIMITS_OF_TRACES)
+        return [price_steps(summaries, some) for some in chosen], None
+    found = [job.price(some) for some in _combinations(edits, LIMITS_OF_RANKS)]
+    schedule = job.schedule
+    return found, None if isinstance(schedule, Refusal) else slowdown_of(schedule)
+
+
+def _combinations(edits: tuple[Edit, ...], limits: Sequence[Edit]) -> list[tuple[Edit, ...]]:
+    """The edits, made together, or each of the limits."""
+    return [edits] if edits else [(edit,) for edit in limits]
 
 
 def _draw(facts: Facts, found: Prediction | Refusal, timeline: Path) -> None:
@@ -107,9 +129,7 @@ def _draw(facts: Facts, found: Prediction | Refusal, timeline: Path) -> None:
 
 def _chosen(facts: Facts, edits: tuple[Edit, ...]) -> list[tuple[Edit, ...]]:
     """Combinations of edits to predict."""
-    if edits:
-        return [edits]
-    return [(edit,) for edit in LIMITS if _has(facts, edit)]
+    return _combinations(edits, [edit for edit in LIMITS if _has(facts, edit)])
 
 
 def _fixes(facts: Facts) -> list[Prediction | Refusal]:
@@ -121,10 +141,6 @@ def _fixes(facts: Facts) -> list[Prediction | Refusal]:
     ]
 
 
-def _chosen_of_ranks(edits: tuple[Edit, ...]) -> list[tuple[Edit, ...]]:
-    return [edits] if edits else [(edit,) for edit in LIMITS_OF_RANKS]
-
-
 def _has(facts: Facts, edit: Edit) -> bool:
     """Whether the step spends time in what an edit is about."""
     categories = {
@@ -133,4 +149,4 @@ def _has(facts: Facts, edit: Edit) -> bool:
     return facts.breakdown[categories.get(edit.what, edit.what)] > 0
 
 
-__all__ = ["LIMITS", "LIMITS_OF_RANKS", "predict"]
+__all__ = ["LIMITS", "LIMITS_OF_RANKS", "LIMITS_OF_TRACES", "predict"]

@@ -2,7 +2,7 @@
 
 from stepwhy.findings.abstentions import SIGNALS, Abstention, AbstentionCode
 from stepwhy.findings.accuracy import ACCURACY_SCHEMA, Accuracy, PairAccuracy, PricingInputs
-from stepwhy.findings.edits import Edit, parse_edit
+from stepwhy.findings.edits import Edit, is_edit, parse_edit
 from stepwhy.findings.gpu import (
     GPU_GRADE_SCHEMA,
     Bound,
@@ -46,6 +46,7 @@ from stepwhy.findings.predictions import (
     Prediction,
     Refusal,
     Replay,
+    Slowdown,
     WhatIfResult,
 )
 from stepwhy.findings.profile import OPS_SCHEMA, Cost, ProfileNode, ProfileResult
@@ -154,6 +155,7 @@ __all__ = [
     "Run",
     "RunSummary",
     "Saving",
+    "Slowdown",
     "Steps",
     "Stretch",
     "TraceTotals",
@@ -164,5 +166,6 @@ __all__ = [
     "Verdict",
     "WallClock",
     "WhatIfResult",
+    "is_edit",
     "parse_edit",
 ]

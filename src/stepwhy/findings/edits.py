@@ -25,16 +25,23 @@ In text, an edit is `WHAT[:PATTERN]=CHANGE`::
     threads=2                  each operation uses two threads
     stage:3=even               work of a pipeline stage takes as long as that of all on average
     rank:5=even                the same for a rank
+    link:6-7=even              exchanges of two ranks alone take as long as usual
+    group:dp=2x                exchanges of a kind of process group are twice as fast
+    variance=gone              each operation of a rank takes as long in every step
+    ranks=2x                   twice as many ranks
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from stepwhy.errors import EditError
 from stepwhy.patterns import regex
+
+if TYPE_CHECKING:
+    import re
 
 What = Literal[
     "input",
@@ -53,6 +60,10 @@ What = Literal[
     "threads",
     "stage",
     "rank",
+    "link",
+    "group",
+    "variance",
+    "ranks",
 ]
 Change = Literal[
     "gone", "faster", "fused", "moved", "overlapped", "bandwidth", "pinned", "bucketed",
@@ -78,8 +89,15 @@ ALLOWED: dict[What, tuple[Change, ...]] = {
     "threads": ("count",),
     "stage": ("even",),
     "rank": ("even",),
+    "link": ("even", "faster", "gone"),
+    "group": ("even", "faster", "gone"),
+    "variance": ("gone",),
+    "ranks": ("faster",),
 }
 """The changes that each part of a step can undergo."""
+
+OF_RANKS: tuple[What, ...] = ("stage", "rank", "link", "group", "variance", "ranks")
+"""Parts of a job of several ranks: only a record of all ranks shows what changing them does."""
 
 _REMOVED: tuple[Change, ...] = ("gone", "free")
 _OVERLAPPED: tuple[Change, ...] = ("workers", "prefetch", "overlapped")
@@ -92,6 +110,11 @@ _RATE = regex(r"(\d+(?:\.\d+)?) ?([KMGT]?)B/s")
 _WORKERS = regex(r"workers:(\d+)")
 _COUNT = regex(r"(\d+)")
 _DEVICE = regex(r"on:(.+)")
+# Parts of which each is named, what the name stands for, and an example.
+_NAMED: dict[What, tuple[re.Pattern[str], str, str]] = {
+    "link": (regex(r"\d+-\d+"), "two ranks", "link:6-7=even"),
+    "group": (regex(r"[\s\S]+"), "a kind of process group", "group:dp=2x"),
+}
 _PREFIXES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _PLAIN: tuple[Change, ...] = (
     "gone", "fused", "overlapped", "pinned", "bucketed", "free", "prefetch", "balanced", "replaced",
@@ -191,8 +214,23 @@ def parse_edit(text: str) -> Edit:
             f"{what} cannot be changed to {change!r}",
             f"Of {what}, these can be predicted: {', '.join(_examples(what))}",
         )
-    fields = {"what": what, "pattern": match["pattern"] or "", **values}
-    return msgspec.convert(fields, Edit)
+    pattern = match["pattern"] or ""
+    named = _NAMED.get(what)
+    if named is not None and not named[0].fullmatch(pattern):
+        raise EditError(f"{text.strip()!r} does not name {named[1]}", f"Write {named[2]}")
+    return msgspec.convert({"what": what, "pattern": pattern, **values}, Edit)
+
+
+def is_edit(text: str) -> bool:
+    """Whether a text is meant as an edit, valid or not.
+
+    Args:
+        text: An argument that may as well be the name of a file.
+    """
+    match = _EDIT.fullmatch(text.strip())
+    if match is None:
+        return False
+    return match["what"] in ALLOWED or ("/" not in text and "." not in text)
 
 
 def _values(what: str, text: str) -> dict[str, object] | None:
@@ -224,7 +262,10 @@ _EXAMPLES: dict[Change, str] = {
 def _examples(what: What) -> list[str]:
     changes = [_EXAMPLES.get(change, change) for change in ALLOWED[what]]
     halved = {("launches", "2x"): "0.5x"}
-    return [f"{what}={halved.get((what, change), change)}" for change in changes]
+    where = {"link": ":6-7", "group": ":dp"}.get(what, "")
+    return [f"{what}{where}={halved.get((what, change), change)}" for change in changes]
 
 
-__all__ = ["ALLOWED", "Change", "Edit", "Family", "What", "family_of", "parse_edit"]
+__all__ = [
+    "ALLOWED", "OF_RANKS", "Change", "Edit", "Family", "What", "family_of", "is_edit", "parse_edit",
+]  # fmt: skip

@@ -92,6 +92,44 @@ class Replay(msgspec.Struct, frozen=True):
     device_share: float | None = None
 
 
+class Slowdown(msgspec.Struct, frozen=True):
+    """How much longer the steps of a job take than ideal ones, and what makes them longer.
+
+    In an ideal step, each computation takes the mean time of its type over all ranks and steps,
+    and each exchange the median time of its type, without waits. All steps are replayed. A slowdown
+    of 1.2 is a step that takes 1.2 times the ideal one. Those of a part are of steps in which only
+    the operations of this part take as long as recorded, and all others the ideal time.
+
+    Source: "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI 2025.
+
+    Args:
+        replayed_ns: Mean time of the replayed steps as recorded.
+        ideal_ns: Time of the ideal step.
+        slowdown: The one divided by the other, S.
+        by_stage: Slowdown of each pipeline stage.
+        by_operation: Slowdown of each type of operation; sends and receives between the stages in
+            one direction are one type, such as 'forward-pp-comm'.
+        by_data_rank: Slowdown of each data-parallel rank: of the ranks with the same number among
+            those of their stage.
+        last_stage_share: Share of the slowdown that goes when the last stage is ideal, M_S; above 1
+            where the other stages are faster than the mean. None where the job is hardly slower
+            than ideal.
+        slowest_ranks_share: Share of the slowdown that goes when the slowest 3 % of the ranks are
+            ideal, M_W; None likewise.
+        slowest_ranks: These ranks, at least one.
+    """
+
+    replayed_ns: int
+    ideal_ns: int
+    slowdown: float
+    by_stage: dict[str, float]
+    by_operation: dict[str, float]
+    by_data_rank: dict[str, float]
+    last_stage_share: float | None
+    slowest_ranks_share: float | None
+    slowest_ranks: tuple[int, ...]
+
+
 class WhatIfResult(msgspec.Struct, frozen=True):
     """The result of `stepwhy whatif`.
 
@@ -101,6 +139,8 @@ class WhatIfResult(msgspec.Struct, frozen=True):
         replay: Whether its steps can be replayed; None if no device work was recorded.
         predictions: What could be predicted, in the order that was asked for.
         refusals: What could not, and why.
+        slowdown: What makes the steps of a job longer than ideal ones; None unless the operations
+            of all its ranks are in one table.
     """
 
     path: str
@@ -108,8 +148,11 @@ class WhatIfResult(msgspec.Struct, frozen=True):
     replay: Replay | None
     predictions: tuple[Prediction, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    slowdown: Slowdown | None = None
     schema: str = WHATIF_SCHEMA
     stepwhy: str = ""
 
 
-__all__ = ["WHATIF_SCHEMA", "Method", "Prediction", "Refusal", "Replay", "WhatIfResult"]
+__all__ = [
+    "WHATIF_SCHEMA", "Method", "Prediction", "Refusal", "Replay", "Slowdown", "WhatIfResult",
+]  # fmt: skip

@@ -7,6 +7,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from stepwhy.findings.edits import OF_RANKS
 from stepwhy.findings.predictions import Prediction, Refusal
 from stepwhy.whatif import cpu
 from stepwhy.whatif.device import price_replayed
@@ -34,6 +35,13 @@ def price(
         record: Measured fixes that the interval is calibrated with; None for those of the lab and
             of this user.
     """
+    of_ranks = next((edit for edit in edits if edit.what in OF_RANKS), None)
+    if of_ranks is not None:
+        return Refusal(
+            tuple(edits),
+            f"What {of_ranks} changes shows only where all ranks are recorded.",
+            "Name the traces of all ranks.",
+        )
     replayed = price_replayed(facts, tuple(edits)) if facts.has_accelerator else None
     if isinstance(replayed, Prediction):
         return replayed

@@ -29,7 +29,7 @@ from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,6 +44,7 @@ _OF_STAGE: Final = regex(r"params-all-gather|grads-reduce-scatter|separate-grads
 _OF_ENDS: Final = regex(r"embedding-.*")
 _OF_ALL: Final = regex(r"optimizer-clip-.*")
 _MOST_SKEW_NS: Final = 10_000_000  # clocks of ranks differ by less
+_MOST_AT_ONCE: Final = 1 << 24  # times of operations that are replayed at once: 128 MB
 
 
 class UnknownScheduleError(Exception):
@@ -80,12 +81,16 @@ class Schedule(msgspec.Struct, frozen=True):
             (operations, steps).
         waits_for: Operations that must have ended before each.
         order: The operations, each after those that it waits for.
+        groups: Operations of several ranks that are one exchange.
+        data_rank: Number of each rank among those of its stage.
     """
 
     operations: list[Operation]
     work_ns: Times
     waits_for: list[list[int]]
     order: list[int]
+    groups: list[list[int]]
+    data_rank: dict[int, int]
 
     def step_ns(self, work_ns: Times) -> float:
         """Mean time of a step.
@@ -93,12 +98,32 @@ class Schedule(msgspec.Struct, frozen=True):
         Args:
             work_ns: As the attribute.
         """
+        return next(self.steps_ns([work_ns]))
+
+    def steps_ns(self, works_ns: Iterable[Times]) -> Iterator[float]:
+        """Mean time of a step for each of several sets of times, replayed together.
+
+        Args:
+            works_ns: Each as the attribute `work_ns`.
+        """
+        pending: list[Times] = []
+        for work_ns in works_ns:
+            pending.append(work_ns)
+            if (len(pending) + 1) * work_ns.size > _MOST_AT_ONCE:
+                yield from self._replayed(pending)
+                pending = []
+        if pending:
+            yield from self._replayed(pending)
+
+    def _replayed(self, works_ns: Sequence[Times]) -> Iterator[float]:
+        work_ns = np.concatenate(works_ns, axis=1)
         ends = np.zeros_like(work_ns)
         for operation in self.order:
             for before in self.waits_for[operation]:
                 np.maximum(ends[operation], ends[before], out=ends[operation])
             ends[operation] += work_ns[operation]
-        return float(ends.max(axis=0).mean())
+        for of_one in np.split(ends.max(axis=0), len(works_ns)):
+            yield float(of_one.mean())
 
     def usual_ns(self) -> Times:
         """The mean time of each type of computation, and the median of each exchange."""
@@ -137,7 +162,8 @@ def schedule_of(traces: Sequence[Trace]) -> Schedule:
     for before, after in job.edges():
         waits_for[after].add(before)
     work_ns = dur_ns.copy()
-    for group in job.groups():
+    groups = job.groups()
+    for group in groups:
         last_ns = start_ns[group].max(axis=0)
         transfer_ns = start_ns[group] + dur_ns[group] - last_ns
         work_ns[group] = np.where(transfer_ns <= -_MOST_SKEW_NS, 0, transfer_ns)
@@ -148,7 +174,8 @@ def schedule_of(traces: Sequence[Trace]) -> Schedule:
         order = list(TopologicalSorter(dict(enumerate(waits_for))).static_order())
     except CycleError:
         raise UnknownScheduleError("operations of the ranks wait for each other") from None
-    return Schedule(operations, work_ns, [sorted(rows) for rows in waits_for], order)
+    waits = [sorted(rows) for rows in waits_for]
+    return Schedule(operations, work_ns, waits, order, groups, job.places())
 
 
 def _operations(traces: Sequence[Trace]) -> tuple[list[Operation], Times, Times]:
@@ -255,7 +282,7 @@ class _Job(msgspec.Struct, frozen=True):
 
     def groups(self) -> list[list[int]]:
         """Operations of several ranks that end together, once the last of them has started."""
-        place = self._places()
+        place = self.places()
         found: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
         for row, operation in enumerate(self.operations):
             key = _group_of(operation, place[operation.rank])
@@ -263,7 +290,7 @@ class _Job(msgspec.Struct, frozen=True):
                 found[key].append(row)
         return list(found.values())
 
-    def _places(self) -> dict[int, int]:
+    def places(self) -> dict[int, int]:
         """Number of each rank among those of its stage."""
         by_stage = defaultdict(set)
         for operation in self.operations:

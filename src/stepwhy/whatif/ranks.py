@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.findings.predictions import Prediction, Refusal
 from stepwhy.whatif.operations import UnknownScheduleError, schedule_of
+from stepwhy.whatif.operations_of import rows_of, unpriced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from stepwhy.findings.edits import Edit
     from stepwhy.passes.facts import Facts
-    from stepwhy.whatif.operations import Operation, Schedule
+    from stepwhy.trace import Trace
+    from stepwhy.whatif.operations import Schedule
 
     Times = NDArray[np.float64]
 
@@ -32,6 +35,69 @@ _EVEN: Final = ("even", "balanced")
 _MEASURE: Final = "Measure the changed program with 'stepwhy compare'."
 
 
+class Job:
+    """A job whose ranks are all recorded.
+
+    Args:
+        traces: The trace of every rank, on one clock.
+        step_ns: Mean time of its steps.
+    """
+
+    def __init__(self, traces: Sequence[Trace], step_ns: float) -> None:
+        self.traces = traces
+        self.step_ns = step_ns
+
+    @cached_property
+    def schedule(self) -> Schedule | Refusal:
+        """What its operations wait for, or why that is not known."""
+        if not self.is_table:
+            return Refusal(
+                (),
+                "What ranks wait for is known only where the operations of all ranks are in one "
+                "table.",
+                "Predict from the trace of one rank.",
+            )
+        try:
+            return schedule_of(self.traces)
+        except UnknownScheduleError as error:
+            return Refusal((), f"These steps cannot be replayed: {error}.", _MEASURE)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether whole passes of every rank were timed, so that its steps may be replayed."""
+        return all(_PASSES in trace.meta.signals for trace in self.traces)
+
+    def price(self, edits: Sequence[Edit]) -> Prediction | Refusal:
+        """Predict the step after some edits, or say why that is not possible.
+
+        Args:
+            edits: The edits, made together; at least one.
+        """
+        edits, schedule = tuple(edits), self.schedule
+        if isinstance(schedule, Refusal):
+            return replace(schedule, edits=edits)
+        work_ns = schedule.work_ns.copy()
+        for edit in edits:
+            reason = unpriced(schedule, edit)
+            if reason:
+                return Refusal(edits, reason, _MEASURE)
+            rows = rows_of(schedule, edit)
+            if not rows:
+                return Refusal(edits, f"No operation is recorded that {edit} would change.")
+            _apply(edit, schedule, work_ns, rows)
+        return _prediction(schedule, edits, work_ns, self.step_ns)
+
+
+def job_of(ranks: Sequence[Facts]) -> Job:
+    """The job of some ranks.
+
+    Args:
+        ranks: Facts of every rank of the job, on one clock.
+    """
+    step_ns = float(np.mean([facts.wall_ns for facts in ranks]))
+    return Job([facts.trace for facts in ranks], step_ns)
+
+
 def price_ranks(ranks: Sequence[Facts], edits: Sequence[Edit]) -> Prediction | Refusal:
     """Predict the step of a job after some edits, or say why that is not possible.
 
@@ -39,25 +105,7 @@ def price_ranks(ranks: Sequence[Facts], edits: Sequence[Edit]) -> Prediction | R
         ranks: Facts of every rank of the job, on one clock.
         edits: The edits, made together; at least one.
     """
-    edits = tuple(edits)
-    if not all(_PASSES in facts.trace.meta.signals for facts in ranks):
-        return Refusal(
-            edits,
-            "What ranks wait for is known only where the operations of all ranks are in one table.",
-            "Predict from the trace of one rank.",
-        )
-    try:
-        schedule = schedule_of([facts.trace for facts in ranks])
-    except UnknownScheduleError as error:
-        return Refusal(edits, f"These steps cannot be replayed: {error}.", _MEASURE)
-    work_ns = schedule.work_ns.copy()
-    for edit in edits:
-        rows = list(_rows(schedule, edit))
-        if not rows:
-            return Refusal(edits, f"No operation is recorded that {edit} would change.")
-        _apply(edit, schedule, work_ns, rows)
-    step_ns = float(np.mean([facts.wall_ns for facts in ranks]))
-    return _prediction(schedule, edits, work_ns, step_ns)
+    return job_of(ranks).price(edits)
 
 
 def _prediction(
@@ -98,18 +146,12 @@ def _removed_ns(schedule: Schedule, work_ns: Times) -> float:
 
 def _apply(edit: Edit, schedule: Schedule, work_ns: Times, rows: list[int]) -> None:
     """Change the times of some operations in place."""
-    if edit.change in _EVEN:
+    if edit.what == "variance":
+        work_ns[rows] = work_ns[rows].mean(axis=1, keepdims=True)
+    elif edit.change in _EVEN:
         work_ns[rows] = schedule.usual_ns()[rows]
     else:
         work_ns[rows] *= 1 / edit.factor if edit.factor else 0.0
-
-
-def _rows(schedule: Schedule, edit: Edit) -> Iterator[int]:
-    """Operations that an edit is about."""
-    accepts = _ACCEPTS.get((edit.what, edit.change))
-    for row, operation in enumerate(schedule.operations):
-        if accepts is not None and accepts(operation, edit.pattern):
-            yield row
 
 
 def _notes(edits: Sequence[Edit]) -> tuple[str, ...]:
@@ -121,31 +163,4 @@ def _notes(edits: Sequence[Edit]) -> tuple[str, ...]:
     )
 
 
-def _of_stage(operation: Operation, number: str) -> bool:
-    return number in {"", str(operation.stage)}
-
-
-def _of_rank(operation: Operation, number: str) -> bool:
-    return number in {"", str(operation.rank)}
-
-
-def _computes(operation: Operation, pattern: str) -> bool:
-    return not operation.is_exchange and fnmatchcase(operation.name, pattern or "*")
-
-
-def _exchanges(operation: Operation, pattern: str) -> bool:
-    return operation.is_exchange and fnmatchcase(operation.name, pattern or "*")
-
-
-_ACCEPTS: Final[dict[tuple[str, str], Callable[[Operation, str], bool]]] = {
-    ("stage", "even"): _of_stage,
-    ("rank", "even"): _of_rank,
-    ("communication", "balanced"): _computes,
-    ("communication", "faster"): _exchanges,
-    ("communication", "gone"): _exchanges,
-    ("ops", "faster"): _computes,
-    ("ops", "gone"): _computes,
-}
-
-
-__all__ = ["price_ranks"]
+__all__ = ["Job", "job_of", "price_ranks"]

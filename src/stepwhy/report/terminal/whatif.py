@@ -10,6 +10,7 @@ from rich.table import Table
 from stepwhy.report import words
 from stepwhy.report.console import Text
 from stepwhy.report.terminal.measurement import print_parts
+from stepwhy.report.terminal.slowdown import slowdown_parts
 from stepwhy.text import one_line, visible
 from stepwhy.units import format_fraction, format_ns
 
@@ -35,6 +36,8 @@ def render_whatif(result: WhatIfResult, console: Console | None = None) -> None:
 def _parts(result: WhatIfResult) -> Iterator[RenderableType]:
     step = f"{format_ns(result.step_ns)} per step now"
     yield Text.assemble((f"\n{visible(result.path)}", "bold"), (f"  {step}", "dim"))
+    if result.slowdown is not None:
+        yield from slowdown_parts(result.slowdown)
     if result.predictions:
         yield Padding(_table(result), (1, 0, 0, 2))
         yield from _notes(result)
