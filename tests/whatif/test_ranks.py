@@ -117,7 +117,7 @@ def test_an_edit_of_what_is_not_recorded_is_refused(ranks, text):
         ("ranks=2x", "How long exchanges take among more ranks was not recorded."),
         (
             "group:tp=2x",
-            "Exchanges of tp groups are inside the passes, which were timed as a whole.",
+            "Exchanges of tp groups are inside the passes, which were timed whole.",
         ),
     ],
 )

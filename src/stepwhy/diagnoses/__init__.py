@@ -225,6 +225,8 @@ def _gain_ns(finding: Finding, rule: Rule | None) -> int:
     usual_share = rule.usual_share if rule is not None else 1.0
     cost, saving = round(usual_share * (finding.cost_ns_per_step or 0)), finding.saving
     is_compute = rule is not None and rule.family == "compute"
+    if saving is not None and saving.method == "ranks":
+        return saving.high_ns  # a replay of all ranks measures what the cost only estimates
     if saving is not None and (saving.method == "replay" or is_compute):
         return min(cost, saving.high_ns)
     return cost

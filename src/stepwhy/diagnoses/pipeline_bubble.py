@@ -56,6 +56,7 @@ RULE = Rule(
     refines="exposed-communication",
     of_ranks=True,
     of_stages=True,
+    usual_share=0.5,  # at most, by MOST_SAVED
 )
 
 SHARE = 0.10  # of the step; shorter bubbles are usual, and interleaving costs exchanges

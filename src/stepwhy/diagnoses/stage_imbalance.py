@@ -10,7 +10,8 @@ Every micro-batch has to pass through the slowest stage. The others wait for it.
 ## How it is measured
 From the time that each stage spends in forward and backward passes: of n passes per step, n - 1
 wait for the slowest stage, each for as long as its pass exceeds the mean of all stages. Ranks of
-the same stage are averaged. Communication between stages is left out.
+the same stage are averaged. Communication between stages is left out. Where the operations of all
+ranks were recorded, the saving is that of a replay of their steps.
 
 ## Fix
 Move layers from the slowest stage to the others. Plan fewer layers for the stage with the output
@@ -60,9 +61,8 @@ def diagnose(facts: Facts) -> Finding:
     if cost < SHARE * stages.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("give every stage the mean work", LEAST_SAVED * cost, cost)
-    return RULE.finding(
-        cost, evidence, _fix(facts, stages), gain, Edit("communication", "balanced")
-    )
+    edit = Edit("stage", "even", str(stages.longest))
+    return RULE.finding(cost, evidence, _fix(facts, stages), gain, edit)
 
 
 def _evidence(stages: Stages) -> tuple[Evidence, ...]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from stepwhy.findings import Edit, Finding
     from stepwhy.passes.facts import Facts
+    from stepwhy.whatif.ranks import Job
 
 
 _MORE = "It can save more than its cost: what waits for this work then starts earlier, too."
@@ -36,10 +37,16 @@ _LESS = "It saves less than half of its cost: without it, the step waits for oth
 # Share of the work that a fix removes for certain; up to here it may remove next to nothing.
 _UNSURE = 0.2
 _MAY_FAIL = "In some programs this fix saved little: try it."
+_SHARED = (
+    "The steps of all ranks were replayed. The low end shares all work evenly among the {0}s; the "
+    "high end removes what {0} {1} has more than the mean."
+)
 _SAME_INPUT = "It saves less than half of its cost: the step still waits for the same input."
 
 
-def priced(facts: Facts, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def priced(
+    facts: Facts, findings: Iterable[Finding], job: Job | None = None
+) -> tuple[Finding, ...]:
     """The findings with predicted savings where their edits can be priced, ranked by these.
 
     The others keep the bound that their diagnosis states.
@@ -47,14 +54,18 @@ def priced(facts: Facts, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     Args:
         facts: Facts of the run.
         findings: What the diagnoses returned.
+        job: All ranks of the run, if their steps may be replayed together.
     """
-    return rank([_priced(facts, one) for one in findings])
+    return rank([_priced(facts, one, job) for one in findings])
 
 
-def _priced(facts: Facts, finding: Finding) -> Finding:
+def _priced(facts: Facts, finding: Finding, job: Job | None) -> Finding:
     if finding.verdict != "found" or finding.edit is None:
         return finding
     try:
+        of_job = None if job is None else _of_job(job, finding.edit)
+        if of_job is not None:
+            return replace(finding, saving=of_job)
         found = price(facts, (finding.edit,))
         if not isinstance(found, Prediction):
             return _within_host_path(facts, finding, finding.edit)
@@ -67,6 +78,25 @@ def _priced(facts: Facts, finding: Finding) -> Finding:
     if finding.cost_ns_per_step:
         saving = _from_cost(saving, finding.cost_ns_per_step)
     return replace(finding, saving=replace(saving, note=_with_reason(finding, saving)))
+
+
+def _of_job(job: Job, edit: Edit) -> Saving | None:
+    """What a fix gains if the steps of all ranks are replayed; None if they cannot be.
+
+    The work that one stage or rank no longer does is in fact done by the others. So the low end is
+    that of sharing all work evenly, and the high end that of removing what is more than the mean.
+    """
+    found = job.price([edit])
+    if not isinstance(found, Prediction):
+        return None
+    saving = saving_of(found)
+    if edit.change != "even" or not edit.pattern:
+        return saving
+    shared = job.price([replace(edit, pattern="", cost_ns=None)])
+    if not isinstance(shared, Prediction):
+        return saving
+    low_ns = quantise(min(found.gain_ns[0], shared.gain_ns[0]))
+    return replace(saving, low_ns=low_ns, note=_SHARED.format(edit.what, edit.pattern))
 
 
 def _within_host_path(facts: Facts, finding: Finding, edit: Edit) -> Finding:

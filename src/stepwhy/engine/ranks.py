@@ -17,6 +17,7 @@ from stepwhy.findings import Device, DeviceTotal
 from stepwhy.findings.reasons import RankChoice
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import NULL
+from stepwhy.whatif.ranks import Job
 from stepwhy.wording.notes import rank_note
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _compared(analysed: Sequence[Analysed], rank: int, *, predict: bool) -> Resu
     facts = Facts(one.trace, summaries)
     findings = run_across(facts, one.result.findings)
     if predict:
-        findings = priced(facts, findings)
+        findings = priced(facts, findings, _replayable(analysed))
     verdict = verdict_of(one.decision, findings, one.result.verdict.caveat)
     return replace(
         one.result,
@@ -117,6 +118,13 @@ def _compared(analysed: Sequence[Analysed], rank: int, *, predict: bool) -> Resu
         ranks=rank_uses(facts),
         groups=group_uses(facts),
     )
+
+
+def _replayable(analysed: Sequence[Analysed]) -> Job | None:
+    """The job, if the operations of its ranks may be replayed together."""
+    walls_ns = [one.result.breakdown.wall_ns for one in analysed]
+    job = Job([one.trace for one in analysed], sum(walls_ns) / len(walls_ns))
+    return job if job.is_table else None
 
 
 def choose(results: Sequence[Result], metas: Sequence[Meta]) -> RankChoice:

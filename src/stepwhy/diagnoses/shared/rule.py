@@ -56,8 +56,8 @@ class Rule(msgspec.Struct, frozen=True):
         of_ranks: Whether the pattern shows only in the comparison of several ranks, `Facts.ranks`.
         of_stages: Whether it also shows in one stage of a pipeline.
         without_steps: Whether it can judge a record that does not show the steps.
-        usual_share: Share of the cost that the fix saved on average where it was tried; the finding
-            is ranked by it. 1 where no such average is known.
+        usual_share: Share of the cost that the fix saved on average where it was tried, or that it
+            can save at most; the finding is ranked by it. 1 where neither is known.
         reads_settings: Whether it judges the settings of a process, `Meta.settings`. Where there
             are any, it checks itself what else it needs.
         is_deliberate: Whether what it finds is often chosen on purpose, so that it is listed last.
