@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepwhy import children, output
 from stepwhy.capture.launcher.command import RUNS_DIR
+from stepwhy.capture.process.ranks import place_in_job
 from stepwhy.capture.torch.trace_file import compress
 from stepwhy.regular_files import read_regular
 from stepwhy.report.frame import framed
@@ -222,22 +223,11 @@ def _terminal() -> dict[str, str]:
 
 
 def _rank() -> int:
-    return _of_job("get_rank", "RANK", 0)
+    return place_in_job()[0] or 0
 
 
 def _world() -> int:
-    return max(_of_job("get_world_size", "WORLD_SIZE", 1), 1)
-
-
-def _of_job(function: str, variable: str, default: int) -> int:
-    """A number that PyTorch knows of the job, else its environment."""
-    distributed = sys.modules.get("torch.distributed")
-    try:
-        if distributed is not None and distributed.is_initialized():
-            return int(getattr(distributed, function)())
-        return int(os.environ.get(variable, default))
-    except (AttributeError, RuntimeError, ValueError):
-        return default
+    return max(place_in_job()[1] or 1, 1)
 
 
 def _complain(what: str, error: Exception) -> None:

@@ -39,6 +39,7 @@ from stepwhy.capture.process.folder import (
     folder_of,
     write_json,
 )
+from stepwhy.capture.process.ranks import rank_members
 from stepwhy.capture.settings import process_settings
 from stepwhy.text import utf8
 from stepwhy.whole_files import write_whole
@@ -65,14 +66,6 @@ _CLOCK_SET_NS = 1_000_000
 _LEAST_SPACE = 64 << 20
 
 
-def _integer(name: str) -> int | None:
-    """An integer from the environment, as launchers of ranks set it; None without one."""
-    try:
-        return int(os.environ[name])
-    except (KeyError, ValueError):
-        return None
-
-
 class Recorder:
     """Writes the process directory of this process, which appears with the first step.
 
@@ -91,8 +84,7 @@ class Recorder:
         self._about: dict[str, Any] = {
             "framework": framework,
             "framework_version": framework_version,
-            "rank": _integer("RANK"),
-            "world_size": _integer("WORLD_SIZE"),
+            "place": rank_members,
             "observer": observer,
             "python": platform.python_version(),
             "settings": process_settings,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
 
@@ -44,13 +45,18 @@ def run(
     Runs 'python SCRIPT ARGS...', or any command after '--', as in 'stepwhy run -- torchrun
     train.py'. Input, output, signals and exit code of the training pass through. At the end, the
     report goes to standard error, and as a page, report.html, into the run directory.
+
+    Where a launcher such as srun or mpirun starts this command once per rank, each of them writes
+    DIR/rank-N, and rank 0 reports. 'stepwhy explain DIR' explains all ranks together.
     """
     words = words_to_run(ctx, command)
     try:
         from stepwhy.capture import default_run_dir, launch
+        from stepwhy.capture.launcher.command import of_rank
         from stepwhy.capture.launcher.proxy import CommandProxy
 
-        run_dir = out or default_run_dir(words, datetime.now().astimezone())
+        whole_run = out or default_run_dir(words, datetime.now().astimezone())
+        run_dir, rank = of_rank(whole_run, os.environ)
         command_proxy = CommandProxy()
     except Exception as error:
         run_unobserved(words, error)
@@ -60,6 +66,8 @@ def run(
         launched = launch(words, run_dir, show_status=not quiet, proxy=proxy, publish=publish)
         for message in launched.messages:
             proxy.print_error(f"stepwhy: {message}")
-        if not quiet:
+        if not quiet and rank == 0:
             explain_aside(launched, proxy, words)
+            if run_dir != whole_run:
+                proxy.print_error(f"stepwhy: this is rank 0; all: stepwhy explain {whole_run}")
         proxy.exit_like(launched.code)

@@ -5,31 +5,22 @@ from __future__ import annotations
 import json
 import os
 
-# Set by torchrun, Horovod, Open MPI, and MPICH and its relatives.
-_RANKS = ("RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
-_CLUSTER = "TF_CONFIG"
+from stepwhy.capture.process.ranks import place_by_launcher
 
 
 def is_first_rank() -> bool:
-    """Whether this process is the first rank of its job, or the only process.
-
-    Source of `TF_CONFIG`: https://www.tensorflow.org/guide/distributed_training
-    """
-    ranks = (os.environ.get(name, "") for name in _RANKS)
-    number = next((rank for rank in ranks if rank.isdecimal()), None)
-    return _is_chief(os.environ.get(_CLUSTER, "")) if number is None else int(number) == 0
+    """Whether this process is the first rank of its job, or the only process."""
+    rank, _ = place_by_launcher(os.environ)
+    return rank == 0 if rank is not None else not _is_beside(os.environ.get("TF_CONFIG", ""))
 
 
-def _is_chief(config: str) -> bool:
-    """Whether `TF_CONFIG` names this process the chief, which may be the first worker."""
+def _is_beside(config: str) -> bool:
+    """Whether `TF_CONFIG` names this process something else than a worker, such as an evaluator."""
     try:
-        found = json.loads(config)
-        kind, index = found["task"]["type"], int(found["task"]["index"])
-        return kind == "chief" or ("chief" not in found["cluster"] and (kind, index) == _FIRST)
+        kind = json.loads(config)["task"]["type"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        return True
+        return False
+    return kind not in {"chief", "worker"}
 
-
-_FIRST = ("worker", 0)
 
 __all__ = ["is_first_rank"]

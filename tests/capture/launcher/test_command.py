@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stepwhy.capture import command_for_script, default_run_dir
-from stepwhy.capture.launcher.command import run_name
+from stepwhy.capture.launcher.command import of_rank, run_name
 
 
 def test_a_script_runs_under_this_interpreter() -> None:
@@ -41,3 +41,17 @@ def test_default_directory_has_time_and_name() -> None:
     assert default_run_dir(["python", "train.py"], now) == Path(
         "stepwhy-runs/20240203-040506-train"
     )
+
+
+@pytest.mark.parametrize(
+    ("environ", "folder", "rank"),
+    [
+        ({}, "out", 0),
+        ({"RANK": "0", "WORLD_SIZE": "1"}, "out", 0),
+        ({"RANK": "3"}, "out", 0),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, "out/rank-0", 0),
+        ({"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "8"}, "out/rank-5", 5),
+    ],
+)
+def test_each_rank_that_a_launcher_starts_has_its_own_directory(environ, folder, rank):
+    assert of_rank(Path("out"), environ) == (Path(folder), rank)

@@ -6,11 +6,12 @@ import re
 import sys
 from pathlib import Path
 
+from stepwhy.capture.process.ranks import place_by_launcher
 from stepwhy.redaction.commands import redact_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
 RUNS_DIR = "stepwhy-runs"
@@ -51,3 +52,17 @@ def default_run_dir(command: Sequence[str], now: datetime) -> Path:
         now: Time for the name, to the second.
     """
     return Path(RUNS_DIR) / f"{now:%Y%m%d-%H%M%S}-{run_name(command)}"
+
+
+def of_rank(run_dir: Path, environ: Mapping[str, str]) -> tuple[Path, int]:
+    """The run directory of this rank, where a launcher starts one command per rank.
+
+    Args:
+        run_dir: The directory of the whole run.
+        environ: The environment.
+
+    Returns:
+        `run_dir/rank-<n>` and the rank; the directory itself and 0 for the only process.
+    """
+    rank, size = place_by_launcher(environ)
+    return (run_dir, 0) if rank is None or size in {None, 1} else (run_dir / f"rank-{rank}", rank)
