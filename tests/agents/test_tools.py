@@ -13,6 +13,8 @@ from stepwhy.agents.tools import ANSWERS
 from stepwhy.agents.work import answer
 from stepwhy.engine import explain
 from stepwhy.report import json as report
+from stepwhy.trace.notation import parse
+from stepwhy.trace.store import save
 from tests.agents.calls import answered, call, failed, many_ops, write_samples
 from tests.engine.test_explain import kineto
 from tests.redaction.markers import ENVIRONMENT, HOST, MARKERS
@@ -94,6 +96,28 @@ def test_operations_come_in_pages_and_say_where_the_next_one_is(tmp_path):
         10,
         "Call again with offset=10.",
     )
+
+
+LINES = """
+unit: 1 ms
+framework: pytorch
+main   step   |[--------][--------]|
+main   op     | aaa bbbb  aaa bbbb|  a=mm {source: train.py(7): f}  b=add {source: train.py(8): f}
+"""
+
+
+def test_lines_come_in_pages_that_add_up_to_the_step(tmp_path):
+    save(parse(LINES), tmp_path / "t.stepwhy")
+    found = [
+        answered(tmp_path, "ops", path="t.stepwhy", view="line", limit=2, offset=offset)
+        for offset in (0, 2)
+    ]
+    rows = [row for page in found for row in page.data["lines"]["lines"]]
+    assert sum(row["time_ns"] for row in rows) == found[0].data["lines"]["wall_ns"] == 10_000_000
+    assert [row["line"] for row in rows] == ["train.py(8): f", "train.py(7): f", ""]
+    assert "`train.py(8): f`" in found[0].text
+    assert found[0].data["left_out"][0]["what"] == "lines.lines"
+    assert "of 3" not in found[1].text
 
 
 def test_parents_of_a_page_are_on_it(folder):

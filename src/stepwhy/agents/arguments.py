@@ -84,14 +84,16 @@ class OpsArguments(_OfOnePath, frozen=True, kw_only=True, forbid_unknown_fields=
     """Arguments of `ops`."""
 
     view: Annotated[
-        Literal["op", "scope", "graph", "code"],
+        Literal["op", "scope", "graph", "code", "line"],
         Meta(
             description="Group by type of operation, by name scope or module, by the operations "
-            "that read from each other, or by source line."
+            "that read from each other, or by source line; 'line' divides the whole step, with its "
+            "waits, among the lines of the program."
         ),
     ] = "op"
     sort: Annotated[
-        Literal["time", "bytes", "count"], Meta(description="What the largest rows have most of.")
+        Literal["time", "bytes", "count"],
+        Meta(description="What the largest rows have most of; lines are sorted by time."),
     ] = "time"
     limit: Limit = 30
     offset: Offset = 0

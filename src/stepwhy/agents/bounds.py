@@ -28,6 +28,7 @@ _KEPT = "findings"
 _ITEM = regex(r"\.\d+")
 _ELSEWHERE = {
     "ops": "The tool 'ops' lists all, with limit and offset.",
+    "lines.lines": "The tool 'ops' lists all in its view 'line', with limit and offset.",
     "steps.durations_ns": "The tool 'sql' has them: select number, dur_ns from steps.",
     "nodes": "Call again with a smaller limit, and an offset for the others.",
     "rows": "Call again with a smaller limit or fewer columns, and an offset for the others.",

@@ -85,10 +85,12 @@ _OPS = """\
 Lists the operations of a run with their time and memory in the mean steady step, the costliest \
 first. Use it to see what the device or the host spends its time on: 'view' groups by type of \
 operation ('op'), by name scope or module ('scope'), by the operations that read from each other \
-('graph'), or by source line ('code'). 'own' is the cost of a row itself, 'total' includes the \
+('graph'), or by source line ('code'). The view 'line' divides the whole step among the lines \
+of the program: its rows are in 'lines', each with its waits, phases and operations, and add up \
+to the step. In the other views, 'own' is the cost of a row itself, 'total' includes the \
 rows below it; 'parent' is the position of the row above it among 'nodes', or null. device_ns is \
 time on devices (on a CPU, of the executors), host_ns the time of the host that launches them. \
-If the trace does not support a view, 'nodes' is empty and 'reason' says why: try another view."""
+If the trace does not support a view, 'reason' says why: try another view."""
 
 _WHATIF = """\
 Predicts the step time after a change of the program, from a recorded run. Use it to decide \

@@ -1,4 +1,4 @@
-"""A part of the operations, chosen by cost."""
+"""A part of the operations or lines, chosen by cost."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from stepwhy.findings.profile import WEIGHTS
 
 if TYPE_CHECKING:
+    from stepwhy.findings import LineBreakdown
     from stepwhy.findings.profile import ProfileResult
 
 
@@ -33,8 +34,19 @@ def page_of_ops(result: ProfileResult, order: str, offset: int, limit: int) -> P
     return replace(result, nodes=tuple(shown))
 
 
+def page_of_lines(lines: LineBreakdown, offset: int, limit: int) -> LineBreakdown:
+    """The rows after the `offset` longest ones; only all pages together sum to the step.
+
+    Args:
+        lines: The step by line.
+        offset: Number of longer rows that are skipped.
+        limit: Maximum number of rows.
+    """
+    return replace(lines, lines=lines.lines[offset : offset + limit])
+
+
 def _parent(number: int | None) -> int:
     return -1 if number is None else number
 
 
-__all__ = ["page_of_ops"]
+__all__ = ["page_of_lines", "page_of_ops"]

@@ -1,11 +1,13 @@
-"""Tables of operations, rows and runs as Markdown that shows names as they are."""
+"""Tables of operations, lines, rows and runs as Markdown that shows names as they are."""
 
 from __future__ import annotations
 
 import io
 from typing import TYPE_CHECKING, Any
 
+from stepwhy.report import words
 from stepwhy.report.console import Console
+from stepwhy.report.lines import line_name, rest_sentence, what_it_does
 from stepwhy.report.markdown_text import code, prose, table
 from stepwhy.units import format_bytes, format_ns
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from stepwhy.agents.answers import LeftOut, RunFound
+    from stepwhy.findings import LineBreakdown, LineTime
     from stepwhy.findings.profile import Cost, ProfileResult
 
 _LONGEST_CELL = 160  # characters
@@ -29,9 +32,30 @@ def ops_table(result: ProfileResult) -> str:
         _costs("(all)", result.total, result.total),
         *(_costs(code(node.name[:_LONGEST_CELL]), node.total, node.own) for node in result.nodes),
     ]
-    steps = "one step" if result.steps == 1 else f"the mean of {result.steps} steps"
-    title = f"Operations by {result.view}; time in {steps}:"
+    title = f"Operations by {result.view}; time in {_steps(result.steps)}:"
     return _document([title, "", *table(head, cells, frozenset(range(1, len(head))))])
+
+
+def lines_table(breakdown: LineBreakdown, steps: int) -> str:
+    """The step by line of the program, with the step in the first row.
+
+    Args:
+        breakdown: As many rows as the table should have.
+        steps: Number of steady steps that means are computed from.
+    """
+    wall = breakdown.wall_ns
+    cells = [
+        ("(all)", format_ns(wall), words.share(wall, wall), ""),
+        *(
+            (_line(row), format_ns(row.time_ns), words.share(row.time_ns, wall), prose(_does(row)))
+            for row in breakdown.lines
+        ),
+    ]
+    title = f"The step by line of the program; time in {_steps(steps)}:"
+    head = ("line", "time", "share", "what it does")
+    lines = [title, "", *table(head, cells, frozenset({1, 2}))]
+    remark = rest_sentence(breakdown, breakdown.lines)
+    return _document([*lines, *(["", prose(remark)] if remark else [])])
 
 
 def rows_table(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
@@ -71,6 +95,19 @@ def printed(show: Callable[[Console], None]) -> str:
     return text.getvalue()
 
 
+def _steps(count: int) -> str:
+    return "one step" if count == 1 else f"the mean of {count} steps"
+
+
+def _line(row: LineTime) -> str:
+    name = line_name(row)[:_LONGEST_CELL]
+    return code(name) if row.kind == "line" else prose(name)
+
+
+def _does(row: LineTime) -> str:
+    return what_it_does(row)[:_LONGEST_CELL]
+
+
 def _remark(one: LeftOut) -> str:
     count = "more were not counted" if one.total is None else f"there are {one.total}"
     return f"Not all {code(one.what)} are here: {one.shown} are shown, {count}. {one.how}"
@@ -97,4 +134,4 @@ def _document(lines: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-__all__ = ["ops_table", "printed", "remarks", "rows_table", "runs_table"]
+__all__ = ["lines_table", "ops_table", "printed", "remarks", "rows_table", "runs_table"]

@@ -20,7 +20,7 @@ from stepwhy.agents.arguments import ExplainArguments
 from stepwhy.agents.bounds import MOST_DATA, fitted, how_to_see, shortened
 from stepwhy.agents.compact import compact
 from stepwhy.agents.listing import runs_below
-from stepwhy.agents.pages import page_of_ops
+from stepwhy.agents.pages import page_of_lines, page_of_ops
 from stepwhy.bench import compare as compare_runs
 from stepwhy.engine.explain import explain as explain_run
 from stepwhy.engine.explain import open_one
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
         WhatIfArguments,
     )
     from stepwhy.agents.folders import Folders
+    from stepwhy.findings import LineBreakdown
+    from stepwhy.findings.profile import ProfileResult
     from stepwhy.redaction import Redactor
 
 Progress = Callable[[str, int, int], None]
@@ -96,13 +98,22 @@ def explain(arguments: ExplainArguments, paths: Sequence[str], desk: Desk) -> An
 
 
 def ops(arguments: OpsArguments, paths: Sequence[str], desk: Desk) -> Answer:
-    """List the costliest operations of a run in one of four views."""
+    """List the costliest operations of a run in one of four views, or its lines."""
     trace = open_one(paths[0], desk.progress, redact=desk.redactor).trace
     whole = profile(trace, desk.shown(arguments.path), arguments.view, arguments.sort)
+    if whole.lines is not None:
+        return _lines(arguments, whole, whole.lines)
     page = page_of_ops(whole, arguments.sort, arguments.offset, arguments.limit)
     left_out = _around_page("nodes", len(page.nodes), len(whole.nodes), arguments.offset)
     text = f"No such view: {whole.reason}.\n" if whole.reason else tables.ops_table(page)
     return _answer(text, replace(page, stepwhy=__version__), left_out)
+
+
+def _lines(arguments: OpsArguments, whole: ProfileResult, rows: LineBreakdown) -> Answer:
+    page = page_of_lines(rows, arguments.offset, arguments.limit)
+    left_out = _around_page("lines.lines", len(page.lines), len(rows.lines), arguments.offset)
+    shown = replace(whole, lines=page, stepwhy=__version__)
+    return _answer(tables.lines_table(page, whole.steps), shown, left_out)
 
 
 def whatif(arguments: WhatIfArguments, paths: Sequence[str], desk: Desk) -> Answer:
