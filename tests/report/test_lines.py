@@ -10,7 +10,7 @@ from stepwhy.findings import LineTime
 from stepwhy.report import html, lines, markdown, terminal
 from stepwhy.report.html.lines import line_table
 from stepwhy.report.terminal.lines import line_view
-from stepwhy.report.without_findings import nothing_found
+from stepwhy.report.without_findings import nothing_found, with_summary
 
 
 def printed(result, *, show_all=False):
@@ -135,15 +135,37 @@ def test_lines_of_a_small_part_are_no_answer(sample):
     unknown, *rest = (structs.replace(row, kind="uncredited", line="") for row in known.lines.lines)
     breakdown = structs.replace(known.lines, lines=(unknown, *rest))
     text = nothing_found(structs.replace(known, lines=breakdown))
-    assert "Which lines of the program cause it is not known." in text
+    why = "most operations were recorded without the line that runs them."
+    assert f"Which lines of the program cause it is not known: {why}" in text
     breakdown = structs.replace(known.lines, lines=(unknown, *known.lines.lines[1:]))
     text = nothing_found(structs.replace(known, lines=breakdown))
-    assert "Which lines of the program cause 99 % of it is not known." in text
+    assert f"Which lines of the program cause 99 % of it is not known: {why}" in text
+
+
+def test_it_says_why_lines_are_not_known(sample):
+    known = sample("one_line")
+    silent = LineTime("", "uncredited", 90, {"unexplained": 90}, {})
+    idle = structs.replace(known.lines, wall_ns=100, lines=(silent,))
+    text = nothing_found(structs.replace(known, lines=idle))
+    assert "is not known: nothing shows what the program did meanwhile." in text
+    sampled = structs.replace(silent, categories={"compute": 90})
+    lines = structs.replace(idle, lines=(sampled,), source="samples")
+    text = nothing_found(structs.replace(known, lines=lines))
+    assert "there are only stack samples, and most show no line of the program." in text
+    text = nothing_found(structs.replace(known, lines=None))
+    assert "the trace names none; 'stepwhy run' does." in text
+
+
+def test_the_result_has_the_summary_only_if_nothing_was_found(sample):
+    healthy = with_summary(sample("one_line"))
+    assert healthy.nothing_found == nothing_found(healthy)
+    assert with_summary(sample("by_line")).nothing_found == ""
 
 
 def test_a_step_that_waits_starts_at_its_longest_line(sample):
     result = structs.replace(sample("healthy"), lines=sample("by_line").lines)
     verdict = structs.replace(result.verdict, bound_by="input")
     assert nothing_found(structs.replace(result, verdict=verdict)).endswith(
-        "start at data/augment.py(88): augment (73 %)."
+        "start at data/augment.py(88): augment (73 %). Then look at resnet.py(140): ResNet.forward "
+        "(14 %) and train.py(60): main (1.9 %)."
     )

@@ -16,6 +16,7 @@ from stepwhy.engine.rank_sets import whole_ranks
 from stepwhy.findings import Device, DeviceTotal
 from stepwhy.findings.reasons import RankChoice
 from stepwhy.passes.facts import Facts
+from stepwhy.report.without_findings import with_summary
 from stepwhy.trace import NULL
 from stepwhy.whatif.ranks import Job
 from stepwhy.wording.notes import rank_note
@@ -73,6 +74,10 @@ def combine(analysed: Sequence[Analysed], notes: list[str], *, predict: bool = T
         notes: Further notes for the reader.
         predict: Whether to predict what fixes would gain.
     """
+    return with_summary(_combined(analysed, notes, predict=predict))
+
+
+def _combined(analysed: Sequence[Analysed], notes: list[str], *, predict: bool) -> Result:
     inputs = tuple(dict.fromkeys(i for one in analysed for i in one.result.inputs))
     analysed, about_ranks = whole_ranks(analysed)
     notes = [*about_ranks, *notes]

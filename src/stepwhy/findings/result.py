@@ -385,7 +385,10 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """The whole result for a run; findings are sorted by cost, events by time."""
+    """The whole result for a run; findings are sorted by cost, events by time.
+
+    `nothing_found` says what the step consists of, and where to look, if no problem was found.
+    """
 
     verdict: Verdict
     inputs: tuple[Input, ...]
@@ -409,3 +412,4 @@ class Result(msgspec.Struct, frozen=True):
     lines: LineBreakdown | None = None
     ranks: tuple[RankUse, ...] = ()
     groups: tuple[GroupUse, ...] = ()
+    nothing_found: str = ""

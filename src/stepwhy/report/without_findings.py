@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from stepwhy import units
 from stepwhy.kernel_names.short import short_name
+from stepwhy.report import words
 from stepwhy.report.lines import largest_lines, unknown_share
 from stepwhy.report.words import is_healthy, steps_of_operations, whole
 from stepwhy.text import one_line
@@ -36,23 +39,54 @@ def nothing_found(result: Result) -> str:
     if is_healthy(result):
         named = f" The {whole(result)} computes mostly {largest}." if largest else ""
         unknown = _on_busy_machine(result)
-        named += _lines(result)
+        named += _lines(result, "Its longest lines are")
         return f"No known problem found: {checks} came back clear.{named} {_UNSEEN}{unknown}"
     place = _where_to_start(result)
     if not place:
         place = f"start with {largest}" if largest else "start with the largest category above"
     found = f"No check found the cause ({checks} came back clear): {place}."
-    return f"{found}{_on_busy_machine(result)}"
+    lines = _lines(result, "Then look at", after=1)
+    return f"{found}{lines}{_on_busy_machine(result)}"
 
 
-def _lines(result: Result) -> str:
-    """The lines of the program that the step consists of, or that they are not known."""
+def with_summary(result: Result) -> Result:
+    """The result with what all reports say if nothing was found."""
+    if words.found(result) or result.verdict.bound_by == "unknown":
+        return result
+    return replace(result, nothing_found=nothing_found(result))
+
+
+def _lines(result: Result, verb: str, after: int = 0) -> str:
+    """The lines of the program that the step consists of, or why they are not known.
+
+    Args:
+        result: The result.
+        verb: What to say before their names.
+        after: Number of lines that are named already.
+    """
     share = unknown_share(result)
     if share > _MOST_UNKNOWN:
         of = "it" if share == 1 else f"{units.format_fraction(share)} of it"
-        return f" Which lines of the program cause {of} is not known."
-    lines = largest_lines(result)
-    return f" Its longest lines are {_and(lines)}." if lines else ""
+        return f" Which lines of the program cause {of} is not known: {_why_unknown(result)}."
+    lines = largest_lines(result)[after:]
+    return f" {verb} {_and(lines)}." if lines else ""
+
+
+def _why_unknown(result: Result) -> str:
+    """Why most of the step has no line."""
+    if result.lines is None:
+        was_observed = result.steps.source == "hook"
+        return (
+            "no line was recorded" if was_observed else "the trace names none; 'stepwhy run' does"
+        )
+    rows = (row for row in result.lines.lines if row.kind == "uncredited")
+    times = Counter({name: ns for row in rows for name, ns in row.categories.items()})
+    ((category, _),) = times.most_common(1) or [("", 0)]
+    if category == "unexplained":
+        return "nothing shows what the program did meanwhile"
+    if result.lines.source == "samples":
+        return "there are only stack samples, and most show no line of the program"
+    return "most operations were recorded without the line that runs them"
 
 
 def _and(names: list[str]) -> str:
@@ -107,4 +141,4 @@ def _largest_operations(result: Result) -> str:
     return _and(named)
 
 
-__all__ = ["nothing_found"]
+__all__ = ["nothing_found", "with_summary"]
