@@ -2,8 +2,9 @@
 
 from tests.passes.timeline import Timeline
 
-from stepwhy.answers import op_costs, op_paths, op_views
+from stepwhy.answers import op_costs, op_views
 from stepwhy.engine.profile import profile
+from stepwhy.passes import op_paths
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
 from stepwhy.wording.notes import operations_added_up

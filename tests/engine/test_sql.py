@@ -133,6 +133,20 @@ def test_lines_add_up_to_the_step(tables):
     ]
 
 
+MODULES = """
+unit: 1 ms
+framework: pytorch
+main   step    |[--------][--------]|
+main   python  |nnnnnnnnnnnnnnnnnnnn|  n=nn.Module: Net_0
+main   op      |mmmmmmaaaammmmmmaaaa|  m=mm {source: a.py(7): f}  a=add {source: a.py(7): f}
+"""
+
+
+def test_operations_of_a_line_with_most_of_the_step_have_a_module():
+    found = rows(tables_of(MODULES), "select module, op, ns from line_ops")
+    assert found == [("Net_0", "mm", 6_000_000), ("Net_0", "add", 4_000_000)]
+
+
 def test_a_trace_without_lines_has_the_views_of_lines():
     tables = tables_of("framework: pytorch")
     assert rows(tables, "from lines") == rows(tables, "from line_ops") == []

@@ -242,3 +242,67 @@ def test_the_time_in_a_node_beside_its_operations_is_of_the_same_line():
         (None, STEP, 1),
     )
     assert run.times() == {FORWARD: 90, STEP: 10}
+
+
+def test_a_line_with_most_of_the_step_is_divided_by_module():
+    run = Program().steps(0, 100)
+    for start, end, name in ((0, 40, "Encoder_0"), (0, 20, "Linear_0")):
+        run.add(run.thread(), Kind.PYTHON, start, end, name=f"nn.Module: {name}")
+    run.op(0, 20, "aten::linear", sequence=7).op(20, 40, "aten::relu", sequence=8)
+    run.node(40, 60, "relu", 8).node(60, 90, "linear", 7).op(90, 100, "aten::sum")
+    run.note(
+        ("aten::linear", FORWARD, 1),
+        ("aten::relu", FORWARD, 1),
+        ("aten::relu", BACKWARD, 1, True),
+        ("aten::linear", BACKWARD, 1, True),
+        ("aten::sum", FORWARD, 1),
+    )
+    (line,) = run.lines().lines
+    assert {one.module: one.time_ns / run.unit_ns for one in line.modules} == {
+        "Encoder_0/Linear_0": 50,
+        "Encoder_0": 40,
+        "": 10,
+    }
+    longest = line.modules[0].operations
+    assert [(one.name, one.phase, one.count) for one in longest] == [
+        ("aten::linear", "backward", 1),
+        ("aten::linear", "forward", 1),
+    ]
+
+
+def test_scopes_of_a_graph_are_modules_and_gradients_belong_to_them():
+    run = Timeline().steps(0, 100)
+    nodes = (
+        "net/dense/MatMul",
+        "net/Relu",
+        "gradients/net/dense/MatMul_grad/MatMul_1",
+        "loss",
+    )
+    for number, (node, time) in enumerate(zip(nodes, (30, 10, 50, 10), strict=True)):
+        start = (0, 30, 40, 90)[number]
+        run.add(
+            run.thread(),
+            Kind.OP,
+            start,
+            start + time,
+            name=node.rpartition("/")[2],
+            scope=node,
+            source=FORWARD,
+        )
+    (line,) = line_breakdown(Facts(run.trace(framework="tensorflow"))).lines
+    assert [(one.module, one.time_ns / run.unit_ns) for one in line.modules] == [
+        ("net/dense", 80),
+        ("", 10),
+        ("net", 10),
+    ]
+
+
+def test_many_alike_modules_are_added_up():
+    run = Program().steps(0, 130)
+    for number in range(13):
+        span = 10 * number, 10 * number + 10
+        run.add(run.thread(), Kind.PYTHON, *span, name=f"nn.Module: Block_{number}")
+        run.op(*span, "aten::mm")
+    run.note(*([("aten::mm", FORWARD, 1)] * 13))
+    (line,) = run.lines().lines
+    assert [(one.module, one.time_ns / run.unit_ns) for one in line.modules] == [("Block_*", 130)]

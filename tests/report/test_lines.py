@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 from rich.console import Console
 
-from stepwhy.findings import LineTime
+from stepwhy.findings import LineModule, LineOperation, LineTime
 from stepwhy.report import html, lines, markdown, terminal
 from stepwhy.report.html.lines import line_table
 from stepwhy.report.terminal.lines import line_view
@@ -123,6 +123,30 @@ def test_page_draws_the_phases_of_each_line(sample):
     page = html.render(sample("by_line"))
     assert 'class="p-backward"' in page
     assert "<code>resnet.py(140): ResNet.forward</code>" in page
+
+
+def with_modules(result):
+    """The result with its first line divided by module."""
+    first, *rest = result.lines.lines
+    mm = LineOperation("aten::mm", "forward", 4, first.time_ns // 4)
+    modules = (
+        LineModule("Encoder/Attention", first.time_ns // 2, (mm,)),
+        LineModule("", first.time_ns - first.time_ns // 2),
+    )
+    first = structs.replace(first, modules=modules)
+    return structs.replace(result, lines=structs.replace(result.lines, lines=(first, *rest)))
+
+
+def test_a_line_with_most_of_the_step_is_shown_by_module(sample):
+    result = with_modules(sample("one_line"))
+    for text in (printed(result), markdown.render(result), html.render(result)):
+        assert "Encoder/Attention · aten::mm 50 %" in text
+        assert "(in no module)" in text
+    (row, *_) = line_table(result).rows
+    assert [name for name, *_ in row.operations] == [
+        "Encoder/Attention · aten::mm 50 %",
+        "(in no module)",
+    ]
 
 
 def test_good_news_names_the_lines_of_the_step(sample):

@@ -132,7 +132,7 @@ answer, such as whether something happens in every step. Queries can neither rea
 the network. Times are integer nanoseconds; null means not recorded.
 
 Views: steps(number, start_ns, end_ns, dur_ns, steady), breakdown(step, category, ns, steady), \
-lines(line, kind, category, phase, ns), line_ops(line, op, phase, count, ns), \
+lines(line, kind, category, phase, ns), line_ops(line, module, op, phase, count, ns), \
 ops(name, device, phase, kind, count, total_ns, self_ns, bytes), findings(id, verdict, title, \
 cost_ns, saving_low_ns, saving_high_ns, method, edit, explained_by, reason). Tables of the \
 trace: slices (name, track, kind, start_ns, dur_ns and others), tracks, devices, counters, marks \

@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.answers.op_paths import Paths
 from stepwhy.columns.groups import group_rows, numbered
 from stepwhy.columns.nesting import inherit, nearest
 from stepwhy.columns.sums import sums_of
+from stepwhy.passes.op_paths import Paths
 from stepwhy.passes.reads import reads_of
 from stepwhy.trace import NULL, Kind, Role, among
 

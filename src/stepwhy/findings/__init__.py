@@ -12,7 +12,7 @@ from stepwhy.findings.gpu import (
     LivePoint,
     Overhead,
 )
-from stepwhy.findings.lines import LineBreakdown, LineOperation, LineTime
+from stepwhy.findings.lines import LineBreakdown, LineModule, LineOperation, LineTime
 from stepwhy.findings.machine import GpuLoad, HostLine
 from stepwhy.findings.measurement import (
     BENCH_SCHEMA,
@@ -124,6 +124,7 @@ __all__ = [
     "Input",
     "LabResult",
     "LineBreakdown",
+    "LineModule",
     "LineOperation",
     "LineTime",
     "LivePoint",

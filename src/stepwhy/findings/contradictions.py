@@ -112,6 +112,9 @@ def _in_lines(lines: LineBreakdown, breakdown: Breakdown) -> Iterator[str]:
         yield "The categories of a line do not sum to its time."
     if any(sum(line.phases.values()) > line.time_ns for line in lines.lines):
         yield "A line computes for longer than it takes."
+    for line in lines.lines:
+        if line.modules and sum(one.time_ns for one in line.modules) != line.time_ns:
+            yield "The modules of a line do not sum to its time."
 
 
 def _in_finding(finding: Finding, result: Result) -> Iterator[str]:

@@ -23,6 +23,21 @@ class LineOperation(msgspec.Struct, frozen=True):
     time_ns: int
 
 
+class LineModule(msgspec.Struct, frozen=True):
+    """A module of the model, or a name scope of the graph, in a line that runs several of them.
+
+    Args:
+        module: Its path, outermost first; with '*' for numbers where a model repeats many alike. ''
+            for time in none, and in those that are too short to list.
+        time_ns: Its part of the line's time.
+        operations: Operations that it runs, longest first, if known; not all of its time.
+    """
+
+    module: str
+    time_ns: int
+    operations: tuple[LineOperation, ...] = ()
+
+
 class LineTime(msgspec.Struct, frozen=True):
     """What one line of the program's own code adds to a step.
 
@@ -35,6 +50,8 @@ class LineTime(msgspec.Struct, frozen=True):
         phases: Its compute time by phase: a line that runs a layer forward is credited with the
             backward pass of that layer.
         operations: Operations that it runs, longest first, if known; not all of its time.
+        modules: Modules or name scopes that it runs, longest first, which sum to its time; only of
+            a line with more than 80 % of the step, where they are recorded.
     """
 
     line: str
@@ -43,6 +60,7 @@ class LineTime(msgspec.Struct, frozen=True):
     categories: dict[str, int]
     phases: dict[str, int]
     operations: tuple[LineOperation, ...] = ()
+    modules: tuple[LineModule, ...] = ()
 
 
 class LineBreakdown(msgspec.Struct, frozen=True):
@@ -62,4 +80,4 @@ class LineBreakdown(msgspec.Struct, frozen=True):
     source: Literal["clock", "record", "samples"]
 
 
-__all__ = ["LineBreakdown", "LineOperation", "LineTime"]
+__all__ = ["LineBreakdown", "LineModule", "LineOperation", "LineTime"]

@@ -60,6 +60,18 @@ class Credited(msgspec.Struct, frozen=True):
     counts: Counter[Owner]
 
 
+class Part(NamedTuple):
+    """A module that a line runs, and an operation in it.
+
+    Args:
+        module: Number of the module, see `slice_modules`.
+        owner: What its time is credited to.
+    """
+
+    module: int
+    owner: Owner
+
+
 class _Claims(msgspec.Struct, frozen=True):
     """Times at which something of a line is active.
 
@@ -93,10 +105,7 @@ def credited(facts: Facts, category: str) -> Credited:
     Work of a device belongs to the line that launched it. The rest of a step belongs to the line at
     which the driving thread was meanwhile, which stack samples tell if nothing else does.
     """
-    steady = facts.steps.steady
-    time = facts.partition.sets[category]
-    time = time & Intervals.of(facts.steps.starts[steady], facts.steps.ends[steady])
-    claims = _claims(facts, category)
+    time, claims = _steady_time(facts, category), _claims(facts, category)
     if claims is None or not time.total_ns:
         return Credited(_sampled(facts, category), Counter())
     shares, counts = _by_owner(facts, claims, _credits(claims, time) / time.total_ns)
@@ -105,6 +114,49 @@ def credited(facts: Facts, category: str) -> Credited:
     for owner, share in rest.items():
         shares[owner] = shares.get(owner, 0.0) + left * share
     return Credited(shares, counts)
+
+
+def module_shares(
+    facts: Facts, category: str, line: str, modules: Ints
+) -> tuple[dict[Part, float], Counter[Part]]:
+    """The recorded time of a line in a category by module, ns, and how often operations ran.
+
+    Args:
+        facts: Facts of the run.
+        category: The category.
+        line: The line.
+        modules: Number of the module of each slice; (slices,).
+    """
+    time, claims = _steady_time(facts, category), _claims(facts, category)
+    found: dict[Part, float] = {}
+    counts: Counter[Part] = Counter()
+    if claims is None:
+        return found, counts
+    ns = _credits(claims, time)
+    is_own = np.isin(claims.line, facts.trace.strings_where({line})) & (ns > 0)
+    some = np.flatnonzero(is_own)
+    row = claims.row[some]
+    between = row == NULL
+    row[between] = _innermost_at(facts, np.flatnonzero(modules), claims.starts[some][between])
+    module = np.append(modules, 0)[row]
+    first, group = group_rows(module, claims.phase[some], claims.name[some])
+    sums = np.bincount(group, ns[some], minlength=len(first))
+    numbers = np.bincount(group, ~between, minlength=len(first))
+    for place, row, total, number in zip(
+        first.tolist(), some[first].tolist(), sums.tolist(), numbers.tolist(), strict=True
+    ):
+        name = facts.trace.string(int(claims.name[row]))
+        part = Part(int(module[place]), Owner(line, Phase(int(claims.phase[row])), name))
+        found[part] = found.get(part, 0.0) + total
+        counts[part] += round(number)
+    return found, counts
+
+
+def _steady_time(facts: Facts, category: str) -> Intervals:
+    """When the recorded steady steps are in a category."""
+    steady = facts.steps.steady
+    time = facts.partition.sets[category]
+    return time & Intervals.of(facts.steps.starts[steady], facts.steps.ends[steady])
 
 
 def _claims(facts: Facts, category: str) -> _Claims | None:
@@ -139,7 +191,9 @@ def _of_driver(facts: Facts) -> _Claims | None:
         return None
     unit = parts.unit
     # What the backward pass runs belongs to the line of the forward pass.
-    slice_at = np.where((unit == NULL) & parts.engine, _nodes_at(facts, parts.starts), unit)
+    slice_at = np.where(
+        (unit == NULL) & parts.engine, _innermost_at(facts, node_rows(facts), parts.starts), unit
+    )
     of_slice = np.append(facts.derived(slice_lines), NULL)[slice_at]
     line = np.where(of_slice == NULL, parts.line, of_slice).astype(np.int64)
     phase = np.where(unit == NULL, Phase.UNKNOWN, facts.phases[unit]).astype(np.int8)
@@ -147,16 +201,16 @@ def _of_driver(facts: Facts) -> _Claims | None:
     return _Claims(parts.starts, parts.ends, line, phase, name, unit, False)
 
 
-def _nodes_at(facts: Facts, times: Ints) -> Ints:
-    """Innermost node of the backward pass on the driving thread at each time, NULL for none."""
-    trace, nodes = facts.trace, node_rows(facts)
-    nodes = nodes[trace.slices.track[nodes] == facts.threads.driving]
-    is_node = np.zeros(len(trace.slices) + 1, dtype=bool)
-    is_node[nodes] = True
-    around = nearest(facts.nesting, is_node[:-1])
+def _innermost_at(facts: Facts, rows: Ints, times: Ints) -> Ints:
+    """Innermost of some slices of the driving thread at each time, NULL for none; (times,)."""
+    trace = facts.trace
+    rows = rows[trace.slices.track[rows] == facts.threads.driving]
+    is_one = np.zeros(len(trace.slices) + 1, dtype=bool)
+    is_one[rows] = True
+    around = nearest(facts.nesting, is_one[:-1])
     above = np.append(np.append(around, NULL)[facts.nesting.parent], NULL)
-    place = np.searchsorted(trace.slices.start_ns[nodes], times, side="right") - 1
-    found = np.append(nodes, NULL)[place]
+    place = np.searchsorted(trace.slices.start_ns[rows], times, side="right") - 1
+    found = np.append(rows, NULL)[place]
     while len(over := np.flatnonzero((found != NULL) & (trace.ends(found) <= times))):
         found[over] = above[found[over]]
     return found
@@ -216,4 +270,4 @@ def _sampled(facts: Facts, category: str) -> dict[Owner, float]:
     }
 
 
-__all__ = ["NOBODY", "Credited", "Owner", "credited", "driver_parts"]
+__all__ = ["NOBODY", "Credited", "Owner", "Part", "credited", "driver_parts", "module_shares"]

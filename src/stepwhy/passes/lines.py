@@ -10,9 +10,11 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from stepwhy.findings import CATEGORIES, LineBreakdown, LineOperation, LineTime
 from stepwhy.passes.driver_lines import carried_parts
+from stepwhy.passes.line_modules import MOST, line_modules
 from stepwhy.passes.line_shares import NOBODY, Owner, credited
 from stepwhy.passes.slice_lines import slice_lines
 from stepwhy.trace import NULL
@@ -53,6 +55,9 @@ def line_breakdown(facts: Facts) -> LineBreakdown | None:
         return None
     lines = [_line(*key, row, counts, facts.steady_count) for key, row in rows.items()]
     lines.sort(key=lambda line: (-line.time_ns, line.kind, line.line))
+    if lines[0].kind == "line" and lines[0].time_ns > MOST * facts.wall_ns:
+        modules = line_modules(facts, lines[0].line, lines[0].categories)
+        lines[0] = replace(lines[0], modules=modules)
     return LineBreakdown(facts.wall_ns, tuple(lines), _source(facts))
 
 

@@ -31,11 +31,22 @@ def slice_lines(facts: Facts) -> Lines:
     recorded = facts.derived(recorded_lines)
     parts = facts.derived(carried_parts)
     lines = recorded.copy() if parts is None else _with_parts(facts, recorded, parts)
-    lines = _with_backward(facts, lines, parts)
+    return spread(facts, lines, parts)
+
+
+def spread(facts: Facts, values: Lines, parts: DriverParts | None) -> Lines:
+    """What is known of forward operations, also for their backward pass and device work; (slices,).
+
+    Args:
+        facts: Facts of the run.
+        values: Strings of the trace, NULL where unknown; (slices,).
+        parts: The driving thread's time, if its lines were noted.
+    """
+    found = _with_backward(facts, values, parts)
     work, calls = facts.launches.joined
-    unknown = lines[work] == NULL
-    lines[work[unknown]] = lines[calls[unknown]]
-    return lines
+    unknown = found[work] == NULL
+    found[work[unknown]] = found[calls[unknown]]
+    return found
 
 
 def recorded_lines(facts: Facts) -> Lines:
@@ -120,4 +131,4 @@ def _inside(facts: Facts, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return found
 
 
-__all__ = ["node_lines", "recorded_lines", "slice_lines"]
+__all__ = ["node_lines", "recorded_lines", "slice_lines", "spread"]

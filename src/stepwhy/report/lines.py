@@ -15,7 +15,7 @@ from stepwhy.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepwhy.findings import LineBreakdown, LineTime, Result
+    from stepwhy.findings import LineBreakdown, LineModule, LineTime, Result
 
 SHOWN, MOST = 3, 30
 """Most lines in a report, and in one that shows everything; `stepwhy ops` lists them all."""
@@ -23,6 +23,8 @@ SHOWN, MOST = 3, 30
 # A line with a larger share of the step says too little without the operations that it runs.
 _MOST_OF_STEP = 0.8
 _NAMED = 2  # operations
+_MODULES = 6  # or operations, of a line with most of the step
+_LEAST_REST = 0.01  # of the line's time
 # Of the time of a line; smaller parts are not worth a name.
 _LEAST_NAMED = 0.1
 _ALL = 0.99  # needs no number
@@ -119,6 +121,30 @@ def operation_shares(line: LineTime) -> list[str]:
     ]
 
 
+def inside(line: LineTime) -> list[tuple[str, int]]:
+    """What a line runs that takes most of the step: modules with operations, else operations."""
+    if line.modules:
+        named = [(_module_name(one), one.time_ns) for one in line.modules[:_MODULES]]
+        rest = "(other modules)"
+    else:
+        named = operation_times(line)[:_MODULES]
+        rest = "(other operations, and between operations)"
+    rest_ns = line.time_ns - sum(ns for _, ns in named)
+    return named + ([(rest, rest_ns)] if rest_ns >= _LEAST_REST * line.time_ns else [])
+
+
+def _module_name(one: LineModule) -> str:
+    operations: Counter[str] = Counter()
+    for operation in one.operations:
+        operations[one_line(short_name(operation.name))] += operation.time_ns
+    shares = [
+        f"{name} {words.share(ns, one.time_ns)}"
+        for name, ns in operations.most_common(_NAMED)
+        if ns >= _LEAST_NAMED * one.time_ns
+    ]
+    return " · ".join(filter(None, (one_line(one.module) or "(in no module)", ", ".join(shares))))
+
+
 def is_most(line: LineTime, wall_ns: int) -> bool:
     """Whether a line takes so much of the step that its operations are worth rows."""
     return line.kind == "line" and line.time_ns > _MOST_OF_STEP * wall_ns
@@ -176,6 +202,7 @@ __all__ = [
     "SHOWN",
     "LinePart",
     "chosen",
+    "inside",
     "is_most",
     "largest_lines",
     "line_name",

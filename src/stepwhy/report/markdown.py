@@ -17,9 +17,9 @@ from stepwhy.report.markdown_text import code, code_block, line, prose, table
 from stepwhy.report.without_findings import nothing_found
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from stepwhy.findings import Evidence, Finding, Fix, Result
+    from stepwhy.findings import Evidence, Finding, Fix, LineTime, Result
 
 MOST_LINES = 120
 """Most lines of a report that does not show everything."""
@@ -98,16 +98,7 @@ def _lines(result: Result, *, show_all: bool) -> list[str]:
     if breakdown is None:
         return []
     shown = by_line.chosen(breakdown, by_line.MOST if show_all else by_line.SHOWN)
-    wall = breakdown.wall_ns
-    rows = [
-        (
-            code(row.line) if row.kind == "line" else by_line.line_name(row),
-            _small(words.format_like(row.time_ns, wall)),
-            _small(words.share(row.time_ns, wall)),
-            prose(by_line.what_it_does(row)),
-        )
-        for row in shown
-    ]
+    rows = [cells for row in shown for cells in _line_rows(row, breakdown.wall_ns)]
     rest = by_line.rest_sentence(breakdown, shown)
     return [
         f"### {by_line.lines_title(result)}",
@@ -116,6 +107,19 @@ def _lines(result: Result, *, show_all: bool) -> list[str]:
         "",
         *([line(rest), ""] if rest else []),
     ]
+
+
+def _line_rows(row: LineTime, wall_ns: int) -> Iterator[tuple[str, ...]]:
+    """The row of a line, and those of what it runs if it takes most of the step."""
+    is_most = by_line.is_most(row, wall_ns)
+    name = code(row.line) if row.kind == "line" else by_line.line_name(row)
+    what = by_line.what_it_does(row, with_operations=not is_most)
+    for first, ns, last in (
+        (name, row.time_ns, what),
+        *(("", ns, inner) for inner, ns in (by_line.inside(row) if is_most else ())),
+    ):
+        time = _small(words.format_like(ns, wall_ns))
+        yield first, time, _small(words.share(ns, wall_ns)), prose(last)
 
 
 def _small(amount: str) -> str:

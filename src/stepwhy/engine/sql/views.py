@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.engine.explain import Opened
-    from stepwhy.findings import Finding, LineTime
+    from stepwhy.findings import Finding, LineOperation, LineTime
     from stepwhy.passes.facts import Facts
 
 VIEWS: dict[str, dict[str, tuple[str, str, str]]] = {
@@ -49,6 +49,11 @@ VIEWS: dict[str, dict[str, tuple[str, str, str]]] = {
     },
     "line_ops": {
         "line": ("VARCHAR", "", "Line of the program."),
+        "module": (
+            "VARCHAR",
+            "",
+            "Module or name scope, of a line with more than 80 % of the step; null if unknown.",
+        ),
         "op": ("VARCHAR", "", "Operation that it runs, also in the backward pass."),
         "phase": ("VARCHAR", "", "forward, backward, optimizer ...; null if unknown."),
         "count": ("DOUBLE", "", "Runs in the mean steady step."),
@@ -163,12 +168,23 @@ def _phases(row: LineTime, category: str, ns: int) -> list[tuple[str | None, int
 
 def _line_ops(facts: Facts) -> Any:
     rows = [
-        (row.line, one.name, None if one.phase == "unknown" else one.phase, one.count, one.time_ns)
+        (row.line, module, one.name, _known(one.phase), one.count, one.time_ns)
         for row in _line_rows(facts)
-        for one in row.operations
+        for module, operations in _by_module(row)
+        for one in operations
         if row.kind == "line"
     ]
     return _of_rows("line_ops", rows)
+
+
+def _by_module(row: LineTime) -> list[tuple[str | None, tuple[LineOperation, ...]]]:
+    if not row.modules:
+        return [(None, row.operations)]
+    return [(one.module or None, one.operations) for one in row.modules]
+
+
+def _known(phase: str) -> str | None:
+    return None if phase == "unknown" else phase
 
 
 def _line_rows(facts: Facts) -> tuple[LineTime, ...]:

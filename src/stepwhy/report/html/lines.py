@@ -37,7 +37,8 @@ class LineRow(msgspec.Struct, frozen=True):
         what: What it does, in words.
         time, share: Its part of the step.
         bar: The parts of its bar.
-        operations: Name, time and share of its operations, if it takes most of the step.
+        operations: Name, time and share of its modules, or else its operations, if it takes most
+            of the step.
     """
 
     name: str
@@ -98,7 +99,7 @@ def _row(line: LineTime, breakdown: LineBreakdown) -> LineRow:
         tuple(_segment(part, wall, longest) for part in lines.parts(line)),
         tuple(
             (name, words.format_like(ns, wall), words.share(ns, wall))
-            for name, ns in (lines.operation_times(line) if is_most else ())
+            for name, ns in (lines.inside(line) if is_most else ())
         ),
     )
 

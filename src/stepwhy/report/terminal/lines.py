@@ -67,7 +67,7 @@ def _table(breakdown: LineBreakdown, rows: Sequence[LineTime]) -> Table:
         is_most = lines.is_most(row, breakdown.wall_ns)
         _add(table, breakdown, row.time_ns, _described(row, with_operations=not is_most))
         if is_most:
-            for name, ns in lines.operation_times(row):
+            for name, ns in lines.inside(row):
                 _add(table, breakdown, ns, Text(f"  {one_line(name)}"), style="dim")
     return table
 

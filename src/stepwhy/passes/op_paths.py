@@ -52,25 +52,28 @@ class Paths:
     Args:
         trace: The trace.
         nesting: Its call trees.
+        with_ranges: Whether ranges count, or modules alone.
     """
 
-    def __init__(self, trace: Trace, nesting: Nesting) -> None:
+    def __init__(self, trace: Trace, nesting: Nesting, *, with_ranges: bool = True) -> None:
         self._trace, self._parent = trace, nesting.parent
-        self._nearest = nearest(nesting, _is_range(trace))
+        self._nearest = nearest(nesting, _is_range(trace, with_ranges=with_ranges))
         self._paths = [_Path(NULL, "", 0, 0)]
         self._numbers: dict[tuple[int, str], int] = {}
         self._of_row: dict[int, int] = {NULL: 0}
 
     @property
     def found(self) -> bool:
-        """Whether any slice passed to `around` is in a range or module."""
+        """Whether any slice passed to `around` or `within` is in a range or module."""
         return len(self._paths) > 1
 
     def around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers of the paths around slices; (rows,)."""
-        ranges, place = numbered(self._range_around(rows))
-        numbers = np.asarray([self._number(row) for row in ranges.tolist()], dtype=np.int64)
-        return numbers[place]
+        return self._numbered(self._range_around(rows))
+
+    def within(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of the paths around slices, with their own name if they are ranges; (rows,)."""
+        return self._numbered(self._nearest[rows].astype(np.int64))
 
     def text(self, number: int) -> str:
         """A path, outermost first, names separated by slashes."""
@@ -79,6 +82,11 @@ class Paths:
             number, name, *_ = self._paths[number]
             names.append(name)
         return "/".join(reversed(names))
+
+    def _numbered(self, ranges: NDArray[np.int64]) -> NDArray[np.int64]:
+        rows, place = numbered(ranges)
+        numbers = np.asarray([self._number(row) for row in rows.tolist()], dtype=np.int64)
+        return numbers[place]
 
     def _range_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         parents = self._parent[rows].astype(np.int64)
@@ -116,15 +124,16 @@ class Paths:
         return name.removeprefix(_MODULE)
 
 
-def _is_range(trace: Trace) -> NDArray[np.bool_]:
-    """Mask of the slices that are ranges or modules with a name; (slices,)."""
+def _is_range(trace: Trace, *, with_ranges: bool) -> NDArray[np.bool_]:
+    """Mask of the slices that are modules, or ranges, with a name; (slices,)."""
     names = trace.slices.name
     used, place = numbered(names)
     texts = list(map(trace.string, used.tolist()))
     is_named = np.asarray([bool(text) for text in texts], dtype=bool)
     is_module = np.asarray([text.startswith(_MODULE) and text != _MODULE for text in texts], bool)
     is_annotation = trace.slices.kind == Kind.ANNOTATION
-    found: NDArray[np.bool_] = np.where(is_annotation, is_named[place], is_module[place])
+    of_ranges = is_named[place] & with_ranges
+    found: NDArray[np.bool_] = np.where(is_annotation, of_ranges, is_module[place])
     return found
 
 
