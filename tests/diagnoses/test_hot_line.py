@@ -4,9 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from stepwhy.diagnoses import rank
-from stepwhy.diagnoses.hot_line import RULE, unless_explained
+from stepwhy.diagnoses.hot_line import RULE, diagnose, unless_explained
 from stepwhy.diagnoses.shared.rule import Rule
-from stepwhy.findings import Evidence, Fix
+from stepwhy.engine.pricing import priced
+from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
 
@@ -63,3 +64,95 @@ def test_a_finding_about_the_measurement_explains_no_step():
 def test_it_is_silent_where_a_finding_explains_half_of_the_line():
     first, second = judged(6)
     assert (first.id, second.verdict) == ("a-b", "not_applicable")
+
+
+LINES = Facts(
+    parse(
+        """
+        unit: 1 ms
+        framework: pytorch
+        main   step   |[------------------][------------------]|
+        main   op     | mmmmmm              mmmmmm             |  m=mm {source: a.py(9): f}
+        main   op     |        ssssssssssss        ssssssssssss|  s=sub {source: a.py(1): f}
+        """
+    )
+)
+
+
+def among(*others):
+    """The findings in order beside a hot line with 12 of 20 ms, a.py(1): f."""
+    hot = diagnose(LINES)
+    assert hot.evidence[0].where == "a.py(1): f"
+    return rank(unless_explained(LINES, [*others, hot]))
+
+
+def of_operations(cost_ms, *evidence):
+    found = other(cost_ms)
+    return replace(found, edit=Edit("ops", "gone"), evidence=evidence)
+
+
+def time_of(name, ms):
+    return Evidence("time of the operation", ms * MS, "ns", name)
+
+
+def test_it_comes_before_a_finding_elsewhere_that_costs_less_than_half_of_the_line():
+    assert [f.id for f in among(of_operations(5, time_of("mm", 5)))] == ["hot-line", "a-b"]
+    assert [f.verdict for f in among(of_operations(7, time_of("mm", 6)))] == [
+        "found",
+        "not_applicable",
+    ]
+
+
+def test_a_known_problem_of_the_line_comes_first():
+    first, second = among(of_operations(3, time_of("sub", 3)))
+    assert (first.id, second.cost_ns_per_step) == ("a-b", None)
+    first, second = among(of_operations(3, Evidence("samples", 0.1, "fraction", "a.py(1): f")))
+    assert (first.id, second.cost_ns_per_step) == ("a-b", None)
+
+
+def test_time_at_other_lines_is_elsewhere():
+    found = of_operations(5, Evidence("time at", 5 * MS, "ns", "a.py(9): f"))
+    assert among(found)[0].id == "hot-line"
+
+
+def test_a_category_in_which_the_line_is_not_is_elsewhere():
+    waits = replace(other(5), edit=Edit("input", "free"))
+    assert among(waits)[0].id == "hot-line"
+
+
+def test_memory_is_no_answer_to_where_the_time_goes():
+    grows = other(None)
+    assert among(grows)[0].id == "a-b"
+    hot = diagnose(LINES)
+    first, _ = rank(unless_explained(LINES, [grows, hot], {"a-b": "memory"}))
+    assert first.id == "hot-line"
+
+
+def test_the_gain_is_predicted_on_a_cpu():
+    (found,) = priced(LINES, among())
+    assert found.saving.method == "cpu"
+    assert found.saving.low_ns < 6 * MS < found.saving.high_ns
+    assert "With half of the line, it should save" in found.saving.note
+
+
+WAITING = Facts(
+    parse(
+        """
+        unit: 1 ms
+        framework: pytorch
+        main   step   |[------------------][------------------]|
+        main   sync   |     ssssssssssssss      ssssssssssssss |  s=wait {source: a.py(1): f}
+        main   launch |l                   l                   |  l=cudaLaunchKernel
+        GPU:0  kernel | kkk                 kkk                |  k=gemm
+        arrows: l -> k
+        """
+    )
+)
+
+
+def test_no_gain_is_promised_of_a_line_that_waits():
+    (found,) = rank(unless_explained(WAITING, [diagnose(WAITING)]))
+    assert found.verdict == "found"
+    assert found.cost_ns_per_step >= 12 * MS
+    assert found.saving is None
+    assert "waits for something else" in found.fix.text

@@ -139,7 +139,7 @@ def run_all(facts: Facts, table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
     if any(_may_change_results(f) for f in findings) and is_training(facts) is False:
         findings = [_of_inference(finding) for finding in findings]
     explained = with_causes(facts, findings, _rules(table))
-    return rank(unless_explained(facts, explained), table)
+    return rank(unless_explained(facts, explained, _families(table)), table)
 
 
 def _may_change_results(finding: Finding) -> bool:
@@ -169,7 +169,7 @@ def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]
     ]
     explained = with_causes(facts, merged, _rules(TABLE))
     explained = _of_straggler(facts, compared["straggler"], explained)
-    return rank(unless_explained(facts, explained))
+    return rank(unless_explained(facts, explained, _families(TABLE)))
 
 
 def _of_straggler(facts: Facts, late: Finding, findings: Sequence[Finding]) -> list[Finding]:
@@ -237,6 +237,10 @@ def _takes_most_of_the_run(finding: Finding) -> bool:
     of_run = (SHARE_OF_RUN, SHARE_OF_TRAINING, SHARE_BEYOND_MEDIAN)
     shares = [e.value for e in finding.evidence if e.what in of_run]
     return any(isinstance(share, float) and share > _MOST for share in shares)
+
+
+def _families(table: Sequence[str]) -> dict[str, str]:
+    return {id_: rule.family for id_, rule in _rules(table).items()}
 
 
 def _rules(table: Sequence[str]) -> dict[str, Rule]:

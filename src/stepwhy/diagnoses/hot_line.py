@@ -13,10 +13,19 @@ show: this is where to look, not a proven fault.
 By the breakdown by line: kernels and the backward pass count for the line that ran the forward
 operation, and a wait for the line that waits. Time in products of matrices, convolutions,
 attention, normalisation, embeddings and other layers, and that of optimizers, does not count as the
-line's own, since a network has to compute. The finding is silent where another one explains half of
-the step or of the line. It has a cost, and so comes first, only where all others together explain
-less than 10 % of the step; else it comes last. Its saving is a bound: the line is half as long, or
-gone.
+line's own, since a network has to compute.
+
+The finding is silent where another one costs half as much as the step or the line. Otherwise it
+comes first if two things hold: what other findings cost on this line is less than `SMALL` of the
+step, and none that is elsewhere costs more than half of what remains of the line, which is what it
+should gain at least. Else it comes last, without a cost. A finding lies elsewhere only if its
+evidence shows that: other lines, operations that this line does not run, or a category of the
+breakdown in which this line is not. So a known problem of the line itself always comes first.
+
+The evidence has what the record shows: passes, waits, operations with their runs, bytes and shapes;
+whether an operation runs once per sample, and whether its arguments grow from step to step. The
+saving ranges from a line that is half as long to one that is gone. On a CPU it is a prediction with
+its error, on an accelerator a bound. A line that mostly waits for something else gets no saving.
 
 ## Fix
 Read the line. Compute what does not change once, before the loop; replace comparisons of all pairs
@@ -37,15 +46,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from stepwhy.diagnoses.shared.line_costs import may_be_of
+from stepwhy.diagnoses.shared.line_evidence import WAITS, line_evidence
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.findings import Evidence, Fix
+from stepwhy.findings import Edit, Fix
 from stepwhy.passes.lines import line_breakdown
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from stepwhy.findings import Finding, LineBreakdown, LineTime, Saving
+    from stepwhy.findings import Finding, LineBreakdown, LineTime
     from stepwhy.passes.facts import Facts
 
 RULE = Rule(
@@ -59,9 +70,9 @@ RULE = Rule(
 
 SHARE = 0.25  # of the step, beside layers; half of less would save too little to look for
 EXPLAINED = 0.5  # of the step or the line; a finding that explains so much is the better answer
-SMALL = 0.1  # of the step; findings that cost less together leave the question open
+SMALL = 0.1  # of the step; findings on the line that cost less together leave the question open
+LEAST_GAINED = 0.5  # of the line's own time: a line that is read can mostly be halved
 MOST = 0.5  # of a time; what is known of less says little about it
-_SHOWN = 3
 
 # They say of which steps the times are, and not what a step consists of.
 _OF_MEASUREMENT = frozenset(
@@ -95,13 +106,13 @@ def diagnose(facts: Facts) -> Finding:
         default=None,
     )
     if hot is not None:
-        return RULE.finding(None, tuple(_evidence(hot[0], lines)), _FIX)
+        return RULE.finding(None, tuple(line_evidence(facts, hot[0], lines)), _FIX)
     if any(_is_untold(row, lines) for row in longest):
         return RULE.incomplete(
             "program-lines", "The trace does not tell which operations the longest line runs."
         )
     shown = next((row for row in lines.lines if row.kind == "line"), None)
-    return RULE.nothing(() if shown is None else tuple(_evidence(shown, lines)))
+    return RULE.nothing(() if shown is None else tuple(line_evidence(facts, shown, lines)))
 
 
 def _by_own(one: tuple[LineTime, int]) -> int:
@@ -139,52 +150,73 @@ def _work_ns(row: LineTime) -> int:
     return row.categories.get("compute", 0) + row.categories.get("dispatch", 0)
 
 
-def _evidence(row: LineTime, lines: LineBreakdown) -> Iterator[Evidence]:
-    """What the line does: parts of its time, and its operations with their runs."""
-    yield Evidence("share of the step", row.time_ns / max(lines.wall_ns, 1), "fraction", row.line)
-    for phase, ns in row.phases.items():
-        name = "computing" if phase == "unknown" else f"computing, {phase}"
-        yield Evidence(f"time of the line {name}", ns, "ns")
-    for category, ns in row.categories.items():
-        if category != "compute":
-            yield Evidence(f"time of the line in {category}", ns, "ns")
-    for one in row.operations[:_SHOWN]:
-        yield Evidence(f"time of the operation, {one.phase}", one.time_ns, "ns", one.name)
-        yield Evidence("runs of it per step", one.count, "count", one.name)
-
-
-def unless_explained(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
+def unless_explained(
+    facts: Facts, findings: Sequence[Finding], families: Mapping[str, str] | None = None
+) -> list[Finding]:
     """The findings; that of the longest line only if no other explains the step or the line.
 
     Args:
         facts: Facts of the run.
         findings: All findings, with their causes.
+        families: Family of each diagnosis by its id; None if not known.
     """
-    return [_beside(facts, f, findings) if _is_hot(f) else f for f in findings]
+    known = families or {}
+    return [_beside(facts, f, findings, known) if _is_hot(f) else f for f in findings]
 
 
 def _is_hot(finding: Finding) -> bool:
     return finding.id == RULE.id and finding.verdict == "found"
 
 
-def _beside(facts: Facts, hot: Finding, findings: Sequence[Finding]) -> Finding:
-    others = [f for f in findings if f.verdict == "found" and f.id != RULE.id]
-    costs = [
-        f.cost_ns_per_step for f in others if not f.explained_by and f.id not in _OF_MEASUREMENT
+def _beside(
+    facts: Facts, hot: Finding, findings: Sequence[Finding], families: Mapping[str, str]
+) -> Finding:
+    others = [
+        f
+        for f in findings
+        if f.verdict == "found" and f.id != RULE.id and not f.explained_by
+        # Neither says what a step consists of.
+        if f.id not in _OF_MEASUREMENT and families.get(f.id) != "memory"
     ]
-    most = max((cost or 0 for cost in costs), default=0)
+    lines = facts.derived(line_breakdown)
+    row = _row_of(hot, lines)
     time_ns = round(float(hot.evidence[0].value) * facts.wall_ns)
-    if most >= EXPLAINED * min(facts.wall_ns, time_ns):
+    here = [f for f in others if row is None or lines is None or may_be_of(f, row, lines)]
+    elsewhere = max((_cost_ns(f) for f in others if f not in here), default=0)
+    if max(map(_cost_ns, others), default=0) >= EXPLAINED * min(facts.wall_ns, time_ns):
         return RULE.not_applicable("Another finding explains most of the step, or of the line.")
-    leads = None not in costs and sum(cost or 0 for cost in costs) < SMALL * facts.wall_ns
-    if not leads:
+    explained_ns = sum(map(_cost_ns, here))
+    is_open = explained_ns < SMALL * facts.wall_ns and all(f.cost_ns_per_step for f in here)
+    if not is_open or elsewhere > LEAST_GAINED * (time_ns - explained_ns):
         return RULE.finding(None, hot.evidence, _FIX)
-    gain = saving("the line half as long, or gone", time_ns / 2, time_ns)
-    return RULE.finding(time_ns, hot.evidence, _FIX, _bound(gain))
+    return _leading(facts, hot, row, time_ns)
 
 
-def _bound(gain: Saving) -> Saving:
-    return replace(gain, note=_NOTE)
+def _cost_ns(finding: Finding) -> int:
+    return finding.cost_ns_per_step or 0
+
+
+def _row_of(hot: Finding, lines: LineBreakdown | None) -> LineTime | None:
+    rows = () if lines is None else lines.lines
+    return next((row for row in rows if row.line == hot.evidence[0].where), None)
+
+
+def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> Finding:
+    """The finding with its cost, and with its gain unless the line mostly waits."""
+    waits = 0 if row is None else sum(row.categories.get(name, 0) for name in WAITS)
+    own_ns = time_ns - waits
+    if own_ns < MOST * time_ns:
+        return RULE.finding(time_ns, hot.evidence, _FIX_WAIT)
+    gain = saving("the line half as long, or gone", LEAST_GAINED * own_ns, own_ns)
+    gain = replace(gain, note=_NOTE)
+    # A replay removes operations by name, and so those of other lines as well.
+    edit = None if facts.has_accelerator or row is None else _edit(row, own_ns)
+    return RULE.finding(time_ns, hot.evidence, _FIX, gain, edit)
+
+
+def _edit(row: LineTime, own_ns: int) -> Edit:
+    in_python = row.categories.get("python", 0) > _work_ns(row)
+    return Edit("python" if in_python else "ops", "gone", cost_ns=own_ns)
 
 
 _NOTE = "A bound, not a prediction: from a line half as long to one that is gone. It may be needed."
@@ -194,4 +226,10 @@ _FIX = Fix(
     "costs in all, leave it out in a short run.",
     "",
     "changes-numerics",
+)
+_FIX_WAIT = Fix(
+    "The line waits for something else, so that a shorter line need not be a gain. Find out what "
+    "it waits for: the device, the next batch, or another process.",
+    "",
+    "none",
 )

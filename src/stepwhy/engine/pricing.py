@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stepwhy.diagnoses import rank
+from stepwhy.diagnoses import hot_line, rank
 from stepwhy.diagnoses.shared.rule import within_cost
 from stepwhy.findings import Prediction, Saving
 from stepwhy.passes.host_path import least_step_ns
-from stepwhy.units import format_fraction, quantise, quantise_within
+from stepwhy.units import format_fraction, format_ns, quantise, quantise_within
 from stepwhy.whatif import price
 
 if TYPE_CHECKING:
@@ -69,9 +69,11 @@ def _priced(facts: Facts, finding: Finding, job: Job | None) -> Finding:
         found = price(facts, (finding.edit,))
         if not isinstance(found, Prediction):
             return _within_host_path(facts, finding, finding.edit)
+        saving = saving_of(found)
+        if finding.id == hot_line.RULE.id:
+            saving = _from_half(facts, finding.edit, saving)
     except Exception:  # noqa: BLE001 - a finding without a prediction is better than no report
         return finding
-    saving = saving_of(found)
     if found.method == "cpu" and 0 < finding.edit.sure <= _UNSURE:
         least = quantise(round(finding.edit.sure * found.gain_ns[0]))
         saving = replace(saving, low_ns=least, note=f"{saving.note} {_MAY_FAIL}".strip())
@@ -97,6 +99,23 @@ def _of_job(job: Job, edit: Edit) -> Saving | None:
         return saving
     low_ns = quantise(min(found.gain_ns[0], shared.gain_ns[0]))
     return replace(saving, low_ns=low_ns, note=_SHARED.format(edit.what, edit.pattern))
+
+
+def _from_half(facts: Facts, edit: Edit, gone: Saving) -> Saving:
+    """The saving of a line that is gone, from that of one that is half as long."""
+    half = price(facts, (replace(edit, cost_ns=(edit.cost_ns or 0) // 2),))
+    if not isinstance(half, Prediction):
+        return gone
+    least = saving_of(half)
+    note = (
+        f"With half of the line, it should save {_interval(least)}; without it, {_interval(gone)}. "
+        "Whether the step needs it, the record does not show."
+    )
+    return replace(gone, low_ns=least.low_ns, note=f"{note} {gone.note}".strip())
+
+
+def _interval(saving: Saving) -> str:
+    return f"{format_ns(saving.low_ns)} to {format_ns(saving.high_ns)}"
 
 
 def _within_host_path(facts: Facts, finding: Finding, edit: Edit) -> Finding:
