@@ -153,6 +153,14 @@ INITIALISED = """with tf.Session() as session:
 graph.__exit__(None, None, None)"""
 RUNS = [
     (
+        "unused_graph",
+        "_FIX",
+        TORCH
+        + "model, metric = torch.nn.Linear(3, 2), torch.nn.functional.mse_loss\n"
+        + "target = torch.ones(2, 2)",
+        "assert not score.requires_grad",
+    ),
+    (
         "unused_gradient",
         "_FIX",
         TORCH + "teacher = torch.nn.Linear(3, 2)",

@@ -89,6 +89,7 @@ TABLE: tuple[str, ...] = (
     "page_faults",
     "memory_growth",
     "memory_headroom",
+    "unused_graph",
     "straggler",
     "start_skew",
     "sequence_imbalance",
