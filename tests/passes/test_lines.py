@@ -297,6 +297,28 @@ def test_scopes_of_a_graph_are_modules_and_gradients_belong_to_them():
     ]
 
 
+def test_scopes_of_compiled_instructions_are_modules_without_transformations():
+    run = Timeline().steps(0, 100)
+    text = run.builder.intern
+    scopes = {
+        "dot.1": (60, "jit(step)/jit(main)/jvp(Net)/Dense_0/dot_general"),
+        "dot.2": (30, "jit(step)/jit(main)/transpose(jvp(Net))/Dense_0/dot_general"),
+        "add.3": (10, "jit(step)/jit(main)/add"),
+    }
+    start = 0
+    for name, (time, scope) in scopes.items():
+        run.add(run.thread(), Kind.OP, start, start + time, name=name, source=FORWARD)
+        run.builder.add(
+            "instruction_scopes", name=text(name), source=text(FORWARD), scope=text(scope)
+        )
+        start += time
+    (line,) = line_breakdown(Facts(run.trace(framework="jax"))).lines
+    assert [(one.module, one.time_ns / run.unit_ns) for one in line.modules] == [
+        ("Net/Dense_0", 90),
+        ("", 10),
+    ]
+
+
 def test_many_alike_modules_are_added_up():
     run = Program().steps(0, 130)
     for number in range(13):

@@ -32,6 +32,7 @@ def trace():
     builder.add("waits", time_ns=0, kind=2, slice=0, waiting=stream, awaited=stream, event=0)
     builder.add("collectives", slice=1, operation=0, group=0, ranks=2)
     builder.add("operands", slice=0, types=0, shapes=0)
+    builder.add("instruction_scopes", name=0, source=0, scope=0)
     builder.add("line_times", step=0, op=0, line=0, dur_ns=1, engine=0)
     builder.add("rewrites", slice=1, copied_bytes=9, changed_bytes=1, operation=0, of_argument=1)
     builder.add("step_ops", name=0, padding=0, constant=1, line=0)

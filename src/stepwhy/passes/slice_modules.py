@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.columns.groups import numbered
+from stepwhy.columns.groups import group_rows, numbered
 from stepwhy.passes.op_paths import Paths
 from stepwhy.passes.slice_lines import spread
 from stepwhy.patterns import regex
@@ -29,6 +29,14 @@ _NO_MODULE = regex(
 )
 
 
+# JAX writes transformations around the name of a scope, and scopes of its own between them.
+_TRANSFORMED = regex(r"(?:transpose|jvp|vmap|pmap|remat|checkpoint)\((.*)\)")
+_NO_SCOPE = regex(
+    r"|p?jit(\(.*\))?|main|while|body|cond|scan|closed_call|core_call|custom_[jv][vj]p_call.*"
+    r"|branch_\d+_fun|rematted_computation|remat2?|checkpoint"
+)
+
+
 class SliceModules(msgspec.Struct, frozen=True):
     """Modules of slices.
 
@@ -44,14 +52,15 @@ class SliceModules(msgspec.Struct, frozen=True):
 def slice_modules(facts: Facts) -> SliceModules | None:
     """The modules of all slices; None if the trace names none.
 
-    PyTorch's profiler records calls of modules, and nodes of TensorFlow have a name scope. The
-    backward pass of a module, and its device work, count as the module.
+    PyTorch's profiler records calls of modules; nodes of TensorFlow and instructions of JAX have a
+    name scope. The backward pass of a module, and its device work, count as the module.
     """
     paths: dict[str, int] = {"": 0}
-    values = _of_calls(facts, paths)
-    if len(paths) == 1:
-        values = _of_scopes(facts, paths)
-    if len(paths) == 1:
+    for source in (_of_calls, _of_scopes, _of_instructions):
+        values = source(facts, paths)
+        if len(paths) > 1:
+            break
+    else:
         return None
     number = spread(facts, np.where(values == 0, NULL, values).astype(np.int32), None)
     return SliceModules(np.where(number == NULL, 0, number).astype(np.int64), tuple(paths))
@@ -70,6 +79,19 @@ def _of_scopes(facts: Facts, paths: dict[str, int]) -> Ints:
     return _renumbered(scopes, lambda scope: _module(facts.trace.string(scope)), paths)
 
 
+def _of_instructions(facts: Facts, paths: dict[str, int]) -> Ints:
+    """Number of the name scope of each instruction of a compiled program; (slices,)."""
+    slices, table = facts.trace.slices, facts.trace.instruction_scopes
+    keys = zip(table.name.tolist(), table.source.tolist(), strict=True)
+    scopes = dict(zip(keys, table.scope.tolist(), strict=True))
+    found = np.full(len(slices), NULL, dtype=np.int64)
+    if scopes:
+        first, group = group_rows(slices.name, slices.source)
+        used = zip(slices.name[first].tolist(), slices.source[first].tolist(), strict=True)
+        found = np.array([scopes.get(key, NULL) for key in used], dtype=np.int64)[group]
+    return _renumbered(found, lambda scope: _jax_module(facts.trace.string(scope)), paths)
+
+
 def _renumbered(values: Ints, text: Callable[[int], str], paths: dict[str, int]) -> Ints:
     """The values as numbers of their texts, which are added to the paths; (values,)."""
     used, place = numbered(values)
@@ -80,6 +102,18 @@ def _renumbered(values: Ints, text: Callable[[int], str], paths: dict[str, int])
 def _module(node: str) -> str:
     """The scope of a node, as the model has it: 'gradients/a/b_grad/MatMul' is of 'a'."""
     return "/".join(part for part in node.split("/")[:-1] if not _NO_MODULE.fullmatch(part))
+
+
+def _jax_module(scope: str) -> str:
+    """The scope of an instruction, as the model has it: 'jit(f)/jvp(a)/b/dot' is of 'a/b'."""
+    parts = map(_untransformed, scope.split("/")[:-1])
+    return "/".join(part for part in parts if not _NO_SCOPE.fullmatch(part))
+
+
+def _untransformed(part: str) -> str:
+    while match := _TRANSFORMED.fullmatch(part):
+        part = match[1]
+    return part
 
 
 __all__ = ["SliceModules", "slice_modules"]

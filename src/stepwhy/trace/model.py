@@ -133,6 +133,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     collectives: Columns
     operands: Columns
     line_times: Columns
+    instruction_scopes: Columns
     rewrites: Columns
     step_ops: Columns
     index_inputs: Columns

@@ -27,6 +27,7 @@ Table = Literal[
     "collectives",
     "operands",
     "line_times",
+    "instruction_scopes",
     "rewrites",
     "step_ops",
     "index_inputs",

@@ -190,6 +190,13 @@ RUN: tuple[Column, ...] = (
         "",
         "1: the backward pass ran the operation itself, not code of the program that it called.",
     ),
+    string("instruction_scopes", "name", "Instruction of a compiled program, as slices name it."),
+    string("instruction_scopes", "source", "Line of the program, as in slices."),
+    string(
+        "instruction_scopes",
+        "scope",
+        "Name scope and primitive that it was compiled from, as 'jit(f)/jvp(Net)/Dense_0/dot'.",
+    ),
     string(
         "step_ops",
         "name",

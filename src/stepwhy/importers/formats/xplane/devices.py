@@ -171,7 +171,10 @@ class _Reader:
         if kind is Kind.MEMSET:
             details = self._text(row, "Memset_details") or self._text(row, "memset_details")
             return SliceTemplate(track, kind, name, bytes=copy_details(name, details).bytes)
-        return SliceTemplate(track, kind, name, self._source(row), self._phase(row))
+        source = self._source(row)
+        if self._programs:
+            self._programs.note(name, source, self._compiled_from(row))
+        return SliceTemplate(track, kind, name, source, self._phase(row))
 
     def _text(self, row: int, stat: str) -> str:
         column = self._texts.get(stat)

@@ -188,6 +188,7 @@ class HostReader:
             source=self._source(name, label),
             outer_op=outer_op,
         )
+        self._programs.note(name, event.source, event.compiled_from)
         return classify(event, has_accelerator=self._has_accelerator)
 
     def _unneeded(self, label: int) -> Unneeded | None:

@@ -42,11 +42,14 @@ class Programs:
         plane: Bytes of the plane with the programs; empty for none.
 
     Attributes:
+        scopes: Operation that an instruction was compiled from, by its name and line, of those that
+            `note` was called with.
         unread: Number of programs in which `unneeded` could not look for anything.
     """
 
     def __init__(self, plane: bytes = b"") -> None:
         self._plane = plane
+        self.scopes: dict[tuple[str, str], str] = {}
         self.unread = 0
         self._places: dict[int, Part] = {}
         self._named: dict[str, list[int]] = {}
@@ -80,6 +83,17 @@ class Programs:
         """
         known = self._instructions(program)
         return known.line(instruction) if known else ""
+
+    def note(self, name: str, line: str, op_name: str) -> None:
+        """Remember what an instruction was compiled from.
+
+        Args:
+            name: Name of its slices.
+            line: Its line; '' if unknown.
+            op_name: As `op_name` returns it.
+        """
+        if line and op_name:
+            self.scopes.setdefault((name, line), op_name)
 
     def calling_line(self, function: str) -> str:
         """Line of the program that called a jitted function, '' if unknown.
