@@ -2,6 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
+from tests.passes.timeline import Timeline
 
 from stepwhy.diagnoses import rank
 from stepwhy.diagnoses.hot_line import RULE, diagnose, unless_explained
@@ -9,6 +10,7 @@ from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.engine.pricing import priced
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.facts import Facts
+from stepwhy.trace import Kind
 from stepwhy.trace.notation import parse
 
 MS = 1_000_000
@@ -156,3 +158,25 @@ def test_no_gain_is_promised_of_a_line_that_waits():
     assert found.cost_ns_per_step >= 12 * MS
     assert found.saving is None
     assert "waits for something else" in found.fix.text
+
+
+@pytest.mark.parametrize(
+    ("scope", "verdict"),
+    [
+        ("jit(step)/jvp()/dot_general", "clear"),
+        ("jit(step)/jvp()/sub", "found"),
+        (None, "clear"),  # a copy of the compiler
+    ],
+)
+def test_what_a_fused_instruction_computes_tells_its_primitive(scope, verdict):
+    drawn, line = Timeline().steps(0, 10).steps(10, 20), "train.py(9): loss"
+    text = drawn.builder.intern
+    for start in (0, 10):
+        span = drawn.thread(), Kind.OP, start, start + 9
+        drawn.add(*span, name="fusion.6", source=line)
+    known = {"other": "jit(step)/add", "fusion.6": scope}
+    for name, found in known.items():
+        if found:
+            texts = {"name": text(name), "source": text(line), "scope": text(found)}
+            drawn.builder.add("instruction_scopes", **texts)
+    assert diagnose(Facts(drawn.trace(framework="jax"))).verdict == verdict

@@ -13,7 +13,8 @@ show: this is where to look, not a proven fault.
 By the breakdown by line: kernels and the backward pass count for the line that ran the forward
 operation, and a wait for the line that waits. Time in products of matrices, convolutions,
 attention, normalisation, embeddings and other layers, and that of optimizers, does not count as the
-line's own, since a network has to compute.
+line's own, since a network has to compute. Neither do copies that JAX's compiler adds. What a fused
+instruction computes tells the primitive that it was compiled from.
 
 The finding is silent where another one costs half as much as the step or the line. Otherwise it
 comes first if two things hold: what other findings cost on this line is less than `SMALL` of the
@@ -51,12 +52,13 @@ from stepwhy.diagnoses.shared.line_evidence import WAITS, line_evidence
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Fix
 from stepwhy.passes.lines import line_breakdown
+from stepwhy.passes.slice_modules import instruction_scopes
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepwhy.findings import Finding, LineBreakdown, LineTime
+    from stepwhy.findings import Finding, LineBreakdown, LineOperation, LineTime
     from stepwhy.passes.facts import Facts
 
 RULE = Rule(
@@ -72,6 +74,7 @@ SHARE = 0.25  # of the step, beside layers; half of less would save too little t
 EXPLAINED = 0.5  # of the step or the line; a finding that explains so much is the better answer
 SMALL = 0.1  # of the step; findings on the line that cost less together leave the question open
 LEAST_GAINED = 0.5  # of the line's own time: a line that is read can mostly be halved
+UPDATES = 0.1  # of the operations of a line, which updates of variables take in an optimizer
 MOST = 0.5  # of a time; what is known of less says little about it
 
 # They say of which steps the times are, and not what a step consists of.
@@ -84,6 +87,7 @@ _LAYERS = regex(
     r"conv(?!ert)|mm(?:backward|\b|_)|matmul|linear|einsum|attention|attn|gemm|dot|lstm|gru|rnn"
     r"|norm(?!al)|softmax|cross_entropy|nll_loss|embedding|pool|adam|sgd|momentum"
 )
+_UPDATE = regex(r"Assign\w*VariableOp|Resource\w*Apply\w+")
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -98,7 +102,7 @@ def diagnose(facts: Facts) -> Finding:
     if unknown_ns > MOST * lines.wall_ns:
         return RULE.incomplete("program-lines", "For most of the step, no line is known.")
     longest = [row for row in lines.lines if row.kind == "line" and row.time_ns >= _least(lines)]
-    judged = [(row, _own_ns(row, lines)) for row in longest]
+    judged = [(row, _own_ns(facts, row, lines)) for row in longest]
     least = _least(lines)
     hot = max(
         ((row, ns) for row, ns in judged if ns >= max(least, MOST * row.time_ns)),
@@ -123,19 +127,31 @@ def _least(lines: LineBreakdown) -> float:
     return SHARE * lines.wall_ns
 
 
-def _own_ns(row: LineTime, lines: LineBreakdown) -> int:
+def _own_ns(facts: Facts, row: LineTime, lines: LineBreakdown) -> int:
     """Time of a line that is neither of layers nor of an optimizer, as far as it is known; ns."""
     work_ns = _work_ns(row)
     if _is_untold(row, lines):
         return row.time_ns - work_ns
     known_ns = sum(one.time_ns for one in row.operations)
-    layers_ns = sum(
-        one.time_ns
-        for one in row.operations
-        if one.phase == "optimizer" or _LAYERS.search(one.name.lower())
-    )
+    layers_ns = sum(one.time_ns for one in row.operations if _is_needed(facts, row, one))
+    updates_ns = sum(one.time_ns for one in row.operations if _UPDATE.match(one.name))
+    if updates_ns >= UPDATES * known_ns:
+        layers_ns = known_ns  # an optimizer that consists of small operations
     # Operations that are not named have the same share of layers.
     return row.time_ns - round(work_ns * layers_ns / known_ns) if known_ns else row.time_ns
+
+
+def _is_needed(facts: Facts, row: LineTime, one: LineOperation) -> bool:
+    """Whether an operation is part of a layer or an optimizer, or made by a compiler."""
+    if one.phase == "optimizer" or _LAYERS.search(one.name.lower()):
+        return True
+    scopes = facts.derived(instruction_scopes)
+    # The compiler adds copies of its own, of which no line is the cause.
+    return bool(scopes) and _is_layer_scope(scopes.get((one.name, row.line), ""))
+
+
+def _is_layer_scope(scope: str) -> bool:
+    return not scope or bool(_LAYERS.search(scope.rpartition("/")[2]))
 
 
 def _is_untold(row: LineTime, lines: LineBreakdown) -> bool:

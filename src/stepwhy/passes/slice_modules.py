@@ -66,6 +66,13 @@ def slice_modules(facts: Facts) -> SliceModules | None:
     return SliceModules(np.where(number == NULL, 0, number).astype(np.int64), tuple(paths))
 
 
+def instruction_scopes(facts: Facts) -> dict[tuple[str, str], str]:
+    """What instructions were compiled from, by their name and line; empty outside of JAX."""
+    table, text = facts.trace.instruction_scopes, facts.trace.string
+    rows = zip(table.name.tolist(), table.source.tolist(), table.scope.tolist(), strict=True)
+    return {(text(name), text(line)): text(scope) for name, line, scope in rows}
+
+
 def _of_calls(facts: Facts, paths: dict[str, int]) -> Ints:
     """Number of the module that each slice is, or is called by; (slices,)."""
     calls = Paths(facts.trace, facts.nesting, with_ranges=False)
@@ -116,4 +123,4 @@ def _untransformed(part: str) -> str:
     return part
 
 
-__all__ = ["SliceModules", "slice_modules"]
+__all__ = ["SliceModules", "instruction_scopes", "slice_modules"]
