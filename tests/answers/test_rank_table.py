@@ -61,7 +61,8 @@ def test_groups_have_their_ranks_bytes_and_bandwidth(intermittent):
 def test_a_missing_rank_makes_waits_a_bound(tmp_path):
     paths = write_set(tmp_path, np.full((4, 4), 2000.0))
     paths[3].unlink()
-    splits = {g.ranks: g.split for g in explain([str(tmp_path)]).groups}
+    result = explain([str(tmp_path)])
+    splits = {g.ranks: g.split for g in result.groups}
     assert splits == {(0, 1): "exact", (2,): "no", (0, 1, 2): "bound"}
 
 
@@ -69,3 +70,15 @@ def test_one_rank_has_no_table(tmp_path):
     paths = write_set(tmp_path, np.full((2, 4), 2000.0))
     result = explain([str(paths[0])])
     assert (result.ranks, result.groups) == ((), ())
+
+
+def test_times_that_cannot_be_split_are_unknown_and_not_zero(tmp_path):
+    """Only the all-reduce of all ranks has more than one rank of its group, and it is renamed."""
+    paths = write_set(tmp_path, np.full((4, 4), 2000.0))
+    for path in paths:
+        text = path.read_text().replace("allreduce", "broadcast").replace("AllReduce", "Broadcast")
+        path.write_text(text.replace("allgather", "gather").replace("AllGather", "Gather"))
+    for row in explain([str(tmp_path)]).ranks:
+        times = (row.wait_ns, row.transfer_ns, row.caused_wait_ns, row.last, row.late_ns)
+        assert times == (None,) * 5
+        assert row.unsplit_ns == pytest.approx((GATHER_US + REDUCE_US) * US, abs=US)

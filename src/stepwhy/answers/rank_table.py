@@ -65,22 +65,25 @@ def _late(facts: Facts) -> dict[int, dict[str, int]]:
 
 
 def _times(ledger: Ledger) -> dict[int, dict[str, int]]:
-    """Times in collectives, and of what others wait, per rank and mean step."""
-    split, last = ledger.split, last_rows(ledger)
+    """Times in collectives, and of what others wait, per rank and mean step, as far as known."""
+    split, last = np.flatnonzero(ledger.split), last_rows(ledger)
     waits = np.zeros(int(ledger.collective[-1]) + 1, dtype=np.int64)
     np.add.at(waits, ledger.collective[split], ledger.wait_ns[split])
     sums = {
-        "wait_ns": _sums(ledger, np.flatnonzero(split), ledger.wait_ns),
-        "transfer_ns": _sums(ledger, np.flatnonzero(split), ledger.transfer_ns),
-        "unsplit_ns": _sums(ledger, np.flatnonzero(~split), ledger.dur_ns),
+        "wait_ns": _sums(ledger, split, ledger.wait_ns),
+        "transfer_ns": _sums(ledger, split, ledger.transfer_ns),
         "caused_wait_ns": _sums(ledger, last, waits[ledger.collective]),
     }
+    unsplit_ns = _sums(ledger, np.flatnonzero(~ledger.split), ledger.dur_ns)
     counts = np.bincount(ledger.rank[last], minlength=len(ledger.ranks)).tolist()
-    return {
-        number: {name: round(ns[place] / len(ledger.steps)) for name, ns in sums.items()}
-        | {"last": counts[place]}
-        for place, number in enumerate(ledger.ranks)
-    }
+    is_known = np.bincount(ledger.rank[split], minlength=len(ledger.ranks)) > 0
+    found = {}
+    for place, number in enumerate(ledger.ranks):
+        found[number] = {"unsplit_ns": round(unsplit_ns[place] / len(ledger.steps))}
+        if is_known[place]:
+            means = {name: round(ns[place] / len(ledger.steps)) for name, ns in sums.items()}
+            found[number] |= means | {"last": counts[place]}
+    return found
 
 
 def _sums(ledger: Ledger, rows: Ints, values: Ints) -> list[int]:

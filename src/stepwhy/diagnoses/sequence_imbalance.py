@@ -33,7 +33,7 @@ Samples of a step are then of similar lengths, which makes batches less random.
 ## When it abstains
 If only one rank is recorded. Without collectives that show who is late: outside of PyTorch, and on
 accelerators, whose work the CPU time does not show. `incomplete` if fewer than 10 of the same steps
-are known of all ranks.
+are known of all ranks, or if accelerators wait in fewer than four recorded steps.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.ranks import NAMES, cause_of, exposed_ns, peers, reported, turns
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.passes.lateness import lateness_of
+from stepwhy.passes.lateness import FEWEST_TURNS, lateness_of
 from stepwhy.passes.step_work import find_varying
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def diagnose(facts: Facts) -> Finding:
     if own is None or len(ranks) < 2:
         return RULE.not_applicable("No two ranks do the same work: each is a pipeline stage.")
     if not any(rank.on_cpu for rank in ranks) and facts.derived(lateness_of):
-        return _by_waits(facts) or RULE.nothing(_waits(facts))
+        return _by_waits(facts) or _without_turns(facts)
     if not is_pytorch(facts) or not all(rank.on_cpu for rank in ranks):
         return RULE.no_data(
             "step-work", "The work of each step is only known of PyTorch on the CPU."
@@ -123,13 +123,24 @@ def _by_waits(facts: Facts) -> Finding | None:
     return found if cause == "compute" else replace(found, title=_TITLES[cause])
 
 
-def _waits(facts: Facts) -> tuple[Evidence, ...]:
-    """How long ranks wait for each other."""
+def _without_turns(facts: Facts) -> Finding:
+    """The finding if ranks are not known to take turns, by how long they wait for each other."""
     longest = facts.derived(lateness_of)[0]
-    return (
+    evidence = (
         Evidence("how long ranks wait for each other, mean of all", longest.mean_wait_ns, "ns"),
         Evidence("ranks that were compared", len(longest.peers.numbers), "count"),
     )
+    least_ns = SHARE * facts.wall_ns
+    if not longest.peers.complete and exposed_ns(facts, longest.peers.numbers) >= least_ns:
+        return RULE.incomplete(
+            "all-ranks", "Ranks wait, perhaps for others that were not recorded.", evidence
+        )
+    is_long = on_scale(facts, longest.mean_wait_ns) >= least_ns
+    if is_long and longest.late is None and longest.steps < FEWEST_TURNS:
+        return RULE.incomplete(
+            "enough-steps", "Too few steps show whether ranks take turns in being late.", evidence
+        )
+    return RULE.nothing(evidence)
 
 
 def _evidence(work: VaryingWork, numbers: list[int]) -> tuple[Evidence, ...]:

@@ -41,8 +41,8 @@ _LIKELY = 0.2
 _OWN = 0.5
 # A rank that is late in this share of the steps is always late; in the others, it is about on time.
 _ALWAYS = 0.8
-# Fewer long steps do not show that ranks take turns.
-_FEWEST_TURNS = 4
+FEWEST_TURNS = 4
+"""Fewer long steps do not show that ranks take turns."""
 # If one rank causes more of the waiting, ranks do not take turns.
 _MOST_OF_ONE = 0.75
 _NAMED = 3  # ranks that take turns
@@ -210,7 +210,7 @@ def _find_turns(peers: Peers) -> Turns | None:
     behind, count = peers.behind(), len(peers.numbers)
     longest, last = behind.max(axis=0), behind.argmax(axis=0)
     is_long = peers.is_long(longest)
-    if is_long.sum() < _FEWEST_TURNS:
+    if is_long.sum() < FEWEST_TURNS:
         return None
     caused = np.bincount(last, weights=longest * is_long, minlength=count)
     if caused.max() > _MOST_OF_ONE * caused.sum():
@@ -227,4 +227,4 @@ def _find_turns(peers: Peers) -> Turns | None:
     )
 
 
-__all__ = ["Late", "Lateness", "Turns", "lateness_of", "ledger_of"]
+__all__ = ["FEWEST_TURNS", "Late", "Lateness", "Turns", "lateness_of", "ledger_of"]
