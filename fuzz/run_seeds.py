@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,7 @@ def _calls() -> Files:
 def _logs(framework: str, version: str, steps: list[Any], **about: Any) -> Files:
     """What every process has."""
     process = {"pid": 7, "framework": framework, "framework_version": version, "ended_ns": None}
-    event = {"kind": "compile", "name": "f", "reason": "shape", "source": _LINE, "count": 2}
+    events = [_EVENT | _times(n) for n in range(3)]
     gpu = {"index": 0, "name": "A100", "utilisation_percent": 50, "used_bytes": 1 << 30}
     counters = [
         {"time_ns": EPOCH_NS + n * _MS, "cpu_ns": n * _MS, "resident_bytes": n << 20,
@@ -101,26 +102,46 @@ def _logs(framework: str, version: str, steps: list[Any], **about: Any) -> Files
     return {
         "process.json": _json({**process, **about}),
         "steps.jsonl": _lines(steps),
-        "events.jsonl": _lines([event | _times(n) for n in range(3)]),
+        "events.jsonl": _lines([*events, *(event | _times(4) for event in _WALK)]),
         "levels.jsonl": _lines([{**level, "time_ns": _at(n), "value": n % 8} for n in range(9)]),
         "counters.jsonl": _lines(counters),
         "messages.jsonl": _lines([{"level": "warning", "slug": "loop-inside", "text": "a loop"}]),
         "stacks.json": _json({"stretches": [stretch | {"samples": samples}]}),
         "semantic.json": _json(_SEMANTICS),
+        "lines.json.gz": gzip.compress(_json(_NOTED_LINES), compresslevel=1, mtime=0),
     }
 
 
+_EVENT = {"kind": "compile", "name": "f", "reason": "shape", "source": _LINE, "count": 2}
+_WALK = (
+    {"kind": "gradient-walk", "name": "3-17 19", "reason": "20", "source": _LINE, "count": 30},
+    {"kind": "unowned-parameters", "name": "teacher", "reason": "4", "count": 4096},
+    {"kind": "gradient-walk", "name": "", "reason": "parts of the graph are compiled"},
+)
 _SEMANTICS = {
     "schema": "stepwhy.semantic/1",
-    "names": ["aten::embedding", "aten::addmm"],
-    "ops": [0, 1, 1],
-    "padding": [750, 750, 0],
+    "names": ["aten::embedding", "aten::mm", "aten::to"],
+    "ops": [0, 2, 1, 1],
+    "padding": [750, 750, 750, 0],
     "lines": [_LINE],
-    "constant": [-1, -1, 0],
+    "constant": [-1, 0, -1, 0],
     "inputs": [
         {"op": "aten::embedding", "line": _LINE, "rows": 16, "columns": 128, "padded": 96},
         {"op": "aten::embedding", "rows": 4, "columns": 8, "padded": 0, "at_start": True},
     ],
+}
+
+
+_NOTED = {
+    "op": [-1, 0, -1, 1, 2, -1, 3, -1],
+    "line": [4, 4, 5, 5, 5, 4, 4, -1],
+    "dur_ns": [_MS, _MS // 2, 90, _MS, _MS, 0, 7, 1],
+    "engine": [0, 0, 0, 0, 1, 0, 0, 0],
+}
+_NOTED_LINES = {
+    "schema": "stepwhy.lines/1",
+    "strings": ["aten::to", "aten::mm", "aten::add_", "aten::zero_", _LINE, "train.py(20): step"],
+    "steps": [{"step": 9, **_NOTED}, {"step": 10, **_NOTED}],
 }
 
 

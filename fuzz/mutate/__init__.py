@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from fuzz.mutate.archive import mutate_archive
+from fuzz.mutate.columns import mutate_columns, mutate_packed_columns
 from fuzz.mutate.havoc import havoc
 from fuzz.mutate.json_tree import mutate_json
 from fuzz.mutate.lines import mutate_lines
@@ -37,6 +38,12 @@ BY_SUFFIX: dict[str, Mutator] = {
 }
 """What knows the structure of a file, by the end of its name."""
 
+BY_NAME: dict[str, Mutator] = {
+    "lines.json.gz": mutate_packed_columns,
+    "semantic.json": mutate_columns,
+}
+"""What knows the structure of a file of this name."""
+
 _STRUCTURED, _BYTES, _PACKED = 0.75, 0.15, 0.1
 
 
@@ -44,12 +51,13 @@ def mutate(name: str, data: bytes, others: Sequence[bytes], random: Random) -> b
     """A damaged version of a file.
 
     Args:
-        name: Its name, whose end tells its structure.
+        name: Its name, which tells its structure, or else its end does.
         data: Its bytes.
         others: Files of the same format, from which parts may be taken.
         random: Where chance comes from.
     """
-    by_structure = BY_SUFFIX.get(PurePath(name).suffix, havoc)
+    path = PurePath(name)
+    by_structure = BY_NAME.get(path.name) or BY_SUFFIX.get(path.suffix, havoc)
     structured = random.random() < _STRUCTURED
     if structured:
         data = by_structure(data, random)
@@ -58,4 +66,4 @@ def mutate(name: str, data: bytes, others: Sequence[bytes], random: Random) -> b
     return pack(data, random) if random.random() < _PACKED else data
 
 
-__all__ = ["BY_SUFFIX", "Mutator", "mutate"]
+__all__ = ["BY_NAME", "BY_SUFFIX", "Mutator", "mutate"]

@@ -11,6 +11,7 @@ from fuzz.formats import BY_NAME, seeds
 from fuzz.inputs import make
 from fuzz.judge import Judge, seconds_for
 from fuzz.minimise import EnoughError, minimise
+from fuzz.mutate import BY_NAME as FILES
 from fuzz.mutate import BY_SUFFIX, mutate
 from fuzz.mutate.wire import parse, write
 from fuzz.shorten import shorten
@@ -72,13 +73,21 @@ def test_a_number_stands_for_one_input(name):
     assert len({tuple(files.values()) for files in first}) > len(first) / 2
 
 
-@pytest.mark.parametrize("suffix", [*BY_SUFFIX, ".other"])
+@pytest.mark.parametrize("name", [*FILES, *(f"x{suffix}" for suffix in BY_SUFFIX), "x.other"])
 @pytest.mark.parametrize(
     "data", [b"", b"\x00", b"[]", b"{}", b"null", b"SQLite format 3\x00", b"PK"]
 )
-def test_anything_can_be_damaged(suffix, data):
+def test_anything_can_be_damaged(name, data):
     random = Random(1)  # noqa: S311
-    assert all(isinstance(mutate(f"x{suffix}", data, [data], random), bytes) for _ in range(200))
+    assert all(isinstance(mutate(name, data, [data], random), bytes) for _ in range(200))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_columns_are_damaged_inside_of_their_file(name):
+    pack, unpack = (gzip.compress, gzip.decompress) if name.endswith(".gz") else (bytes, bytes)
+    random = Random(1)  # noqa: S311
+    data = pack(b'{"steps": [{"op": [0, 1, 2], "dur_ns": [3, 4, 5]}]}')
+    assert len({unpack(FILES[name](data, random)) for _ in range(200)}) > 100
 
 
 def test_fields_of_a_message_are_written_as_they_were_read():

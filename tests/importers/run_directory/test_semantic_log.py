@@ -79,15 +79,32 @@ def test_a_damaged_input_is_left_out_alone(damaged):
     assert "index inputs" in text
 
 
-@pytest.mark.parametrize("data", [b"{", b"\xff", notes(ops=[2]), notes(ops=[-1]), notes(names=3)])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{",
+        b"\xff",
+        notes()[:-1],
+        notes(ops=[2]),
+        notes(ops=[-1]),
+        notes(ops=[0.5]),
+        notes(names=3),
+        notes(names=["a", 1]),
+        notes(schema="stepwhy.lines/1"),
+        notes(schema="stepwhy.semantic/" + "9" * 5000),
+        notes(schema=None),
+    ],
+    ids=range(11),
+)
 def test_a_damaged_file_adds_nothing_and_says_so(data):
     trace, (text,) = read(data)
     assert (len(trace.step_ops), len(trace.index_inputs)) == (0, 0)
     assert "damaged" in text
 
 
-def test_a_newer_file_is_left_out():
-    trace, (text,) = read(notes(schema="stepwhy.semantic/2"))
+@pytest.mark.parametrize("changed", [{}, {"ops": {"0": 1}}, {"names": None}])
+def test_a_newer_file_is_left_out(changed):
+    trace, (text,) = read(notes(schema="stepwhy.semantic/2", **changed))
     assert len(trace.step_ops) == 0
     assert "later version" in text
 

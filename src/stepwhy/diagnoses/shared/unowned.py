@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,6 +14,7 @@ from stepwhy.diagnoses.shared.backward_nodes import is_node
 from stepwhy.diagnoses.shared.backward_time import cost_per_step_ns, launched_within
 from stepwhy.diagnoses.shared.measure import steady, time_of
 from stepwhy.passes.stalls import rows_of_kinds
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 # Of a node with two products, of which one is not needed: both have as many multiplications.
 _HALF = 0.5
 _ACCUMULATES = "AccumulateGrad"
+# Of a damaged log, a number may be of any length.
+_RANGE = regex(r"(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
+_COUNT = regex(r"\d{1,18}", re.ASCII)
 
 
 class Unowned(msgspec.Struct, frozen=True):
@@ -85,12 +90,13 @@ def find_unowned(facts: Facts) -> Unowned | None:
     walked = walks[trace.events.count[walks] != NULL]
     if not len(walked):
         why = trace.string(int(trace.events.reason[walks[0]]))
-        return Unowned(walked, walked, walked, 1, refusal=why or "of an unknown reason")
+        return _refused(why or "of an unknown reason")
+    try:
+        noted = [_noted(facts, walked, column) for column in ("name", "reason")]
+    except ValueError:
+        return _refused("the notes about it are damaged")
     nodes = _outer_nodes(facts)
-    unused, half = (
-        np.isin(trace.slices.sequence[nodes], _numbers(facts, walked, column))
-        for column in ("name", "reason")
-    )
+    unused, half = (_are_among(facts, nodes, ranges) for ranges in noted)
     begins, ends = _spans(facts, trace.events.start_ns[walked])
     inside = windows_at(trace.slices.start_ns[nodes], begins, ends) != NULL
     return Unowned(
@@ -103,6 +109,11 @@ def find_unowned(facts: Facts) -> Unowned | None:
     )
 
 
+def _refused(why: str) -> Unowned:
+    none = np.empty(0, dtype=np.int64)
+    return Unowned(none, none, none, 1, refusal=why)
+
+
 def _spans(
     facts: Facts, times_ns: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -113,13 +124,37 @@ def _spans(
     return times_ns[first], np.maximum(steps.ends[own[first]], times_ns[first])
 
 
-def _numbers(facts: Facts, walks: Rows, column: str) -> NDArray[np.int64]:
-    """The sequence numbers that some walks have noted, such as '3-17 19'."""
-    keys = getattr(facts.trace.events, column)[walks]
-    texts = [facts.trace.string(int(key)) for key in keys if key != NULL]
-    ranges = [part.split("-") for text in texts for part in text.split()]
-    known = [np.arange(int(r[0]), int(r[-1]) + 1, dtype=np.int64) for r in ranges]
-    return np.concatenate([np.empty(0, np.int64), *known])
+def _noted(facts: Facts, walks: Rows, column: str) -> list[tuple[int, int]]:
+    """The first and last of consecutive sequence numbers that some walks have noted.
+
+    Raises:
+        ValueError: A text is not like '3-17 19', or has more numbers than the graph has nodes.
+    """
+    events, found = facts.trace.events, []
+    for walk in walks.tolist():
+        ranges = _ranges(facts.trace.string(int(getattr(events, column)[walk])))
+        if sum(last - first + 1 for first, last in ranges) > events.count[walk]:
+            raise ValueError
+        found += ranges
+    return found
+
+
+def _ranges(text: str) -> list[tuple[int, int]]:
+    matches = [_RANGE.fullmatch(part) for part in text.split()]
+    found = [(int(m[1]), int(m[2] or m[1])) for m in matches if m]
+    if not all(matches) or any(first > last for first, last in found):
+        raise ValueError
+    return found
+
+
+def _are_among(facts: Facts, nodes: Rows, ranges: list[tuple[int, int]]) -> Mask:
+    """Whether the sequence number of each node is in one of some ranges; (nodes,)."""
+    bounds = np.array(ranges, dtype=np.int64).reshape(-1, 2)
+    firsts, lasts = np.sort(bounds[:, 0]), np.sort(bounds[:, 1])
+    numbers = facts.trace.slices.sequence[nodes]
+    begun = np.searchsorted(firsts, numbers, side="right")
+    found: Mask = begun > np.searchsorted(lasts, numbers, side="left")
+    return found
 
 
 def _with_leaves(facts: Facts, nodes: Rows, unused: Mask) -> Mask:
@@ -138,8 +173,8 @@ def _with_leaves(facts: Facts, nodes: Rows, unused: Mask) -> Mask:
 def _parameters(facts: Facts) -> tuple[tuple[str, int], ...]:
     events, text = facts.trace.events, facts.trace.string
     rows = rows_of_kinds(facts.trace, "unowned-parameters")
-    names = {text(int(events.name[row])): int(text(int(events.reason[row]))) for row in rows}
-    return tuple(names.items())
+    counts = {text(int(events.name[row])): text(int(events.reason[row])) for row in rows}
+    return tuple((name, int(count)) for name, count in counts.items() if _COUNT.fullmatch(count))
 
 
 __all__ = ["Unowned", "find_unowned"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.importers.formats.run_directory.records import DAMAGED, Amount
+from stepwhy.importers.formats.run_directory.records import DAMAGED, Amount, is_later
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -16,14 +16,22 @@ if TYPE_CHECKING:
 
 LINES_FILE = "lines.json.gz"
 
-# Decompressed; two steps with 50,000 operations each take 4 MB.
-_MOST_BYTES = 1 << 26
+_SCHEMA = "stepwhy.lines/1"
+# Decompressed; the longest steps take 10 MB.
+_MOST_BYTES = 1 << 25
+# A recorded process keeps two steps, of at most 50,000 operations and 200,000 changes of the line.
+_MOST_STEPS = 8
+_MOST_ROWS = 1 << 20
 _GZIP = 16 + zlib.MAX_WBITS
 # No step takes a year, so that sums fit into 64 bits.
 _LONGEST_NS = 365 * 86_400 * 10**9
 _UNREADABLE = (
     f"{LINES_FILE} is damaged or too large. It was left out, so times by line of the program are "
     "less exact."
+)
+_NEWER = (
+    f"{LINES_FILE} is of a later version of stepwhy. It was left out, so times by line of the "
+    "program are less exact."
 )
 _INCOMPLETE = f"A step in {LINES_FILE} is damaged. It was left out."
 
@@ -41,8 +49,9 @@ class _Step(msgspec.Struct):
 class _Lines(msgspec.Struct):
     """lines.json.gz."""
 
+    schema: str
     strings: list[str]
-    steps: list[_Step]
+    steps: list[msgspec.Raw]
 
 
 def add_lines(data: bytes, builder: TraceBuilder) -> list[str]:
@@ -57,13 +66,19 @@ def add_lines(data: bytes, builder: TraceBuilder) -> list[str]:
     """
     if not data:
         return []
+    content = _decompressed(data)
+    if is_later(content, _SCHEMA):
+        return [_NEWER]
     try:
-        lines = msgspec.json.decode(_decompressed(data), type=_Lines)
-    except (*DAMAGED, zlib.error):
+        lines = msgspec.json.decode(content, type=_Lines)
+    except DAMAGED:
         return [_UNREADABLE]
-    whole = [step for step in lines.steps if _is_whole(step, len(lines.strings))]
+    too_many = len(lines.steps) > _MOST_STEPS or len(lines.strings) > _MOST_ROWS
+    if lines.schema != _SCHEMA or too_many:
+        return [_UNREADABLE]
+    whole = [step for raw in lines.steps if (step := _step(raw, len(lines.strings))) is not None]
     ascending = all(a.step < b.step for a, b in itertools.pairwise(whole))
-    if not ascending:
+    if not ascending or sum(len(step.dur_ns) for step in whole) > _MOST_ROWS:
         return [_UNREADABLE]
     strings = builder.intern_all(lines.strings)
     for step in whole:
@@ -71,9 +86,31 @@ def add_lines(data: bytes, builder: TraceBuilder) -> list[str]:
     return [_INCOMPLETE] if len(whole) < len(lines.steps) else []
 
 
+def _step(raw: msgspec.Raw, strings: int) -> _Step | None:
+    """A step; None if it is damaged.
+
+    Args:
+        raw: Its JSON.
+        strings: Number of the strings that its columns index.
+    """
+    try:
+        step = msgspec.json.decode(raw, type=_Step)
+    except DAMAGED:
+        return None
+    return step if _is_whole(step, strings) else None
+
+
 def _decompressed(data: bytes) -> bytes:
-    """The content of a compressed file; cut off if it is too large or incomplete."""
-    return zlib.decompressobj(_GZIP).decompress(data, _MOST_BYTES)
+    """The content of a compressed file; empty if it is damaged, too large or cut off.
+
+    Only at its end is it known whether what came before is as it was written.
+    """
+    stream = zlib.decompressobj(_GZIP)
+    try:
+        content = stream.decompress(data, _MOST_BYTES)
+    except zlib.error:
+        return b""
+    return content if stream.eof else b""
 
 
 def _is_whole(step: _Step, strings: int) -> bool:

@@ -1,9 +1,9 @@
 """A run directory that `stepwhy run` wrote: the step log and the traced windows, as traces.
 
 Layout, version 1: `run.json`; per observed process `process-<pid>/` with `process.json`,
-`steps.jsonl`, `events.jsonl`, `levels.jsonl`, `counters.jsonl`, `messages.jsonl`, `semantic.json`
-and `windows/<nnn>/`, which hold what the framework's own profiler wrote. A process that was killed
-leaves a log without an end; what was flushed is read.
+`steps.jsonl`, `events.jsonl`, `levels.jsonl`, `counters.jsonl`, `messages.jsonl`, `semantic.json`,
+`lines.json.gz` and `windows/<nnn>/`, which hold what the framework's own profiler wrote. A process
+that was killed leaves a log without an end; what was flushed is read.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _log(
         add_constants(process, steps[0].start_ns, builder)
     add_counters(read_log(folder, "counters").lines, builder)
     add_samples(folder.read("stacks.json"), builder)
-    left_out += add_semantics(folder.read("semantic.json"), builder)
+    left_out += add_semantics(folder.read("semantic.json", MOST_RECORD_BYTES), builder)
     left_out += add_lines(folder.read(LINES_FILE, MOST_RECORD_BYTES), builder)
     return builder.finish(Meta("step-log"))
 

@@ -25,10 +25,33 @@ Flag: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2)]
 DAMAGED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The exceptions of decoding a damaged record."""
 
+_MOST_DIGITS: Final = 9
+
+
+class _Versioned(msgspec.Struct):
+    schema: str
+
+
+def is_later(data: bytes, schema: str) -> bool:
+    """Whether a JSON record is of a later version of its format, in which its members may differ.
+
+    Args:
+        data: The record.
+        schema: The version that is read, 'stepwhy.name/1'.
+    """
+    try:
+        found = msgspec.json.decode(data, type=_Versioned).schema
+    except DAMAGED:
+        return False
+    name, _, version = found.partition("/")
+    known_name, _, known = schema.partition("/")
+    is_number = version.isdecimal() and len(version) <= _MOST_DIGITS
+    return name == known_name and is_number and int(version) > int(known)
+
 
 def bounded(value: int) -> int:
     """A sum or product of such numbers, clipped to 64 bits."""
     return max(-LARGEST, min(value, LARGEST))
 
 
-__all__ = ["DAMAGED", "LARGEST", "Amount", "Flag", "Int", "bounded"]
+__all__ = ["DAMAGED", "LARGEST", "Amount", "Flag", "Int", "bounded", "is_later"]

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from stepwhy.importers.formats.run_directory.records import DAMAGED, LARGEST, Amount
+from stepwhy.importers.formats.run_directory.records import (
+    DAMAGED,
+    LARGEST,
+    Amount,
+    is_later,
+)
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -57,12 +62,14 @@ def add_semantics(data: bytes, builder: TraceBuilder) -> list[str]:
     """
     if not data:
         return []
+    if is_later(data, _SCHEMA):
+        return [_NEWER]
     try:
         notes = msgspec.json.decode(data, type=_Semantics)
     except DAMAGED:
         return [_DAMAGED]
     if notes.schema != _SCHEMA:
-        return [_NEWER]
+        return [_DAMAGED]
     if max(notes.ops, default=0) >= len(notes.names) or len(notes.ops) > _MOST_OPS:
         return [_DAMAGED]
     left_out = [*_add_ops(notes, builder), *_add_inputs(notes, builder)]
