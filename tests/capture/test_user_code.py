@@ -44,3 +44,14 @@ def test_without_a_frame_of_the_program_there_is_no_line() -> None:
         f_back = None
 
     assert user_code.user_line(Frame()) == ""  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800.py", "gone.py"])
+def test_code_may_have_any_file_name(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert UserFiles("/program").user_name(path) is None

@@ -72,7 +72,10 @@ class UserFiles:
         return self._short[path]
 
     def _classify(self, path: str) -> str | None:
-        real = os.path.realpath(path)
+        try:
+            real = os.path.realpath(path)
+        except (OSError, ValueError):  # code without a file may have any name
+            return None
         # A script inside an installed package is the user's, as are the files beside it. A virtual
         # environment beside the script is not.
         beside = _is_library(self._root + os.sep) and real.startswith(self._root + os.sep)

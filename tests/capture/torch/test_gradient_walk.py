@@ -136,6 +136,51 @@ def test_subclasses_of_tensors_are_refused() -> None:
     assert "subclass" in event["reason"]
 
 
+def test_subclasses_are_told_nothing() -> None:
+    told: list[Any] = []
+
+    class Telling(torch.Tensor):  # type: ignore[misc]
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            told.append(func)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    layer = linear()
+    weight = torch.ones(2).as_subclass(Telling).requires_grad_()
+    for parameters in ([], [weight]):
+        loss = layer(torch.ones(1, 3)).sum()
+        optimizer = torch.optim.SGD([*layer.parameters(), *parameters], 0.1)
+        walk = GradientWalk(log := Log())  # type: ignore[arg-type]
+        walk.know(optimizer)
+        walk.begin()
+        told.clear()
+        walk.walk(loss if parameters else loss.as_subclass(Telling))
+        (event,) = log.events
+        assert "subclass" in event["reason"]
+        assert not told
+
+
+def test_attributes_of_a_function_of_the_program_are_its_own() -> None:
+    class Kept(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.variable, ctx.name = torch.nn.Parameter(torch.ones(1)), "kept"
+            return x * 2
+
+        @staticmethod
+        def backward(_: Any, gradient: Any) -> Any:
+            return gradient * 2
+
+    layer, other = linear(), linear()
+    loss = (Kept.apply(layer(torch.ones(1, 3))) + Kept.apply(other(torch.ones(1, 3)))).sum()
+    log = walked(loss, *layer.parameters())
+    functions = [node for node, _ in loss.grad_fn.next_functions[0][0].next_functions]
+    assert [node._sequence_nr() in unused(log) for node in functions] == [False, True]
+    assert [e["reason"] for e in log.of("unowned-parameters")] == ["2"]
+
+
 def test_large_graphs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stepwhy.capture.torch.gradient_walk._MOST_NODES", 3)
     layer = linear()

@@ -12,6 +12,7 @@ from tests.capture.torch.line_programs import PROGRAMS, run
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.torch.line_clock import LineClock
 from stepwhy.capture.torch.line_window import LineWindow
 
 if TYPE_CHECKING:
@@ -117,6 +118,20 @@ def test_a_debugger_that_starts_meanwhile_stays(loop: Loop, tmp_path: Path) -> N
     assert not loop.window.touched
 
 
+def test_a_debugger_that_guards_the_trace_function_is_left_alone(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+
+    def warn(function: object) -> None:
+        calls.append(function)
+
+    monkeypatch.setattr(sys, "settrace", warn)
+    run("plain", str(tmp_path / "program.py"), loop.boundary)
+    assert not calls
+    assert not loop.kept
+
+
 def test_complete_steps_are_kept_when_the_program_ends(loop: Loop, tmp_path: Path) -> None:
     def boundary() -> None:
         loop.boundary()
@@ -129,3 +144,45 @@ def test_complete_steps_are_kept_when_the_program_ends(loop: Loop, tmp_path: Pat
     (noted,) = loop.kept
     assert [step["step"] for step in noted["steps"]] == [2]
     assert sys.gettrace() is None
+
+
+def test_a_recursion_down_to_the_limit_ends_as_without_the_clock() -> None:
+    def depth(number: int) -> int:
+        try:
+            return depth(number + 1)
+        except RecursionError:
+            return number
+
+    # Files that are seen first there take more frames to be recognised.
+    space: dict[str, Any] = {}
+    exec(compile("def leaf(): return 1", "/program/other.py", "exec"), space)  # noqa: S102
+
+    def deep(number: int) -> int:
+        return deep(number - 1) if number else space["leaf"]()
+
+    alone = depth(0)
+    clock = LineClock()
+    assert clock.start(10**9)
+    try:
+        assert deep(alone - 12) == 1
+        assert alone - depth(0) <= 3  # calling the clock takes a frame
+    finally:
+        clock.stop()
+    assert sys.gettrace() is None
+
+
+def test_a_step_that_ends_in_a_backward_pass_is_not_noted(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = iter([False, False, True, False, False, False])
+    monkeypatch.setattr(
+        "stepwhy.capture.torch.line_window.graph_task", lambda: 0 if next(inside, False) else -1
+    )
+    programs = PROGRAMS["plain"].replace("range(4)", "range(6)")
+    monkeypatch.setitem(PROGRAMS, "plain", programs)
+    run("plain", str(tmp_path / "program.py"), loop.boundary)
+    (noted,) = loop.kept
+    assert [step["step"] for step in noted["steps"]] == [4, 5]
+    for step in noted["steps"]:
+        start_ns, end_ns = loop.ends[step["step"] - 1 : step["step"] + 1]
+        assert sum(step["dur_ns"]) == end_ns - start_ns

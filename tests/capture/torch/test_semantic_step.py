@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.capture import Launch, launch
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.torch.compilations import Compilations
+from stepwhy.capture.torch.semantic_step import SemanticStep
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.framework
@@ -246,3 +250,84 @@ def test_only_what_lasts_is_constant(tmp_path: Path, capfd: pytest.CaptureFixtur
     }
     assert {name for name in varying if True in constants[name]} == set()
     assert any(line.startswith("train.py") for line in found["lines"])
+
+
+class Kept:
+    """Stands for the profiler windows, of which one was kept."""
+
+    kept, running = True, False
+
+
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Why a step of this process would not be looked at."""
+    torch = pytest.importorskip("torch")
+    recorder = Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
+    reasons: list[str] = []
+    monkeypatch.setattr(recorder, "event", lambda *_, reason, **__: reasons.append(reason))
+    window: Any = Kept()
+    compilations = Compilations(recorder)
+    layer = torch.nn.Linear(2, 2)
+
+    def begin(*, compiled: bool = False) -> list[str]:
+        compilations.any = compiled
+        step = SemanticStep(recorder, window, compilations)
+        step.next_step(5, torch.optim.SGD(layer.parameters(), 0.1))
+        step.finish()
+        return reasons
+
+    return begin
+
+
+def test_a_plain_step_is_looked_at(refused: Callable[..., list[str]]) -> None:
+    assert refused() == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch.utils._python_dispatch._get_current_dispatch_mode",
+        "torch.overrides._get_current_function_mode_stack",
+        "torch._C._functorch.peek_interpreter_stack",
+        "torch._C._current_graph_task_id",
+    ],
+)
+def test_a_version_without_a_name_has_no_such_step(
+    refused: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.delattr(name)
+    assert refused() == ["this version of PyTorch lacks what it takes"]
+
+
+def test_compilations_count_after_dynamo_was_reset(refused: Callable[..., list[str]]) -> None:
+    assert refused(compiled=True) == ["torch.compile is in use"]
+
+
+def test_a_process_group_keeps_a_step_from_being_looked_at(
+    refused: Callable[..., list[str]],
+) -> None:
+    distributed = pytest.importorskip("torch.distributed")
+    if not distributed.is_available():
+        pytest.skip("PyTorch was built without torch.distributed")
+    store = distributed.HashStore()
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        assert refused() == ["torch.distributed is in use, and other processes would wait"]
+    finally:
+        distributed.destroy_process_group()
+
+
+def test_a_mode_of_the_program_keeps_a_step_from_being_looked_at(
+    refused: Callable[..., list[str]],
+) -> None:
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Own(TorchFunctionMode):
+        def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    with torch.device("cpu"):
+        assert refused() == []
+    with Own():
+        assert refused() == ["a mode for functions of torch is active"]

@@ -39,11 +39,13 @@ class Compilations:
         recorder: Writes their events.
 
     Attributes:
+        any: Whether anything was compiled, also before a fork.
         fresh: Whether any belong to a step that is not logged yet.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self.any = False
         self.forget()
 
     def forget(self) -> None:
@@ -63,7 +65,7 @@ class Compilations:
         start_ns = end_ns - duration_ns
         what = _what(metrics)
         self._time.add(what, start_ns, end_ns)
-        self.fresh = True
+        self.any = self.fresh = True
         code = (str(metrics.get("co_filename")), metrics.get("co_firstlineno") or 0)
         self._counts[code] = count = self._counts.get(code, 0) + 1
         self._recorder.event(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.compiled_code import never_compiled
+from stepwhy.capture.torch.function_modes import untold
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ _MOST_PASSES = 8
 _MOST_TEXT = 20_000
 _MOST_NAMED = 6
 _MOST_FRAMES = 30
+# Types of nodes. Their other attributes may be those of the program, in functions of its own.
 _COMPILED = "CompiledFunctionBackward"
+_ACCUMULATES = "AccumulateGrad"
 # Nodes with a matrix as an operand compute two products, one for each operand. Source: the
 # formulas of torch/tools/autograd/derivatives.yaml.
 _PRODUCTS = ("AddmmBackward", "MmBackward", "BmmBackward", "ConvolutionBackward", "LinearBackward")
@@ -83,7 +86,7 @@ class GradientWalk:
 
         Finding the modules takes tens of milliseconds, so it waits until no step is recorded.
         """
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception), untold():
             leaves = {id(leaf): leaf for ref in self._unowned if (leaf := ref()) is not None}
             self._unowned = []
             for name, count, elements in _named(list(leaves.values())):
@@ -95,7 +98,8 @@ class GradientWalk:
         self._left -= 1
         self.is_due = self._left > 0
         try:
-            self._walk(args, kwargs)
+            with untold():
+                self._walk(args, kwargs)
         except Exception as error:
             reason = str(error) if isinstance(error, RefusedError) else type(error).__name__
             with contextlib.suppress(Exception):
@@ -106,11 +110,13 @@ class GradientWalk:
         # With `inputs`, the engine runs only the nodes that lead to them.
         if kwargs.get("inputs") is not None or len(args) > _POSITION_OF_INPUTS:
             return
-        owned = {id(p) for p in self._parameters()}
-        if not owned:
+        parameters = list(self._parameters())
+        if not parameters:
             raise RefusedError("no optimizer of torch.optim has parameters")
-        graph = _Graph(roots if isinstance(roots, (tuple, list)) else (roots,))
-        found = graph.judge(owned, _copied(self._parameters(), graph.leaves()))
+        roots = roots if isinstance(roots, (tuple, list)) else (roots,)
+        _check_plain(chain(roots, parameters))
+        graph = _Graph(roots)
+        found = graph.judge({id(p) for p in parameters}, _copied(parameters, graph.leaves()))
         self._log("gradient-walk", found.text(found.unused), reason=found.text(found.half),
                   count=graph.size)  # fmt: skip
         self._unowned += [weakref.ref(leaf) for leaf in found.unowned]
@@ -175,12 +181,13 @@ class _Graph:
             if len(self._after) > _MOST_NODES:
                 raise RefusedError(f"the graph has more than {_MOST_NODES} nodes")
         self.size = len(self._after)
-        if any(node.name().startswith(_COMPILED) for node in self._after):
+        if any(_kind(node).startswith(_COMPILED) for node in self._after):
             raise RefusedError("parts of the graph are compiled")
+        _check_plain(self.leaves())
 
     def leaves(self) -> list[Any]:
         """The tensors in which gradients accumulate."""
-        return [node.variable for node in self._after if hasattr(node, "variable")]
+        return [leaf for node in self._after if (leaf := _leaf(node)) is not None]
 
     def judge(self, owned: set[int], spared: set[int]) -> _Found:
         """The nodes that lead to no owned leaf.
@@ -189,20 +196,16 @@ class _Graph:
             owned: Ids of the parameters of optimizers.
             spared: Ids of other leaves whose gradients may be used.
         """
-        import torch
-
         found, needed = _Found(), set()
         for node in self._after:
-            leaf = getattr(node, "variable", None)
+            leaf = _leaf(node)
             if leaf is None:
                 continue
-            if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
-                raise RefusedError("a leaf is a subclass of a tensor")
             if id(leaf) in owned or id(leaf) in spared or not _is_plain(leaf):
                 needed.add(node)
             else:
                 found.unowned.append(leaf)
-        if not any(id(node.variable) in owned for node in needed):
+        if not any(id(_leaf(node)) in owned for node in needed):
             raise RefusedError("no leaf of the graph is a parameter of an optimizer")
         self._spread(needed)
         self._sort(found, needed)
@@ -223,14 +226,35 @@ class _Graph:
 
     def _sort(self, found: _Found, needed: set[Node]) -> None:
         for node, after in self._after.items():
-            if hasattr(node, "variable"):
+            if _leaf(node) is not None:
                 continue
             if node not in needed:
                 found.unused.append(_number(node))
-            elif node.name().startswith(_PRODUCTS) and any(
+            elif _kind(node).startswith(_PRODUCTS) and any(
                 n not in needed and _is_matrix(n) for n in after
             ):
                 found.half.append(_number(node))
+
+
+def _check_plain(tensors: Iterable[Any]) -> None:
+    """Refuse subclasses of tensors, whose attributes may be code of the program.
+
+    Raises:
+        RefusedError: There is one.
+    """
+    import torch
+
+    if any(type(one) not in (torch.Tensor, torch.nn.Parameter) for one in tensors):
+        raise RefusedError("a loss, a leaf or a parameter is of a subclass of tensors")
+
+
+def _kind(node: Node) -> str:
+    return type(node).__name__
+
+
+def _leaf(node: Node) -> Any:
+    """The tensor in which gradients accumulate at a node; None at any other node."""
+    return node.variable if _kind(node) == _ACCUMULATES else None
 
 
 def _number(node: Node) -> int:
@@ -251,7 +275,7 @@ def _is_plain(leaf: Any) -> bool:
 
 def _is_matrix(node: Node) -> bool:
     """Whether a node passes on the gradient of a matrix, not of a bias."""
-    leaf = getattr(node, "variable", None)
+    leaf = _leaf(node)
     return leaf is None or leaf.ndim > 1
 
 

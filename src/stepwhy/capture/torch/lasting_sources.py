@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import time
 import zlib
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -101,11 +101,17 @@ def _has_several_like(holder: Any, known: set[int]) -> bool:
     if isinstance(holder, dict) and all(isinstance(key, str) for key in holder):
         return False  # a namespace, or the parts of one batch
     values = list(holder.values() if isinstance(holder, dict) else holder)
-    kinds = {_kind(value) for value in values if id(value) in known}
-    return any(sum(_kind(value) == kind for value in values) > 1 for kind in kinds)
+    held = [value for value in values if id(value) in known]
+    types = {type(value) for value in held}
+    kinds = Counter(_kind(value) for value in values if type(value) in types)
+    return any(kinds[_kind(value)] > 1 for value in held)
 
 
 def _kind(value: Any) -> tuple[Any, ...]:
+    """What values that are taken in turn share; only of tensors and containers.
+
+    Attributes of other objects may be code of the program.
+    """
     if isinstance(value, _CONTAINERS):
         return type(value), len(value)
     return type(value), getattr(value, "shape", None), getattr(value, "dtype", None)

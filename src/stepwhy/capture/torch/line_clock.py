@@ -11,7 +11,9 @@ Source: `sys.settrace` and "Data model: Frame objects" in the documentation of P
 from __future__ import annotations
 
 import sys
+from threading import get_ident
 from time import perf_counter_ns
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.compiled_code import never_compiled
@@ -35,6 +37,11 @@ NOWHERE = -1
 """The place of time outside of all lines of the program."""
 
 
+def is_in_use() -> bool:
+    """Whether something traces the calling thread, or keeps others from it as debuggers do."""
+    return sys.gettrace() is not None or type(sys.settrace) is not BuiltinFunctionType
+
+
 class LineClock:
     """The lines of one thread, in order.
 
@@ -56,6 +63,7 @@ class LineClock:
         self._codes: list[CodeType] = []
         self._of_code: dict[int, tuple[int, Trace]] = {}
         self._deadline_ns = 0
+        self._home = get_ident()
         # One object, to be recognised: each access to a method makes another.
         self._trace: Trace = self._enter
 
@@ -68,7 +76,7 @@ class LineClock:
         Returns:
             Whether it runs.
         """
-        if sys.gettrace() is not None:
+        if is_in_use():
             return False
         self._deadline_ns = perf_counter_ns() + expected_ns + _MOST_EXTRA_NS
         for frame in reversed(list(self._user_frames())):
@@ -140,11 +148,17 @@ class LineClock:
         if not self._is_on:
             self._stop_tracing()  # it was stopped on another thread
             return None
-        if self._files.user_name(code.co_filename) is None:
-            if perf_counter_ns() > self._deadline_ns:
-                self._give_up()
+        try:
+            if self._files.user_name(code.co_filename) is None:
+                if perf_counter_ns() > self._deadline_ns:
+                    self._give_up()
+                return None
+            base, local = self._code(code)
+        except RecursionError:  # the program is about to reach the limit, but has not yet
             return None
-        base, local = self._code(code)
+        if get_ident() != self._home:  # the program traces its other threads like this one
+            self._stop_tracing()
+            return None
         number = frame.f_lineno or 0
         self._stack.append(base + number)
         if number == code.co_firstlineno:
@@ -191,4 +205,4 @@ class LineClock:
         return local
 
 
-__all__ = ["NOWHERE", "LineClock"]
+__all__ = ["NOWHERE", "LineClock", "is_in_use"]

@@ -16,7 +16,6 @@ The columns of a step are consecutive rows of its driving thread's time, and sum
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -25,7 +24,8 @@ from stepwhy.capture.clock import EPOCH_OFFSET_NS
 from stepwhy.capture.forks import Forks
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.torch import request_thread
-from stepwhy.capture.torch.line_clock import LineClock
+from stepwhy.capture.torch.function_modes import untold
+from stepwhy.capture.torch.line_clock import LineClock, is_in_use
 from stepwhy.capture.torch.line_rows import Event, Marks, Operations, StepRows
 from stepwhy.capture.torch.window import graph_task, own_profilers, quiet, stop_recording
 
@@ -140,6 +140,7 @@ class LineWindow:
         try:
             if graph_task() >= 0:  # where starting or stopping a profiler crashes
                 self._due_step = None
+                self._is_warm = False  # this step and the next one count as one
             elif self._clock is not None:
                 self._advance(self._clock, end_ns, ready=ready)
             elif self._due_step is not None:
@@ -161,7 +162,7 @@ class LineWindow:
         return (
             self._step <= (self._due_step or 0) + _MOST_WAITING
             and threading.get_ident() == self._home
-            and sys.gettrace() is None
+            and not is_in_use()
             and step_ns <= _LONGEST_STEP_NS
         )
 
@@ -180,7 +181,8 @@ class LineWindow:
             self._profiler = profiler
             profiler.start()
         self._threads = request_thread.threads() - before
-        self._readings = _mark_thread()
+        with untold():
+            self._readings = _mark_thread()
         self._clock = LineClock()
         if not self._clock.start((self._wanted + 1) * step_ns):
             self.abandon()

@@ -95,6 +95,18 @@ class StepNotes:
         self._origins = Provenance()
         self._origins.add_state(state)
 
+    def look(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Stop where an operation is about to run with a subclass of tensors; never raises.
+
+        Args:
+            args: Its arguments.
+            kwargs: Its further arguments.
+        """
+        try:
+            self._tensors((args, *kwargs.values()))
+        except Exception as error:
+            self.stopped = error
+
     def add(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
         """Note an operation that has run; never raises.
 
@@ -257,11 +269,16 @@ def _takes_another_part(name: str, args: Sequence[Any]) -> bool:
 
 
 def is_special(tensor: Any) -> bool:
-    """Whether operations of a tensor are those of a subclass."""
-    from torch import Tensor
+    """Whether operations of a tensor are those of a subclass, or what it tells is."""
+    import torch
 
-    plain: Any = Tensor
-    return type(tensor).__torch_dispatch__ is not plain.__torch_dispatch__
+    kind, parameter = type(tensor), torch.nn.Parameter
+    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return True
+    # Parameters are a subclass as well, which is told of nothing.
+    return kind is not torch.Tensor and (
+        kind.__torch_function__ is not parameter.__torch_function__
+    )
 
 
 def make_mode(notes: StepNotes) -> Any:
@@ -269,9 +286,11 @@ def make_mode(notes: StepNotes) -> Any:
 
     The class is made here because it derives from one of PyTorch's.
     """
+    import torch
     from torch.utils import _python_dispatch
 
     base: Any = _python_dispatch.TorchDispatchMode
+    as_plain = torch._C.DisableTorchFunctionSubclass
 
     class SemanticMode(base):  # type: ignore[misc]
         """Runs each operation as it is."""
@@ -283,13 +302,23 @@ def make_mode(notes: StepNotes) -> Any:
             """Not by Dynamo's own means, which import it: a run that compiles has no such step."""
             return False
 
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            """Let the first function that is compiled at all be compiled within the step."""
+            return True
+
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             further = kwargs or {}
-            result = func(*args, **further)
             if notes.stopped is None:
-                notes.add(func, args, further, result)
+                notes.look(args, further)
+            if notes.stopped is not None:
+                # Subclasses have had their turn; being called from here would be another one.
+                with as_plain():
+                    return func(*args, **further)
+            result = func(*args, **further)
+            notes.add(func, args, further, result)
             return result
 
     made: Any = SemanticMode

@@ -18,6 +18,7 @@ from stepwhy.capture.clock import now_ns
 from stepwhy.capture.compiled_code import never_compiled
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.torch import cuda_graphs
+from stepwhy.capture.torch.function_modes import is_told, untold
 from stepwhy.capture.torch.provenance import has_lasting_storages
 from stepwhy.capture.torch.semantic_mode import StepNotes, StoppedError, is_special, make_mode
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
+    from stepwhy.capture.torch.compilations import Compilations
     from stepwhy.capture.torch.index_inputs import IndexInputs
     from stepwhy.capture.torch.lasting_sources import LastingSources
     from stepwhy.capture.torch.window import ProfilerWindow
@@ -38,6 +40,8 @@ EVENT = "semantic-step"
 _MOST_ATTEMPTS = 3
 # Until then, what differs from step to step has changed: a batch, or the state of something.
 _STEPS_LATER = 4
+_COMPILED = "torch.compile is in use"
+_LACKING = "this version of PyTorch lacks what it takes"
 
 
 class SemanticStep:
@@ -46,15 +50,19 @@ class SemanticStep:
     Args:
         recorder: Receives the file, or why there is none.
         window: The profiler windows, which come first.
+        compilations: The compilations by `torch.compile`.
 
     Attributes:
         touched: Whether the current step is the semantic one, or the one in which its file was
             written, so that its time is not the training's own.
     """
 
-    def __init__(self, recorder: Recorder, window: ProfilerWindow) -> None:
+    def __init__(
+        self, recorder: Recorder, window: ProfilerWindow, compilations: Compilations
+    ) -> None:
         self._recorder = recorder
         self._window = window
+        self._compilations = compilations
         self._home = threading.get_ident()
         self._hook: Any = None
         self.forget()
@@ -120,7 +128,12 @@ class SemanticStep:
         """Why no step can be looked at; '' if one can."""
         if threading.get_ident() != self._home:
             return "the training runs in a thread that did not import torch"
-        return next((reason for reason, is_so in _obstacles(state) if is_so), "")
+        if self._compilations.any:
+            return _COMPILED
+        try:
+            return next((reason for reason, is_so in _obstacles(state) if is_so), "")
+        except (AttributeError, ImportError):
+            return _LACKING
 
     def _end(self, step: int) -> None:
         """Pop the mode, and write what it has noted."""
@@ -248,13 +261,15 @@ def _count_padding(inputs: IndexInputs) -> Any:
     Returns:
         The hook, to be removed.
     """
-    from torch import nn
+    import torch
     from torch.nn.modules import module
+
+    embedding = torch.nn.Embedding
 
     @never_compiled
     def before(called: Any, arguments: tuple[Any, ...]) -> None:
-        if isinstance(called, nn.Embedding) and arguments:
-            with contextlib.suppress(Exception):
+        if isinstance(called, embedding) and arguments and type(arguments[0]) is torch.Tensor:
+            with contextlib.suppress(Exception), untold():
                 inputs.add_later(arguments[0].detach())
 
     inputs.next_batch()
@@ -278,13 +293,14 @@ def _obstacles(state: list[Any]) -> Iterator[tuple[str, bool]]:
 
     core: Any = torch._C
     task = getattr(core, "_current_graph_task_id", None)
-    yield "this version of PyTorch lacks what it takes", not (task and _has_modes(torch))
+    yield "a mode for functions of torch is active", is_told()
+    yield _LACKING, not (task and _has_modes(torch))
     yield "the optimizer steps inside the backward pass", bool(task and task() >= 0)
-    yield "torch.compile is in use", _is_compiled()
+    yield _COMPILED, _is_compiled()
     yield "CUDA graphs are in use", cuda_graphs.were_captured() or cuda_graphs.is_any_captured()
     yield "another dispatch mode is active", _current_mode() is not None
     yield "a transform of torch.func is active", _is_transformed()
-    yield "several processes train together, which would wait", _is_distributed(torch)
+    yield "torch.distributed is in use, and other processes would wait", _is_distributed(torch)
     yield "the parameters are of a subclass of tensors", any(map(is_special, state))
     yield "the parameters are quantised", any(one.is_quantized for one in state)
 
@@ -293,7 +309,9 @@ def _has_modes(torch: Any) -> bool:
     from torch.utils import _python_dispatch
 
     mode = getattr(_python_dispatch, "TorchDispatchMode", None)
-    return hasattr(mode, "supports_higher_order_operators") and has_lasting_storages(torch.empty(1))
+    return hasattr(mode, "supports_higher_order_operators") and has_lasting_storages(
+        torch.empty(1, device="cpu")
+    )
 
 
 def _current_mode() -> Any:
@@ -305,9 +323,8 @@ def _current_mode() -> Any:
 def _is_compiled() -> bool:
     """Whether `torch.compile` was called with a backend in this process."""
     module: Any = sys.modules.get("torch._dynamo.eval_frame")
-    backends = getattr(module, "cached_backends", {})
     # Functions that are left out of compilation have a backend that is none.
-    return any(bool(backend) for backend in backends.values())
+    return module is not None and any(bool(one) for one in module.cached_backends.values())
 
 
 def _is_transformed() -> bool:

@@ -95,7 +95,7 @@ class StepObserver:
         self._compilations = compilations
         self._log = StepLog(recorder)
         self._passes = _BackwardPasses()
-        self._semantic = SemanticStep(recorder, window)
+        self._semantic = SemanticStep(recorder, window, compilations)
         self._load = ProcessLoad()
         self._types = ParameterTypes(recorder)
         self.graphs = CudaGraphs()

@@ -14,6 +14,7 @@ from stepwhy.capture.forks import Forks
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.profiler_conflicts import ProfilerConflict
 from stepwhy.capture.torch import device, request_thread
+from stepwhy.capture.torch.function_modes import untold
 from stepwhy.capture.torch.gradient_walk import GradientWalk
 from stepwhy.capture.torch.own_profilers import OwnProfilers
 from stepwhy.capture.torch.trace_file import write_trace
@@ -211,7 +212,7 @@ class ProfilerWindow:
             more |= _recording_waits()
         profiler = profile(activities=activities, schedule=schedule, **more)
         before = request_thread.threads()
-        with quiet(), self._own_profilers.starting_stepwhys(), self._forks.switching:
+        with quiet(), self._own_profilers.starting_stepwhys(), self._forks.switching, untold():
             self._is_recording = True
             profiler.start()
             self._profiler = profiler
@@ -231,7 +232,7 @@ class ProfilerWindow:
         """Pass a step boundary to the profiler; after the last step, close."""
         self._stop_request_thread()
         if self._budget is None:
-            with self._forks.switching:
+            with self._forks.switching, untold():
                 self._profiler.step()
             self._warm_up_left -= 1
             if not self._warm_up_left:
@@ -241,7 +242,8 @@ class ProfilerWindow:
         self._end_ns = now_ns()
         self._last_step = step - 1
         if self._budget.spend(self._end_ns):
-            self._profiler.step()
+            with untold():
+                self._profiler.step()
         else:
             self._close(goes_on=True)
 
