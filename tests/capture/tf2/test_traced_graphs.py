@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from stepwhy.capture import layer_lines
 from stepwhy.capture.graph_lines import GraphLines, called_graphs
+from stepwhy.capture.process import losses
 from stepwhy.capture.tf2 import traced_graphs
 from stepwhy.capture.tf2.tracing_notes import noting
 
@@ -137,6 +139,19 @@ def test_nothing_is_replaced_after_tracing() -> None:
             assert backprop._MockOp is not before
         assert backprop._MockOp is not before
     assert backprop._MockOp is before
+
+
+def test_a_name_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    name = "tensorflow.python.eager.backprop"
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setattr(losses, "texts", [])
+    with noting():
+        tf.function(lambda x: x + 1).get_concrete_function(tf.ones([2]))
+    (text,) = losses.texts
+    assert text.startswith("lines of the gradients of a traced TensorFlow function cannot be")
+    assert text.endswith("this version of the framework has no '_MockOp'")
 
 
 def test_reading_takes_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:

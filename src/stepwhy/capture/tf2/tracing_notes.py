@@ -15,6 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 import stepwhy.capture.layer_lines as layers
+from stepwhy.capture.process import losses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _KERAS = "keras.src.backend.tensorflow.core"
 _BACKPROP = "tensorflow.python.eager.backprop"
 _OPS = "tensorflow.python.framework.ops"
+_LINES_OF_LAYERS = "lines of the Keras layers of a traced function"
+_LINES_OF_GRADIENTS = "lines of the gradients of a traced TensorFlow function"
 # Limits memory; a graph of more operations takes minutes to trace.
 _MOST_NOTES = 200_000
 
@@ -67,8 +70,12 @@ def _begin() -> None:
     with _lock:
         _depth += 1
         if _depth == 1:
-            _patch(_KERAS, "name_scope", "__enter__", _noted_enter)
-            _patch(_BACKPROP, "", "_MockOp", _noted_gradient)
+            losses.attempt(
+                _LINES_OF_LAYERS, lambda: _patch(_KERAS, "name_scope", "__enter__", _noted_enter)
+            )
+            losses.attempt(
+                _LINES_OF_GRADIENTS, lambda: _patch(_BACKPROP, "", "_MockOp", _noted_gradient)
+            )
 
 
 def _end() -> None:
@@ -81,13 +88,18 @@ def _end() -> None:
 
 
 def _patch(module: str, owner: str, name: str, wrap: Any) -> None:
-    """Replace an attribute of a module or of a class in it, if the module is loaded."""
-    holder = sys.modules.get(module)
-    holder = getattr(holder, owner, None) if owner else holder
-    original = getattr(holder, name, None)
-    if original is not None:
-        setattr(holder, name, wrap(original))
-        _patches.append((holder, name, original))
+    """Replace an attribute of a module or of a class in it, if the module is loaded.
+
+    Raises:
+        AttributeError: This version of the framework has no such attribute.
+    """
+    if module not in sys.modules:
+        return
+    holder: Any = sys.modules[module]
+    holder = getattr(holder, owner) if owner else holder
+    original = getattr(holder, name)
+    setattr(holder, name, wrap(original))
+    _patches.append((holder, name, original))
 
 
 def _current_graph() -> Any:
@@ -99,10 +111,7 @@ def _noted_enter(original: Any) -> Any:
 
     def enter(self: Any) -> Any:
         result = original(self)
-        try:
-            _note_scope(self.caller)
-        except Exception:
-            return result
+        losses.attempt(_LINES_OF_LAYERS, lambda: _note_scope(self.caller))
         return result
 
     return enter
@@ -126,10 +135,7 @@ def _noted_gradient(original: Any) -> Any:
     class Noted(original):  # type: ignore[misc]
         def __init__(self, attrs: Any, inputs: Any, outputs: Any, kind: Any, skipped: Any) -> None:
             super().__init__(attrs, inputs, outputs, kind, skipped)
-            try:
-                _note_gradient(inputs, outputs, kind)
-            except Exception:
-                return
+            losses.attempt(_LINES_OF_GRADIENTS, lambda: _note_gradient(inputs, outputs, kind))
 
     return Noted
 
