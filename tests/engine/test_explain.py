@@ -116,8 +116,8 @@ def test_of_ranks_alike_the_one_that_the_others_wait_for_speaks(tmp_path):
 
 
 def test_different_runs_are_not_mixed(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.json").write_text(kineto(rank=0))
+    for name, slow in (("a", 1.0), ("b", 2.0)):
+        (tmp_path / f"{name}.json").write_text(kineto(rank=0, slow=slow))
     with pytest.raises(SeveralRunsError, match="2 different runs"):
         explain([str(tmp_path / "*.json")])
 

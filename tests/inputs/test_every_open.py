@@ -70,6 +70,7 @@ REASONS = {
     "importers/formats/run_directory/notes.py Path(f'/proc/{pid}/stat').read_bytes": KERNEL,
     "importers/formats/xplane/layout.py walk": NO_PATH,
     "importers/formats/xplane/run.py path.parent.glob": SEARCH,
+    "inputs/torch_npu.py folder.iterdir": SEARCH,
     "importers/shared/chrome_json/document.py self._walker().walk": NO_PATH,
     "importers/shared/database.py sqlite3.connect": DATABASE,
     "importers/shared/parquet.py pq.ParquetFile": NO_PATH,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from stepwhy.answers.placement import placement_of
 from stepwhy.answers.verdict import decide
 from stepwhy.engine.assemble import assemble
 from stepwhy.engine.privacy import redacted_errors, redactor_of
-from stepwhy.engine.rank_sets import given_twice, without_copies
+from stepwhy.engine.rank_sets import Opened, given_twice, numbered, why_several, without_copies
 from stepwhy.engine.ranks import Analysed, combine, same_run
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
 from stepwhy.findings import Result
@@ -21,9 +20,11 @@ from stepwhy.inputs.kinds import is_file, is_folder
 from stepwhy.inputs.places import resolve
 from stepwhy.inputs.reading import read_source
 from stepwhy.inputs.remote.addresses import shown
+from stepwhy.inputs.torch_npu import rank_beside, world_size_beside
 from stepwhy.inputs.within import check_within
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.rank_summary import summarise_rank
+from stepwhy.trace import NULL
 from stepwhy.trace.ranks import split_ranks
 from stepwhy.trace.redacting import redacted
 from stepwhy.wording.notes import left_out, other_processes
@@ -39,14 +40,6 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
     Progress = Callable[[str, int, int], None]
-
-
-class Opened(msgspec.Struct, frozen=True):
-    """One trace to explain, with the path and the format of its file."""
-
-    path: str
-    format: str
-    trace: Trace
 
 
 Seen = Callable[[Opened, Facts, Result], None]
@@ -142,6 +135,7 @@ def ranks_of(opened: Sequence[Opened]) -> list[Opened]:
     ranks = [replace(one, trace=rank) for one in opened for rank in split_ranks(one.trace)]
     metas = [one.trace.meta for one in ranks]
     if len(ranks) > 1 and not same_run(metas):
+        why = why_several(metas)
         if (twice := given_twice(metas)) is not None:
             first, second, *_ = [one.path for one in ranks if one.trace.meta.rank == twice]
             raise SeveralRunsError(
@@ -150,7 +144,7 @@ def ranks_of(opened: Sequence[Opened]) -> list[Opened]:
                 "Explain the files of one run",
             )
         raise SeveralRunsError(
-            f"these are {len(ranks)} different runs, not ranks of one run",
+            f"these are {len(ranks)} different runs, not ranks of one run: {why}",
             f"Explain them one at a time, starting with {ranks[0].path}",
         )
     return ranks
@@ -211,12 +205,9 @@ def open_run(
     with redacted_errors(redactor):
         places = resolve(names)
         opened, skipped = open_places(places, redactor, _redacted(progress, redactor))
+    opened, by_name = numbered(opened)
     opened, copies = without_copies(opened)
-    skipped += left_out(copies)
-    if len(places) == 1 and places[0].is_folder:
-        opened, others = _main_process(opened)
-        skipped += others
-    return opened, skipped
+    return opened, [*skipped, *left_out(copies), *by_name]
 
 
 def open_one(name: str, progress: Progress | None = None, *, redact: Redact = True) -> Opened:
@@ -265,13 +256,15 @@ def open_places(
     """
     opened: list[Opened] = []
     skipped: list[str] = []
+    beside: list[str] = []
     for done, place in enumerate(places):
         try:
             with place.here(progress) as path:
                 if progress:
                     progress(f"reading {place.name}", done, len(places))
-                found = _open(path, place.shown, place.within)
+                found, others = _main_process(_open(path, place.shown, place.within))
                 opened += [_public(one, redactor) for one in found]
+                beside += map(redactor.text, others)
         except InputError as error:
             if len(places) == 1:
                 raise
@@ -281,7 +274,7 @@ def open_places(
             f"none of the {len(places)} files is a readable trace; the first: {skipped[0]}",
             "Name the trace file that the profiler wrote",
         )
-    return opened, left_out(skipped)
+    return opened, [*left_out(skipped), *beside]
 
 
 def _public(one: Opened, redactor: Redactor) -> Opened:
@@ -298,6 +291,16 @@ def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:
     return [main], [other_processes(others)]
 
 
+def _with_rank_beside(trace: Trace, path: Path) -> Trace:
+    """The trace with the rank that a file beside it names, if it does not record one itself."""
+    rank = rank_beside(path) if trace.meta.rank == NULL else None
+    if rank is None:
+        return trace
+    world_size = world_size_beside(path)
+    meta = replace(trace.meta, rank=rank, world_size=NULL if world_size is None else world_size)
+    return replace(trace, meta=meta)
+
+
 def _open(path: Path, name: str, within: Path | None) -> list[Opened]:
     """Read all traces of a file or run directory.
 
@@ -308,7 +311,7 @@ def _open(path: Path, name: str, within: Path | None) -> list[Opened]:
     """
     if not is_folder(path):
         trace, format_name = read_trace(read_source(path, within))
-        return [Opened(name, format_name, trace)]
+        return [Opened(name, format_name, _with_rank_beside(trace, path))]
     if within is not None:
         check_within(within, path)
     is_run = is_file(path / "run.json")

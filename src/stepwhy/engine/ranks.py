@@ -12,12 +12,11 @@ from stepwhy.answers.rank_table import group_uses, rank_uses
 from stepwhy.diagnoses import run_across
 from stepwhy.engine.assemble import verdict_of
 from stepwhy.engine.pricing import priced
-from stepwhy.engine.rank_sets import whole_ranks
+from stepwhy.engine.rank_sets import whole_ranks, why_several
 from stepwhy.findings import Device, DeviceTotal
 from stepwhy.findings.reasons import RankChoice
 from stepwhy.passes.facts import Facts
 from stepwhy.report.without_findings import with_summary
-from stepwhy.trace import NULL
 from stepwhy.whatif.ranks import Job
 from stepwhy.wording.notes import rank_note
 
@@ -38,12 +37,7 @@ _ALIKE = 0.05
 
 def same_run(metas: Sequence[Meta]) -> bool:
     """Whether several traces are ranks of one run: same job size, every rank once."""
-    ranks = [m.rank for m in metas]
-    return (
-        len(set(ranks)) == len(ranks)
-        and NULL not in ranks
-        and len({(m.framework, m.format, m.world_size) for m in metas}) == 1
-    )
+    return len({m.rank for m in metas}) == len(metas) and not why_several(metas)
 
 
 class Analysed(msgspec.Struct, frozen=True):

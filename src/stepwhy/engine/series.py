@@ -13,7 +13,7 @@ from stepwhy.report.markdown_text import prose
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepwhy.engine.explain import Opened
+    from stepwhy.engine.rank_sets import Opened
     from stepwhy.export.series import RunSeries
     from stepwhy.findings import Result
     from stepwhy.passes.facts import Facts

@@ -16,8 +16,9 @@ from stepwhy.inputs.places import resolve
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepwhy.engine.explain import Opened, Progress
+    from stepwhy.engine.explain import Progress
     from stepwhy.engine.privacy import Redact
+    from stepwhy.engine.rank_sets import Opened
     from stepwhy.inputs.places import Place
     from stepwhy.redaction import Redactor
 

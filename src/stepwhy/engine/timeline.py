@@ -15,8 +15,8 @@ from stepwhy.findings.timeline import Timeline
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stepwhy.engine.explain import Opened
     from stepwhy.engine.privacy import Redact
+    from stepwhy.engine.rank_sets import Opened
     from stepwhy.export.timeline import PackedRun, Part
     from stepwhy.findings import Result
     from stepwhy.findings.profile import ProfileResult

@@ -136,6 +136,7 @@ def _is_run_directory(path: Path) -> bool:
 
 def _in_folder(folder: Path, *, may_be_empty: bool = False) -> list[Local]:
     from stepwhy.inputs.search import files_below, usual  # noqa: PLC0415 - few names are folders
+    from stepwhy.inputs.torch_npu import traces_only  # noqa: PLC0415 - likewise
 
     inner = [Path(entry) for entry in Listing(folder.name).entries(folder)]
     nested = [path for path in inner if is_file(path / "run.json")]
@@ -144,7 +145,7 @@ def _in_folder(folder: Path, *, may_be_empty: bool = False) -> list[Local]:
     files = files_below(folder)
     if not files and not may_be_empty:
         raise NoTracesError(f"{folder.name or folder} is an empty folder", "Give a trace file")
-    return _at_most(folder.name, [Local(p, folder) for p in usual(files)])
+    return _at_most(folder.name, [Local(p, folder) for p in usual(traces_only(files))])
 
 
 def _at_most(name: str, places: list[P]) -> list[P]:

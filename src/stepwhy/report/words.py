@@ -229,6 +229,11 @@ def _span(low: str, high: str) -> str:
     return f"{low.split(maxsplit=1)[0] if same_unit else low} to {high}"
 
 
+def _ranks(count: int, world_size: int | None) -> str:
+    """How many ranks were read, and of how many in the job if that is known."""
+    return f"{count} ranks" if world_size is None else f"{count} of {world_size} ranks"
+
+
 def run_line(result: Result) -> str:
     """Step time, framework, devices, ranks and command, as far as they are known."""
     run, wall = result.run, result.breakdown.wall_ns
@@ -239,7 +244,7 @@ def run_line(result: Result) -> str:
         f"{units.format_ns(wall)} {per}" if wall else "",
         one_line(f"{run.framework} {run.framework_version}"),
         ", ".join(f"{n} x {name}" if n > 1 else name for name, n in models.items()),
-        f"{run.ranks} of {run.world_size or run.ranks} ranks" if run.ranks > 1 else "",
+        _ranks(run.ranks, run.world_size) if run.ranks > 1 else "",
         one_line(run.command),
     ]
     return " · ".join(filter(None, parts))

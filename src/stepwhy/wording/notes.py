@@ -83,6 +83,11 @@ def _named(ranks: Sequence[int]) -> str:
     return f"Ranks {numbers}" + (f" and {more:,} more" if more > 0 else "")
 
 
+def ranks_by_name() -> str:
+    """The note on traces whose ranks only the names of their files tell."""
+    return "The traces do not record their ranks: the numbers in the names of the files are used."
+
+
 def work_missing(share: float) -> str:
     """A sentence on kernels and copies that were launched, but not recorded or not timed."""
     return (

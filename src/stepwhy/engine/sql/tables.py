@@ -18,8 +18,9 @@ from stepwhy.trace.schema import TABLES, columns_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepwhy.engine.explain import Opened, Progress
+    from stepwhy.engine.explain import Progress
     from stepwhy.engine.privacy import Redact
+    from stepwhy.engine.rank_sets import Opened
     from stepwhy.trace.schema import Column, Table
 
 NAMES: tuple[str, ...] = (*VIEWS, *TABLES)

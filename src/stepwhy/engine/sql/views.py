@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.engine.explain import Opened
+    from stepwhy.engine.rank_sets import Opened
     from stepwhy.findings import Finding, LineOperation, LineTime
     from stepwhy.passes.facts import Facts
 
