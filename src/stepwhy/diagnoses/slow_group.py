@@ -33,6 +33,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from stepwhy.diagnoses.shared.measure import on_scale
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
@@ -74,7 +76,14 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing()
     evidence = [fact for group in groups for fact in _evidence(group)]
     gain = saving("move data as fast as the other groups", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, tuple(evidence), _FIX, gain)
+    fix = replace(_FIX, text=f"{_FIX.text} {_NVIDIA}") if _on_nvidia(facts) else _FIX
+    return RULE.finding(cost, tuple(evidence), fix, gain)
+
+
+def _on_nvidia(facts: Facts) -> bool:
+    """Whether the ranks are known to compute on GPUs of NVIDIA."""
+    models = [facts.trace.string(int(model)) for model in facts.trace.devices.model]
+    return any("nvidia" in model.lower() for model in models)
 
 
 def _evidence(group: SlowGroup) -> Iterator[Evidence]:
@@ -90,11 +99,14 @@ def _evidence(group: SlowGroup) -> Iterator[Evidence]:
 
 
 _FIX = Fix(
-    "Compare the links between these ranks with those of another group: 'nvidia-smi topo -m' shows "
-    "how the GPUs are connected, 'nvidia-smi nvlink --errorcounters' links with errors, "
-    "NCCL_DEBUG=INFO the transport that was chosen, and the counters of the network cards lost "
-    "packets. Measure both groups with nccl-tests. Exchange the GPU, cable or port that is slow, "
-    "or place groups that exchange most on ranks with faster links.",
+    "Compare the links between these ranks with those of another group: how their devices are "
+    "connected, which transport the library chose, links with errors, lost packets of network "
+    "cards. Exchange the device, cable or port that is slow, or place the groups that exchange "
+    "most on ranks with faster links.",
     "",
     "none",
+)
+_NVIDIA = (
+    "'nvidia-smi topo -m' shows the connections, 'nvidia-smi nvlink --errorcounters' links with "
+    "errors, NCCL_DEBUG=INFO the transport; nccl-tests measures a group without the training."
 )
