@@ -45,6 +45,12 @@ step, path = 0, "saved"
 at_once = lambda target, args: types.SimpleNamespace(start=lambda: target(*args))
 threading = types.SimpleNamespace(Thread=at_once)
 """
+CHILD = """
+import multiprocessing
+step, writer, path, state = 0, None, "saved", b"1"
+context = multiprocessing.get_context("fork")
+write = lambda state, path: open(path, "wb").write(state)
+"""
 KERAS = "import keras"
 TF1 = """
 import tensorflow.compat.v1 as tf
@@ -521,6 +527,12 @@ torch.optim.Adagrad(embedding.parameters()).step()""",
         "_TORCH",
         TORCH + STATE + "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
         SAVED.format("saved"),
+    ),
+    (
+        "checkpoint_stall",
+        "_CHILD",
+        TORCH + CHILD,
+        "writer.join(); " + SAVED.format("saved"),
     ),
     ("checkpoint_stall", "_KERAS", KERAS, ""),
     (

@@ -62,6 +62,7 @@ INSTRUMENTATION = {
     "orbax.checkpoint._src.checkpointers.checkpointer": "saving:observe_saving",
     "orbax.checkpoint._src.checkpointers.async_checkpointer": "saving:observe_saving",
     "flax.training.checkpoints": "saving:observe_saving",
+    "multiprocessing.popen_fork": "child_waits:observe_joins",
     "multiprocessing.util": "process.workers:observe_workers",
     "multiprocessing.pool": "process.workers:observe_pools",
 }
@@ -126,12 +127,21 @@ def _instrument(module: ModuleType, target: str) -> None:
     _allow_sampler()
     _module("stepwhy.capture.garbage").observe_garbage(run_dir())
     _module("stepwhy.capture.disk_syncs").observe_syncs(run_dir())
+    _observe_children()
     home, _, function = target.partition(":")
     try:
         getattr(_module(f"stepwhy.capture.{home}"), function)(module, run_dir())
     except Exception as error:
         names = _module("stepwhy.capture.framework_names")
         _module("stepwhy.capture.process.losses").add(names.lost_with(module.__name__), error)
+
+
+def _observe_children() -> None:
+    """Observe waits for child processes, unless that fails."""
+    _module("stepwhy.capture.process.losses").attempt(
+        "waits for child processes that save",
+        lambda: _module("stepwhy.capture.child_waits").observe_waits(run_dir()),
+    )
 
 
 def give_name_back() -> None:

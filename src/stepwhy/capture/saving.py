@@ -1,8 +1,9 @@
 """Log calls that save checkpoints, of all frameworks: how long each blocks, and its line.
 
 Only the outermost call counts, as `Model.save` of Keras calls other functions that save, and only
-those of the main thread, as others block no step. What an asynchronous save does after its call has
-returned is not seen, and blocks nothing.
+those of the main thread, as others block no step. A wait for a child process that saves counts as
+well (`child_waits`). What an asynchronous save does after its call has returned is not seen, and
+blocks nothing.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import functools
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepwhy.capture.child_saves import ChildSaves
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.compiled_code import never_compiled, wrapper
+from stepwhy.capture.process import lifetime
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.user_code import user_line
 
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 
 # Shorter calls cost no step anything, and would fill the log.
 _SHORTEST_NS = 200_000
+# Share of a wait. A child that saves for less of it mostly does something else, such as an
+# evaluation; the rest is to start and end the child.
+_LEAST_SAVING = 0.1
 
 
 class Saver(NamedTuple):
@@ -106,11 +112,17 @@ class SaveLog:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._children = ChildSaves()
+        self.forget()
+        lifetime.on_begin(self.forget)
+
+    def forget(self) -> None:
+        """Start over, as in a process in which nothing saves (after a fork)."""
         self._is_saving = False
 
     @never_compiled
     def begin(self) -> bool:
-        """A saving call begins; whether it is logged."""
+        """A saving call, or a wait for a child, begins; whether it is logged."""
         if self._is_saving or threading.current_thread() is not threading.main_thread():
             return False
         self._is_saving = self._recorder.alive
@@ -120,7 +132,26 @@ class SaveLog:
     def end(self, name: str, start_ns: int) -> None:
         """The call that `begin` let through has ended; never raises."""
         self._is_saving = False
-        self._recorder.guard(lambda: self._log(name, start_ns, now_ns()))
+        end_ns = now_ns()
+        self._recorder.guard(lambda: self._children.note(name, end_ns - start_ns))
+        self._recorder.guard(lambda: self._log(name, start_ns, end_ns))
+
+    @never_compiled
+    def waited(self, child: Callable[[], int], start_ns: int) -> None:
+        """The wait that `begin` let through has ended; never raises.
+
+        Args:
+            child: Returns the id of the process that was waited for; 0 if it has not ended.
+            start_ns: When it began.
+        """
+        self._is_saving = False
+        end_ns = now_ns()
+        self._recorder.guard(lambda: self._log_wait(child(), start_ns, end_ns))
+
+    def _log_wait(self, child: int, start_ns: int, end_ns: int) -> None:
+        saved = self._children.take(child) if child else None
+        if saved is not None and saved.time_ns >= _LEAST_SAVING * (end_ns - start_ns):
+            self._log(f"{saved.name} in a child process", start_ns, end_ns)
 
     def _log(self, name: str, start_ns: int, end_ns: int) -> None:
         if end_ns - start_ns < _SHORTEST_NS:

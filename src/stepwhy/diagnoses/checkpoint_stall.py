@@ -3,7 +3,7 @@
 ## What it means
 The loop saves the model, and often the state of the optimizer, so often that writing takes a large
 part of the time. Asynchronous saves block, too: while they copy the state, and while the one before
-is still being written.
+is still being written. So do saves by a child process that the loop waits for.
 
 ## Why it costs
 The state is copied to the memory of the host, serialised and written, usually on the thread that
@@ -12,9 +12,10 @@ drives the loop. Meanwhile the device has nothing to do.
 ## How it is measured
 stepwhy logs how long each saving call blocks the main thread, and the line that called it: calls of
 `torch.save`, `torch.distributed.checkpoint`, safetensors, Keras, `tf.train` (`Saver`, `Checkpoint`,
-`CheckpointManager`), SavedModel, Orbax and Flax, and in JAX programs also of pickle and NumPy. The
-cost is their time in steady steps, as a mean over all of these steps. In the trace of another
-profiler, the cost is the time of the mean step in which the host saves and the device is idle.
+`CheckpointManager`), SavedModel, Orbax and Flax, and in JAX programs also of pickle and NumPy. If a
+fork makes such a call, a wait for its end counts like the call itself. The cost is their time in
+steady steps, as a mean over all of these steps. In the trace of another profiler, the cost is the
+time of the mean step in which the host saves and the device is idle.
 
 ## Fix
 Save every few hundred steps, or after a time, not in every step. Write in the background.
@@ -73,6 +74,7 @@ SHARE = 0.05  # of a recorded step; in a log, `StepEvents.recur` decides
 AFTER = 0.01  # of the time, which the interval that is advised leaves to saving
 LEAST_SAVED = 0.9  # of the cost; checkpoints that remain still take time
 _ASYNCHRONOUS = regex(r"[Aa]sync|wait_until_finished")
+_IN_CHILD = regex(r" in a child process$")
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -147,6 +149,8 @@ def _from_trace(facts: Facts, rows: Rows, cost: int) -> Finding:
 
 def _fix(facts: Facts, name: str) -> Fix:
     """What to do, by framework and by what saves."""
+    if _IN_CHILD.search(name):
+        return _CHILD
     if _ASYNCHRONOUS.search(name):
         return _ASYNC
     if name.startswith("Model."):
@@ -161,6 +165,16 @@ _ASYNC = Fix(
     "Save less often: an asynchronous save still blocks while it copies the state, and waits for "
     "the save before it, if that has not ended.",
     "",
+    "none",
+)
+_CHILD = Fix(
+    "Save less often, and let the training go on while the child writes: wait for a child only "
+    "before the next one starts.",
+    "if step % 500 == 0:\n"
+    "    if writer is not None:\n"
+    "        writer.join()                            # usually long finished\n"
+    "    writer = context.Process(target=write, args=(state, path))\n"
+    "    writer.start()",
     "none",
 )
 _TORCH = Fix(

@@ -1,0 +1,129 @@
+"""A wait for a child process that saves counts as a save; other waits, and polls, do not."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from multiprocessing import popen_fork
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepwhy.capture import child_waits, saving
+from stepwhy.capture.recorder import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Work = Callable[[], object]
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+
+
+@pytest.fixture
+def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
+    """A saving call of an observed process that has logged a step."""
+    for name in child_waits._WAITS:
+        monkeypatch.setattr(os, name, getattr(os, name))
+    monkeypatch.setattr(popen_fork.Popen, "wait", popen_fork.Popen.wait)
+    monkeypatch.setattr(saving, "_LEAST_SAVING", 0.0)  # on a busy machine, forking takes long
+    module: Any = SimpleNamespace(__name__="torch.serialization", save=lambda: time.sleep(0.001))
+    saving.observe_saving(module, str(tmp_path))
+    child_waits.observe_waits(str(tmp_path))
+    child_waits.observe_joins(popen_fork, str(tmp_path))
+    Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer").steps(
+        ['{"kind":"step","start_ns":1,"end_ns":2}']
+    )
+    return module.save
+
+
+def fork(*work: Work) -> int:
+    """Run something in a child."""
+    child = os.fork()
+    if not child:
+        try:
+            for each in work:
+                each()
+        finally:
+            os._exit(0)
+    return child
+
+
+def events(tmp_path: Path) -> list[dict[str, Any]]:
+    path = tmp_path / f"process-{os.getpid()}" / "events.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda child: os.waitpid(child, 0),
+        lambda _: os.wait(),
+        lambda child: os.wait4(child, 0),
+        lambda child: os.waitid(os.P_PID, child, os.WEXITED),
+    ],
+)
+def test_a_wait_for_a_child_that_saves(tmp_path: Path, save: Work, wait: Any) -> None:
+    started_ns = time.perf_counter_ns()
+    assert wait(fork(save, save))
+    waited_ns = time.perf_counter_ns() - started_ns
+    (event,) = events(tmp_path)
+    assert (event["kind"], event["name"]) == ("save", "torch.save in a child process")
+    assert "test_child_waits.py" in event["source"]
+    assert 0 < event["end_ns"] - event["start_ns"] <= waited_ns
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_a_process_that_is_joined(tmp_path: Path, save: Work, timeout: float | None) -> None:
+    process = multiprocessing.get_context("fork").Process(target=save)
+    process.start()
+    process.join(timeout)
+    (event,) = events(tmp_path)
+    assert (process.exitcode, event["name"]) == (0, "torch.save in a child process")
+
+
+@pytest.mark.usefixtures("save")
+def test_a_child_that_saves_nothing(tmp_path: Path) -> None:
+    os.waitpid(fork(), 0)
+    os.waitpid(fork(lambda: time.sleep(0.001)), 0)
+    assert events(tmp_path) == []
+
+
+def test_a_child_that_mostly_does_something_else(
+    tmp_path: Path, save: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saving, "_LEAST_SAVING", 1.0)
+    os.waitpid(fork(lambda: time.sleep(0.001), save), 0)
+    assert events(tmp_path) == []
+
+
+def test_a_child_that_has_already_ended(
+    tmp_path: Path, save: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saving, "_SHORTEST_NS", 60 * 10**9)  # short even on a busy machine
+    child = fork(save)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    assert os.waitpid(child, 0) == (child, 0)
+    assert events(tmp_path) == []
+
+
+@pytest.mark.usefixtures("save")
+def test_a_wait_that_fails_or_finds_no_child(tmp_path: Path) -> None:
+    with pytest.raises(ChildProcessError):
+        os.waitpid(os.getpid(), 0)
+    read, write = os.pipe()
+    child = fork(lambda: os.read(read, 1))
+    assert os.waitpid(child, os.WNOHANG) == (0, 0)
+    os.write(write, b"!")
+    assert os.waitpid(child, 0) == (child, 0)
+    assert events(tmp_path) == []
+
+
+def test_a_child_waits_for_its_own_children(tmp_path: Path, save: Work) -> None:
+    """What a child of a child saves is no event of the first process."""
+    os.waitpid(fork(lambda: os.waitpid(fork(save), 0)), 0)
+    assert events(tmp_path) == []
