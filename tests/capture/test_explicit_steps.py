@@ -34,6 +34,10 @@ class Driver:
     def boundary(self):
         self.calls.append("boundary")
 
+    def end(self):
+        self.calls.append("end")
+        self.recorder.step('{"kind":"noted"}')
+
     def touched(self):
         return False
 
@@ -83,8 +87,9 @@ def test_the_last_step_ends_with_its_work(driver):
         with explicit_steps.step():
             pass
     explicit_steps.end()
-    assert kinds(driver) == ["explicit", "step", "step"]
-    assert driver.calls == ["begin", "boundary"]
+    # Steps that the driver has only noted come before the last one.
+    assert kinds(driver) == ["explicit", "step", "noted", "step"]
+    assert driver.calls == ["begin", "boundary", "end"]
 
 
 def test_a_plain_call_leaves_no_last_step(driver):

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepwhy.capture import call_log, pacing
+from stepwhy.capture import call_log, pacing, step_log
 from stepwhy.capture import loop as loops
 from stepwhy.capture.call_log import CallLog, observe_method
-from stepwhy.capture.loop import Loop, StepLog
+from stepwhy.capture.loop import KnownSteps, Loop
 from stepwhy.capture.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def test_too_many_kinds_become_one(calls: CallLog) -> None:
 def test_explicit_steps_follow_each_other_until_the_end(
     loop: Loop, window: Window, tmp_path: Path
 ) -> None:
-    steps = StepLog(loop)
+    steps = KnownSteps(loop)
     for _ in range(2):
         steps.begin()
         for _ in range(5):
@@ -256,14 +256,14 @@ def test_explicit_steps_follow_each_other_until_the_end(
     assert not any(step < 4 for step in window.ready)
 
 
-def tell(steps: StepLog, count: int) -> None:
+def tell(steps: KnownSteps, count: int) -> None:
     for _ in range(count):
         steps.begin_work()
         steps.end_step(5)
 
 
 def test_light_steps_are_only_timed(loop: Loop, tmp_path: Path) -> None:
-    steps = StepLog(loop)
+    steps = KnownSteps(loop)
     steps.begin()
     tell(steps, 48)
     lines = log(loop, tmp_path)
@@ -278,7 +278,7 @@ def test_light_steps_are_only_timed(loop: Loop, tmp_path: Path) -> None:
 
 
 def test_cpu_time_is_that_of_the_driving_thread(loop: Loop, tmp_path: Path) -> None:
-    steps = StepLog(loop)
+    steps = KnownSteps(loop)
     steps.begin()
     threading.Event().wait(0.05)
     steps.end_step(None)
@@ -291,7 +291,7 @@ def test_cpu_time_is_that_of_the_driving_thread(loop: Loop, tmp_path: Path) -> N
 
 
 def test_step_on_several_batches_has_their_number(loop: Loop, tmp_path: Path) -> None:
-    steps = StepLog(loop)
+    steps = KnownSteps(loop)
     steps.begin()
     steps.end_step(None, batches=5)
     steps.end_step(None)
@@ -299,7 +299,7 @@ def test_step_on_several_batches_has_their_number(loop: Loop, tmp_path: Path) ->
 
 
 def test_compilation_between_sequences_belongs_to_no_step(loop: Loop, tmp_path: Path) -> None:
-    steps = StepLog(loop)
+    steps = KnownSteps(loop)
     steps.begin()
     steps.end_step(None)
     steps.end()
@@ -320,7 +320,7 @@ def test_a_lasting_change_allows_one_more_window(
         return time
 
     monkeypatch.setattr("stepwhy.capture.loop.now_ns", later)
-    steps, length = StepLog(loop), 100_000_000
+    steps, length = KnownSteps(loop), 100_000_000
     steps.begin()
     tell(steps, 60)
     assert window.reopened == 0
@@ -334,7 +334,7 @@ def test_a_lasting_change_allows_one_more_window(
 
 
 def test_aborted_sequence_leaves_no_open_window(loop: Loop, window: Window) -> None:
-    steps = StepLog(loop)
+    steps = KnownSteps(loop)
     steps.begin()
     tell(steps, 2)
     assert window.finished == 0
@@ -346,7 +346,7 @@ def test_calls_beside_explicit_steps_mark_no_steps(
     loop: Loop, window: Window, calls: CallLog, tmp_path: Path
 ) -> None:
     evaluate = calls.number("evaluate")
-    steps = StepLog(loop)
+    steps = KnownSteps(loop)
     steps.begin()
     tell(steps, 3)
     steps.end()
@@ -406,12 +406,13 @@ def test_a_step_that_is_only_noted_is_logged_like_any_other(
     loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time_ns = itertools.count(1_000_000_000, 200_000)
-    monkeypatch.setattr(loops, "now_ns", lambda: next(time_ns))
+    for module in (loops, step_log):
+        monkeypatch.setattr(module, "now_ns", lambda: next(time_ns))
     clock = SimpleNamespace(perf_counter_ns=lambda: next(time_ns))
     monkeypatch.setattr(loops, "time", clock)
     monkeypatch.setattr(loops, "EPOCH_OFFSET_NS", 0)
     monkeypatch.setattr(pacing, "_SHORT_STEPS_PERIOD_NS", 320_000_000)
-    steps = StepLog(loop)
+    steps = KnownSteps(loop)
     steps.begin()
     noted = 0
     for number in range(9000):
@@ -433,12 +434,12 @@ def test_calls_in_a_step_that_is_only_noted_are_parts_of_it(loop: Loop, calls: C
     assert calls.may_begin()
     loop.only_notes = True
     assert not calls.may_begin()
-    StepLog(loop).end()
+    KnownSteps(loop).end()
     assert calls.may_begin()
 
 
 def test_an_observed_step_is_not_only_noted(loop: Loop) -> None:
-    steps = StepLog(loop)
+    steps = KnownSteps(loop)
     assert not steps.note()
     steps.begin()
     assert not steps.note()

@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING, Protocol
 
 from stepwhy.capture import attach, step_marks
-from stepwhy.capture.loop import Loop, StepLog
+from stepwhy.capture.loop import KnownSteps, Loop
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.step_window import NoWindow
 
@@ -30,6 +30,9 @@ class Driver(Protocol):
 
     def boundary(self) -> None:
         """End a step, and begin the next one."""
+
+    def end(self) -> None:
+        """End the sequence of steps, and write the noted ones; `begin` begins another."""
 
     def touched(self) -> bool:
         """Whether a profiler runs in the current step."""
@@ -51,7 +54,7 @@ class LoopDriver:
     def __init__(self, loop: Loop) -> None:
         self.recorder = loop.recorder
         self._loop = loop
-        self._steps = StepLog(loop)
+        self._steps = KnownSteps(loop)
 
     def begin(self) -> None:
         """Begin the first step; calls of compiled functions are parts of steps."""
@@ -65,6 +68,10 @@ class LoopDriver:
             return
         self._steps.end_step(self._loop.input_wait.take())
         self._steps.begin_work()
+
+    def end(self) -> None:
+        """End the sequence of steps."""
+        self._steps.end()
 
     def touched(self) -> bool:
         """Whether a profiler runs in the current step."""
@@ -138,6 +145,10 @@ class TorchDriver:
     def boundary(self) -> None:
         """End a step, and begin the next one."""
         self._observer.steps.stepped(self._clock)
+
+    def end(self) -> None:
+        """End the sequence of steps."""
+        self._observer.steps.pause()
 
     def touched(self) -> bool:
         """Whether a profiler runs in the current step."""

@@ -108,7 +108,7 @@ class ExplicitSteps:
         elif start_ns:
             # The framework that computes is known only after a whole iteration.
             self._driver = self._choose_driver(start_ns)
-            self._log(self._driver, start_ns, end_ns)
+            self._log(self._driver, start_ns, end_ns, profiled=self._driver.touched())
             self._driver.begin()
         # The driver's own work belongs to neither step.
         self._start_ns, self._work_end_ns = now_ns(), 0
@@ -136,11 +136,10 @@ class ExplicitSteps:
             lifetime.on_flush(self.finish)
         return driver
 
-    def _log(self, driver: Driver, start_ns: int, end_ns: int) -> None:
+    def _log(self, driver: Driver, start_ns: int, end_ns: int, *, profiled: bool) -> None:
         """Log a step whose start or end the driver does not see."""
         driver.recorder.step(
-            f'{{"kind":"step","start_ns":{start_ns},"end_ns":{end_ns},'
-            f'"profiled":{int(driver.touched())}}}'
+            f'{{"kind":"step","start_ns":{start_ns},"end_ns":{end_ns},"profiled":{int(profiled)}}}'
         )
 
     def work_begins(self) -> None:
@@ -163,7 +162,9 @@ class ExplicitSteps:
         start_ns, end_ns, driver = self._start_ns, self._work_end_ns, self._driver
         self._start_ns = 0
         if driver is not None and start_ns and end_ns and driver.recorder.alive:
-            self._log(driver, start_ns, end_ns)
+            profiled = driver.touched()
+            driver.end()  # the log has its steps in order
+            self._log(driver, start_ns, end_ns, profiled=profiled)
 
 
 _steps: ExplicitSteps | None = None

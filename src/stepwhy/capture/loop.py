@@ -1,7 +1,7 @@
 """The training loop as the observers of one framework share it: log, profiler window, meters.
 
 TensorFlow 2 and JAX have no run call and no optimizer that every program goes through. Either the
-steps have known ends (`StepLog`: Keras' `fit`, `stepwhy.step()`), or the calls of compiled
+steps have known ends (`KnownSteps`: Keras' `fit`, `stepwhy.step()`), or the calls of compiled
 functions are logged and the importer finds the steps in them (`call_log`).
 """
 
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from stepwhy.capture.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.capture.meters import CompileTime, InputWait, ProcessLoad, ThreadTime, load_members
-from stepwhy.capture.pacing import ChangeDetector, StepPace, WritePace
+from stepwhy.capture.pacing import ChangeDetector, StepPace
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.run_times import RunTimes
+from stepwhy.capture.step_log import BATCH_STEPS, StepLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +30,6 @@ T = TypeVar("T")
 EARLIEST_STEP = 4
 # By then a window has been open, if one opens at all.
 _SAMPLED_STEP = 16
-# Most ends of light steps that are noted before they are written.
-_MOST_NOTES = 512
 
 
 class Loop:
@@ -47,7 +46,7 @@ class Loop:
         thread_time: Meter of the current step.
         process_load: Meter of the current step.
         light: Whether the current step is only timed.
-        only_notes: Whether the current step may end with `StepLog.note`; calls in it are its parts.
+        only_notes: Whether the current step may end with `KnownSteps.note`: calls are parts of it.
         lines: Number of lines logged.
         known_steps: How many of them are steps with known ends; calls outside of them mark none.
         marker: Returns what marks the ends of steps, in which calls are then parts; None for none.
@@ -214,12 +213,8 @@ def ahead_member(ahead: bool | None) -> str:
     return "" if ahead is None else f',"ahead":{int(ahead)}'
 
 
-class StepLog:
+class KnownSteps:
     """Log steps with known ends.
-
-    Between two steps the training evicts this code from the CPU caches, where each call of another
-    function takes a microsecond. While steps are only timed, `note` therefore only appends the
-    time, and many lines are written at once.
 
     Args:
         loop: The loop of this process.
@@ -227,25 +222,24 @@ class StepLog:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
+        self._log = StepLog(loop.recorder, loop.compare)
         self.forget()
         lifetime.on_begin(self.forget)
-        # Run before the recorder's handlers, since handlers run in reverse order.
+        # Run before the handlers of the log, since handlers run in reverse order.
         lifetime.on_end(self._write_notes)
         lifetime.on_flush(self._write_notes)
 
     def forget(self) -> None:
         """Start over, as in a process that has seen no step (after a fork)."""
+        self._log.forget()
         self._run_times = RunTimes()
-        self._start_ns = 0
         self._steps = 0
-        self._notes: list[int] = []
-        self._pace = WritePace()
         self._note_until_ns = 0
         self._loop.only_notes = False
 
     def begin(self) -> None:
         """Begin a sequence of steps; the first one starts here."""
-        if self._start_ns:
+        if self._log.start_ns:
             self.end()  # the sequence before was aborted: its last step has no end
             self._loop.window.finish()
         # Waits and compilations between two sequences belong to no step.
@@ -253,7 +247,7 @@ class StepLog:
         self._loop.compile_time.take()
         self._loop.thread_time.take()
         self._loop.process_load.take()
-        self._start_ns = now_ns()
+        self._log.begin(now_ns())
 
     def begin_work(self) -> None:
         """Mark the start of the work of a step; the step itself may have started earlier."""
@@ -268,30 +262,20 @@ class StepLog:
         end_ns = time.perf_counter_ns() + EPOCH_OFFSET_NS
         if end_ns >= self._note_until_ns or self._loop.compile_time.intervals:
             return False
-        self._notes.append(end_ns)
-        if len(self._notes) >= _MOST_NOTES:
+        notes = self._log.notes
+        notes.append(end_ns)
+        if len(notes) >= BATCH_STEPS:
             self._note_until_ns = 0
         return True
 
     def _write_notes(self) -> None:
         """Write the steps that were only noted."""
-        notes, self._notes = self._notes, []
-        self._note_until_ns, self._loop.only_notes = 0, False
-        if not notes:
-            return
-        loop, lines, start_ns = self._loop, [], self._start_ns
-        for end_ns in notes:
-            # As `Loop.line` has it; a compilation belongs to the step that has not ended yet.
-            lines.append(
-                f'{{"kind":"step","start_ns":{start_ns},"end_ns":{end_ns},"profiled":0,"light":1}}'
-            )
-            loop.compare(start_ns, end_ns)
-            start_ns = end_ns
-        self._start_ns = start_ns
-        loop.lines += len(notes)
-        loop.known_steps += len(notes)
-        self._steps += len(notes)
-        loop.recorder.steps(lines)
+        loop, count = self._loop, len(self._log.notes)
+        self._log.write()
+        self._note_until_ns, loop.only_notes = 0, False
+        loop.lines += count
+        loop.known_steps += count
+        self._steps += count
 
     def end_step(self, wait_ns: int | None, batches: int = 1) -> None:
         """End a step here, and begin the next one.
@@ -300,10 +284,11 @@ class StepLog:
             wait_ns: Its wait for input; None if unknown.
             batches: Number of batches that it trained on.
         """
-        if not self._start_ns:
+        loop, log = self._loop, self._log
+        if not log.start_ns:
             return
         self._write_notes()
-        loop, start_ns, end_ns = self._loop, self._start_ns, now_ns()
+        start_ns, end_ns = log.start_ns, now_ns()
         more = ',"light":1' if loop.light else loop.measured(wait_ns)
         if batches > 1:
             more += f',"batches":{batches}'
@@ -313,17 +298,17 @@ class StepLog:
             self._run_times.add(end_ns - start_ns)
         loop.compare(start_ns, end_ns)
         self._steps += 1
-        self._start_ns = end_ns
+        log.start_ns = end_ns
         loop.pace(end_ns)
         ready = self._steps >= EARLIEST_STEP and self._run_times.settled()
         loop.next_step(self._steps, end_ns, ready=ready)
         if batches == 1 and loop.only_timed_until_ns > end_ns:
-            self._note_until_ns = min(loop.only_timed_until_ns, self._pace.next_ns(end_ns))
+            self._note_until_ns = min(loop.only_timed_until_ns, log.due_ns)
             loop.only_notes = True
 
     def end(self) -> None:
         """End the sequence of steps: what follows belongs to none."""
         self._write_notes()
-        self._start_ns = 0
+        self._log.start_ns = 0
         self._loop.light = False
         self._loop.window.check_age()

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from stepwhy.capture import step_log
 from stepwhy.capture.recorder import Recorder
-from stepwhy.capture.torch import cuda_graphs, step_log
+from stepwhy.capture.torch import cuda_graphs
 from stepwhy.capture.torch import observer as torch_observer
 from stepwhy.capture.torch import steps as observing
 from stepwhy.capture.torch.compilations import Compilations

@@ -15,7 +15,7 @@ from stepwhy.capture.clock import now_ns
 from stepwhy.capture.keras.backend import backend, loop_of
 from stepwhy.capture.keras.batches import log_batch
 from stepwhy.capture.keras.evaluations import log_of
-from stepwhy.capture.loop import StepLog, no_marker
+from stepwhy.capture.loop import KnownSteps, no_marker
 from stepwhy.capture.step_marks import marks
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class FitObserver:
 
     Attributes:
         noted: Id of the `CallbackList` whose steps are only noted; 0 for none.
-        note: Ends such a step, see `StepLog.note`.
+        note: Ends such a step, see `KnownSteps.note`.
     """
 
     def __init__(self, run_dir: str) -> None:
@@ -80,7 +80,7 @@ class FitObserver:
     def _begin(self) -> Loop:
         """Prepare at the first event: only now is the backend known for certain."""
         self._loop = loop_of(self._run_dir)
-        self._steps = StepLog(self._loop)
+        self._steps = KnownSteps(self._loop)
         self.note = self._steps.note
         # On this backend Python fetches the batch before it begins it.
         self._waits_between = backend() == "torch"

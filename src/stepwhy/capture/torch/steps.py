@@ -21,14 +21,14 @@ from stepwhy.capture import registry
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.compiled_code import never_compiled
 from stepwhy.capture.meters import ProcessLoad
-from stepwhy.capture.pacing import StepPace
+from stepwhy.capture.pacing import ChangeDetector, StepPace
 from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.process.threads import threads_and_cores
 from stepwhy.capture.run_times import RunTimes
+from stepwhy.capture.step_log import BATCH_STEPS, LONG_STEP_NS, UNKNOWN, StepLog
 from stepwhy.capture.step_marks import marks
 from stepwhy.capture.torch.cuda_graphs import CudaGraphs
 from stepwhy.capture.torch.semantic_step import SemanticStep
-from stepwhy.capture.torch.step_log import BATCH_STEPS, LONG_STEP_NS, UNKNOWN, StepLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,7 +93,7 @@ class StepObserver:
         self._lines = lines
         self._waits = waits
         self._compilations = compilations
-        self._log = StepLog(recorder)
+        self._log = StepLog(recorder, self._compare)
         self._passes = _BackwardPasses()
         self._semantic = SemanticStep(recorder, window, compilations)
         self._load = ProcessLoad()
@@ -114,6 +114,7 @@ class StepObserver:
         self._taken_over_at = 0
         self._silence = _SILENT_STEPS
         self._run_times = RunTimes()
+        self._change = ChangeDetector()
         self._pace = StepPace()
         self.by_hand = True
         self._observe_fully()
@@ -318,9 +319,6 @@ class StepObserver:
             log.compiled(self._compilations.take())
         if end_ns - start_ns > LONG_STEP_NS:
             log.write()
-        if log.changed:
-            log.changed = False
-            window.reopen()
         is_light = self._pace.next_step(end_ns)
         if window.needs(self._steps):
             self._semantic.give_up()
@@ -332,6 +330,12 @@ class StepObserver:
         elif is_light:
             self._light = self._waits.light = True
             self._only_note_steps()
+
+    def _compare(self, start_ns: int, end_ns: int) -> None:
+        """Open another window if the step time has changed for good."""
+        if self._change.add(end_ns - start_ns):
+            self._recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
+            self._window.reopen()
 
     def _cpu_time(self) -> int:
         """CPU time of this thread since the last call, ns; -1 if another thread called last."""

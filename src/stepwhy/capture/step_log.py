@@ -1,8 +1,8 @@
-"""The step log of a PyTorch loop: a few integers per step, formatted and written in batches.
+"""The steps of a loop: a few integers per step, formatted and written in batches.
 
 Between two steps the training evicts the observer's code from the CPU caches, so that what takes
-2 us in a tight loop takes 20 us there. The loop therefore only appends integers; log lines are made
-of many at a time.
+2 us in a tight loop takes 20 us there. Loops therefore only append integers; log lines are made of
+many at a time.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.meters import load_members
-from stepwhy.capture.pacing import ChangeDetector, WritePace
+from stepwhy.capture.pacing import WritePace
 from stepwhy.capture.process import lifetime
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepwhy.capture.recorder import Recorder
 
     # A light step is its end alone. Others: end, profiled, input wait, CPU time, load.
@@ -33,16 +35,18 @@ class StepLog:
 
     Args:
         recorder: Writes the lines.
+        compare: Receives start and end of each step that was not profiled.
 
     Attributes:
         notes: One per step, in order; the loop appends to it.
+        start_ns: When the first of them began; 0 for no step.
         due_ns: When the next batch is due.
         late_ns: When even a light step writes it.
-        changed: Whether the step time has changed for good; reset by the reader.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, compare: Callable[[int, int], object]) -> None:
         self._recorder = recorder
+        self._compare = compare
         # Runs before the recorder's handler, since handlers run in reverse order.
         lifetime.on_end(self.write)
         lifetime.on_flush(self.write)
@@ -51,17 +55,14 @@ class StepLog:
     def forget(self) -> None:
         """Start over, as in a process that has seen no step (after a fork)."""
         self.notes: list[Note] = []
-        self.due_ns = self.late_ns = 0
+        self.start_ns = self.due_ns = self.late_ns = 0
         self._pace = WritePace()
-        self.changed = False
         self._compiled: dict[int, str] = {}
-        self._change = ChangeDetector()
-        self._start_ns = 0
 
     def begin(self, start_ns: int) -> None:
         """The next step starts at `start_ns`; what came before belongs to none."""
         self.write()
-        self._start_ns = start_ns
+        self.start_ns = start_ns
 
     def compiled(self, members: str) -> None:
         """Add compilations to the last noted step.
@@ -79,33 +80,29 @@ class StepLog:
         if not notes:
             return
         self.notes, self._compiled = [], {}
-        lines, start_ns = [], self._start_ns
-        for number, note in enumerate(notes):
-            end_ns, profiled = (note, 0) if isinstance(note, int) else note[:2]
-            lines.append(_line(start_ns, note, compiled.get(number, "")))
+        lines, start_ns, compare = [], self.start_ns, self._compare
+        for note in notes:
+            if isinstance(note, int):
+                end_ns, profiled, members = note, 0, ',"light":1'
+            else:
+                end_ns, profiled, *measured = note
+                members = _members(*measured)
+            if compiled:
+                members += compiled.get(len(lines), "")
+            lines.append(
+                f'{{"kind":"step","start_ns":{start_ns},"end_ns":{end_ns},'
+                f'"profiled":{profiled}{members}}}'
+            )
             if not profiled:
-                self._compare(start_ns, end_ns)
+                compare(start_ns, end_ns)
             start_ns = end_ns
-        self._start_ns = start_ns
+        self.start_ns = start_ns
         self._recorder.steps(lines)
 
-    def _compare(self, start_ns: int, end_ns: int) -> None:
-        """Detect a lasting change of the step time."""
-        if self._change.add(end_ns - start_ns):
-            self.changed = True
-            self._recorder.event("change", name="step", start_ns=start_ns, end_ns=now_ns())
 
-
-def _line(start_ns: int, note: Note, compiled: str) -> str:
-    """One line of `steps.jsonl`; unknown times are null."""
-    if isinstance(note, int):
-        return (
-            f'{{"kind":"step","start_ns":{start_ns},"end_ns":{note},"profiled":0,"light":1'
-            f"{compiled}}}"
-        )
-    end_ns, profiled, wait_ns, cpu_ns, load = note
+def _members(wait_ns: int, cpu_ns: int, load: tuple[int, int]) -> str:
+    """Members of the line of an observed step; unknown times are null."""
     return (
-        f'{{"kind":"step","start_ns":{start_ns},"end_ns":{end_ns},"profiled":{profiled},'
-        f'"input_wait_ns":{"null" if wait_ns < 0 else wait_ns},'
-        f'"cpu_ns":{"null" if cpu_ns < 0 else cpu_ns}{load_members(*load)}{compiled}}}'
+        f',"input_wait_ns":{"null" if wait_ns < 0 else wait_ns}'
+        f',"cpu_ns":{"null" if cpu_ns < 0 else cpu_ns}{load_members(*load)}'
     )
