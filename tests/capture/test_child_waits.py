@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import pickle
 import time
 from multiprocessing import popen_fork
 from types import SimpleNamespace
@@ -105,13 +106,33 @@ def test_a_child_that_has_already_ended(
     tmp_path: Path, save: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saving, "_SHORTEST_NS", 60 * 10**9)  # short even on a busy machine
+    ended, running = os.pipe()
     child = fork(save)
-    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    os.close(running)
+    assert os.read(ended, 1) == b""
     assert os.waitpid(child, 0) == (child, 0)
     assert events(tmp_path) == []
 
 
 @pytest.mark.usefixtures("save")
+@pytest.mark.parametrize(("shortest_ns", "kind"), [(60 * 10**9, "polled-save"), (0, "save")])
+def test_a_child_that_is_polled(
+    tmp_path: Path, save: Work, monkeypatch: pytest.MonkeyPatch, shortest_ns: int, kind: str
+) -> None:
+    """Between its polls, the program may train."""
+    monkeypatch.setattr(saving, "_SHORTEST_NS", shortest_ns)
+    read, write = os.pipe()
+    ended, running = os.pipe()  # the child closes its end when it ends
+    child = fork(lambda: os.read(read, 1), save)
+    os.close(running)
+    assert os.waitpid(child, os.WNOHANG) == (0, 0)
+    os.write(write, b"!")
+    assert os.read(ended, 1) == b""
+    assert events(tmp_path) == []
+    os.waitpid(child, 0)
+    assert [event["kind"] for event in events(tmp_path)] == [kind]
+
+
 def test_a_wait_that_fails_or_finds_no_child(tmp_path: Path) -> None:
     with pytest.raises(ChildProcessError):
         os.waitpid(os.getpid(), 0)
@@ -121,6 +142,16 @@ def test_a_wait_that_fails_or_finds_no_child(tmp_path: Path) -> None:
     os.write(write, b"!")
     assert os.waitpid(child, 0) == (child, 0)
     assert events(tmp_path) == []
+
+
+@pytest.mark.usefixtures("save")
+def test_functions_of_os_stay_no_methods_and_pickle() -> None:
+    class Children:
+        wait = os.waitpid
+
+    child = fork()
+    assert Children().wait(child, 0) == (child, 0)
+    assert pickle.loads(pickle.dumps(os.waitpid)) is os.waitpid  # noqa: S301 - pickled here
 
 
 def test_a_child_waits_for_its_own_children(tmp_path: Path, save: Work) -> None:

@@ -53,6 +53,18 @@ def test_the_more_is_missing_the_less_sure_is_the_verdict():
     assert decision.confidence == 0
 
 
+def test_one_of_two_devices_without_any_work():
+    line = Timeline(7_000).steps(0, 1000)
+    for i in range(100):
+        line.add(line.thread(), Kind.LAUNCH, 10 * i, 10 * i + 1, name=LAUNCH, correlation=i + 1)
+        if not i % 2:
+            line.add(line.stream(), Kind.KERNEL, 10 * i + 2, 10 * i + 20, correlation=i + 1)
+    line.stream("GPU:1")
+    facts = Facts(line.trace())
+    assert facts.missing_work.share == pytest.approx(0.5, abs=0.01)
+    assert decide(facts).reason.lack == Lack.DEVICE_WORK
+
+
 def test_a_profile_may_end_before_the_work_of_its_last_launches():
     assert missing(loop(lost={98, 99})).share == 0
     assert missing(loop(lost={97, 98, 99})).share == 0.03

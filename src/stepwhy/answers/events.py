@@ -24,6 +24,7 @@ _TIMELESS = (
     "copy",
     "fsync",
     "gradient-walk",
+    "polled-save",
     "semantic-step",
     "unowned-parameters",
 )

@@ -1,7 +1,8 @@
 """Observe waits of the main thread for child processes, which may save a checkpoint meanwhile.
 
-Children that are only polled (`os.WNOHANG`) block nothing. Those that run another program, such as
-with `subprocess` or the start method `spawn`, do not tell their parent what they save.
+Whether a program that polls its children (`os.WNOHANG`) waits between two polls is not seen.
+Children that run another program, such as with `subprocess` or the start method `spawn`, do not
+tell their parent what they save.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.compiled_code import wrapper
-from stepwhy.capture.saving import log_of
+from stepwhy.capture.saving import Builtin, log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,8 @@ def observe_waits(run_dir: str) -> None:
     log = log_of(run_dir)
     for name in _WAITS:
         if hasattr(os, name):
-            setattr(os, name, _observed(getattr(os, name), log, _ended_child))
+            observed = _observed(getattr(os, name), log, _ended_child)
+            setattr(os, name, Builtin(observed, "os", name))
 
 
 def observe_joins(module: ModuleType, run_dir: str) -> None:

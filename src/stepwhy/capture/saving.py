@@ -118,7 +118,7 @@ class SaveLog:
 
     def forget(self) -> None:
         """Start over, as in a process in which nothing saves (after a fork)."""
-        self._is_saving = False
+        self._is_saving = self._has_polled = False
 
     @never_compiled
     def begin(self) -> bool:
@@ -134,7 +134,8 @@ class SaveLog:
         self._is_saving = False
         end_ns = now_ns()
         self._recorder.guard(lambda: self._children.note(name, end_ns - start_ns))
-        self._recorder.guard(lambda: self._log(name, start_ns, end_ns))
+        if end_ns - start_ns >= _SHORTEST_NS:
+            self._recorder.guard(lambda: self._log("save", name, start_ns, end_ns))
 
     @never_compiled
     def waited(self, child: Callable[[], int], start_ns: int) -> None:
@@ -149,16 +150,22 @@ class SaveLog:
         self._recorder.guard(lambda: self._log_wait(child(), start_ns, end_ns))
 
     def _log_wait(self, child: int, start_ns: int, end_ns: int) -> None:
-        saved = self._children.take(child) if child else None
-        if saved is not None and saved.time_ns >= _LEAST_SAVING * (end_ns - start_ns):
-            self._log(f"{saved.name} in a child process", start_ns, end_ns)
-
-    def _log(self, name: str, start_ns: int, end_ns: int) -> None:
-        if end_ns - start_ns < _SHORTEST_NS:
+        if not child:
+            self._has_polled = True
             return
-        self._recorder.event(
-            "save", name=name, start_ns=start_ns, end_ns=end_ns, source=user_line()
-        )
+        saved, polled, self._has_polled = self._children.take(child), self._has_polled, False
+        wait_ns = end_ns - start_ns
+        if saved is None:
+            return
+        if wait_ns < _SHORTEST_NS:
+            # If the program has polled, it may have waited between its polls, or have trained.
+            if polled:
+                self._log("polled-save", saved.name, end_ns - saved.time_ns, end_ns)
+        elif saved.time_ns >= _LEAST_SAVING * wait_ns:
+            self._log("save", f"{saved.name} in a child process", start_ns, end_ns)
+
+    def _log(self, kind: str, name: str, start_ns: int, end_ns: int) -> None:
+        self._recorder.event(kind, name=name, start_ns=start_ns, end_ns=end_ns, source=user_line())
         self._recorder.write_events()
 
 
@@ -185,11 +192,11 @@ def _wrap(module: ModuleType, savers: tuple[Saver, ...], log: SaveLog) -> None:
         if original is not None:  # else another version of the framework
             logged = _logged(original, saver.name, log)
             is_bound = hasattr(original, "__get__")
-            found = logged if is_bound else _Builtin(logged, module.__name__, attribute)
+            found = logged if is_bound else Builtin(logged, module.__name__, attribute)
             setattr(place, attribute, found)
 
 
-class _Builtin:
+class Builtin:
     """A logged function in C: unlike one in Python, it does not become a method in a class.
 
     It pickles by the name under which programs find it.
@@ -206,6 +213,7 @@ class _Builtin:
         self._logged, self._name = logged, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the logged function."""
         return self._logged(*args, **kwargs)
 
     def __reduce__(self) -> str:

@@ -25,7 +25,8 @@ None. After a crash, the steps since the last checkpoint are repeated.
 
 ## When it abstains
 If the steps were not observed by `stepwhy run` and the trace shows no calls of libraries: it has no
-Python frames, and no operations of TensorFlow.
+Python frames, and no operations of TensorFlow. `incomplete` if child processes save that the loop
+polls: whether it waits between two polls is not recorded.
 """
 
 from __future__ import annotations
@@ -90,6 +91,9 @@ def diagnose(facts: Facts) -> Finding:
         return _from_trace(facts, rows, cost)
     if not is_logged and not len(rows) and not shows_calls(facts):
         return RULE.no_data("stacks", CALLS_UNSEEN)
+    polled = steady_events(facts, rows_of_kinds(facts.trace, "polled-save"))
+    if is_logged and polled.recur:
+        return RULE.incomplete("thread-states", _POLLED, _calls(facts, polled.rows))
     return RULE.nothing(summary(inside, "save", "saving") if len(inside.rows) else ())
 
 
@@ -109,6 +113,7 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
 
 
 _EDIT = Edit("storage", "gone")
+_POLLED = "The loop polls child processes that save. Whether it waits for them was not recorded."
 
 
 def _saving(cost: int) -> Saving:
