@@ -48,6 +48,10 @@ COLLECTIONS = EventGroup("gc", "generation 2", "", 40, 90 * MS, 20)
 CASES = [
     ("noisy-steps", {"steps": with_steps(p10_ns=196, median_ns=200, p90_ns=451)}),
     ("profiler-perturbation", {"steps": with_steps(profiler_cost=0.51)}),
+    (
+        "profiler-perturbation",
+        {"steps": with_steps(profiler_cost=0.01, profiler_cost_interval=(-0.6, 0.59))},
+    ),
     ("queue-starvation", {"pipelines": (QUEUE,)}),
     ("gc-pause", {"events": (COLLECTIONS,)}),
     ("cpu-oversubscription", {"host": replace(host(0.0), runnable_threads=8.0)}),
@@ -106,6 +110,10 @@ def test_storage_that_no_check_sees():
         (
             found(evidence=(Evidence("share of the step", 1.1, "fraction"),)),
             "launch-bound: share of the step is 110 %.",
+        ),
+        (
+            found(evidence=(Evidence("step without the wait for it", 1, "ns"),)),
+            "launch-bound: step without the wait for it is 1 ns.",
         ),
         (
             found(explained_by="host-sync"),

@@ -79,6 +79,7 @@ SHARE = 0.10  # of the step; below it the gain is less than the variation betwee
 LEAST_SAVED = 0.7  # of the cost; precomputed results still have to be read
 MOSTLY_WAITS = 0.5  # of the preparation is blocked; more threads then do most of it at once
 LEAST_SAVED_BY_THREADS = 0.5  # of the cost; what they wait for may be busy itself
+LEAST_REST = 0.01  # of the step; the breakdown resolves no less
 MOST_THREADS = 16  # advised; more of them rarely wait for storage at a time
 # Of the function's samples; C functions that the program calls directly count as the program.
 READS = 0.3
@@ -124,15 +125,15 @@ def diagnose(facts: Facts) -> Finding:
 
 def _mostly_waits(facts: Facts, work: Preparation, cost: int, blocked: float) -> Finding:
     """The finding about threads that wait for something, and hardly compute."""
-    per_step, rest = round(work.at_once * facts.wall_ns), max(facts.wall_ns - cost, 1)
-    needed = math.ceil(per_step / rest)
+    per_step = round(work.at_once * facts.wall_ns)
+    rest = _rest_ns(facts, cost)
+    needed = math.ceil(per_step / rest) if rest else MOST_THREADS
     evidence = (
         *_place(facts, work, cost),
         Evidence("share of its time without using a core, at least", blocked, "fraction"),
         Evidence("time in this code per step", per_step, "ns"),
-        Evidence("step without the wait for it", rest, "ns"),
         Evidence("threads in it at once, on average", round(work.at_once, 1), "count"),
-        Evidence("threads needed to keep up", needed, "count"),
+        *_keep_up(per_step, rest, "threads"),
     )
     gain = saving("more threads: remove input_wait", LEAST_SAVED_BY_THREADS * cost, cost)
     found = RULE.finding(cost, evidence, _more_threads(work, needed), gain)
@@ -160,12 +161,10 @@ def _evidence(
     facts: Facts, work: Preparation, waits: dict[str, int], cost: int
 ) -> tuple[Evidence, ...]:
     per_step = round(_running(work) * facts.wall_ns)
-    rest = max(facts.wall_ns - cost, 1)
     found = [
         *_place(facts, work, cost),
         Evidence("time in this code per step", per_step, "ns"),
-        Evidence("step without the wait for it", rest, "ns"),
-        Evidence("processes needed to keep up", math.ceil(per_step / rest), "count"),
+        *_keep_up(per_step, _rest_ns(facts, cost), "processes"),
         *(Evidence(f"time of the step {name}", ns, "ns") for name, ns in waits.items()),
     ]
     if work.producers is not None:
@@ -174,6 +173,22 @@ def _evidence(
     if cores is not None:
         found.append(Evidence("cores of the machine", cores, "count"))
     return tuple(found)
+
+
+def _rest_ns(facts: Facts, cost: int) -> int | None:
+    """The step without the wait; None if too little is left of it to be told from nothing."""
+    rest = facts.wall_ns - cost
+    return rest if rest >= LEAST_REST * facts.wall_ns else None
+
+
+def _keep_up(per_step: int, rest: int | None, who: str) -> tuple[Evidence, ...]:
+    """How many threads or processes make a batch in the rest of the step, if that is known."""
+    if not rest:
+        return ()
+    return (
+        Evidence("step without the wait for it", rest, "ns"),
+        Evidence(f"{who} needed to keep up", math.ceil(per_step / rest), "count"),
+    )
 
 
 def _place(facts: Facts, work: Preparation, cost: int) -> tuple[Evidence, ...]:

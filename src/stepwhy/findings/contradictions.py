@@ -33,6 +33,8 @@ _ROUNDING = 1.05
 # Of the time in which a queue is nearly empty; the check looks at steady steps only.
 _STARVED = 0.5
 _ENOUGH_SAMPLES = 10
+# What remains where one time is subtracted from another, and the difference may not be zero.
+_NOTHING_NS = 1
 # Words of evidence whose fraction is a change, not a share of something.
 _CHANGES = ("relative", "slowdown")
 # Threads that want to run per core, over the whole run; other programs let some wait.
@@ -142,6 +144,8 @@ def _in_evidence(name: str, evidence: Iterable[Evidence], result: Result) -> Ite
         is_share = fact.unit == "fraction" and not any(word in fact.what for word in _CHANGES)
         if is_share and not isinstance(fact.value, str) and not 0 <= fact.value <= 1:
             yield f"{name}: {fact.what} is {format_fraction(fact.value)}."
+        if fact.unit == "ns" and not isinstance(fact.value, str) and 0 < fact.value <= _NOTHING_NS:
+            yield f"{name}: {fact.what} is {format_ns(round(fact.value))}."
         if fact.what == _WITHOUT_EVIDENCE and not isinstance(fact.value, str):
             unexplained_ns = result.breakdown.categories.get("unexplained", 0)
             share = unexplained_ns / max(result.breakdown.wall_ns, 1)
@@ -173,9 +177,11 @@ def _unequal_steps(result: Result) -> Iterator[str]:
 
 
 def _perturbed(result: Result) -> Iterator[str]:
-    cost = result.steps.profiler_cost
+    cost, interval = result.steps.profiler_cost, result.steps.profiler_cost_interval
     if cost is not None and cost > _LITTLE:
         yield f"it adds {format_fraction(cost)}"
+    elif interval is not None and interval[0] <= 0 and interval[1] > _LITTLE:
+        yield f"it may add up to {format_fraction(interval[1])}"
 
 
 def _starved(result: Result) -> Iterator[str]:
