@@ -10,7 +10,7 @@ import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.user_code import UserFiles
+from stepwhy.capture.user_code import UserFiles, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -76,15 +76,7 @@ if TYPE_CHECKING:
 def _stack_lines(_: Any) -> LineOf:
     """The function from a node to the innermost line of the program in its stack."""
     files = UserFiles()
-
-    def line_of(_: int, operation: Any) -> str:
-        for frame in reversed(operation.traceback or ()):
-            name = files.user_name(frame.filename)
-            if name is not None:
-                return f"{name}({frame.lineno}): {frame.name}"
-        return ""
-
-    return line_of
+    return lambda _, operation: source_of(operation, files)
 
 
 def called_graphs(graph: Any) -> list[Any]:

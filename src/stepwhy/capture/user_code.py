@@ -11,7 +11,6 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from types import FrameType
     from typing import Any
 
@@ -92,18 +91,18 @@ def _is_library(path: str) -> bool:
     return known or _STANDARD_LIBRARY.search(path) is not None
 
 
-def source_of(traceback: Iterable[Any], files: UserFiles) -> str | None:
-    """The innermost frame of the user's code: 'train.py(41): tower'; None if there is none.
+def source_of(operation: Any, files: UserFiles) -> str:
+    """The line that made a graph operation of TensorFlow: 'train.py(41): tower'; '' for none.
 
     Args:
-        traceback: Frames of file name, line number and function, outermost first.
+        operation: The operation, with the stack at which it was made.
         files: Identifies the user's files.
     """
-    for frame in reversed(list(traceback)):
-        name = files.user_name(frame[0])
+    for frame in reversed(operation.traceback or ()):
+        name = files.user_name(frame.filename)
         if name is not None:
-            return f"{name}({frame[1]}): {frame[2]}"
-    return None
+            return f"{name}({frame.lineno}): {frame.name}"
+    return ""
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from itertools import pairwise
+from traceback import FrameSummary
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ class Graph:
 class Operation:
     def __init__(self, kind: str) -> None:
         self.type, self.name, self.device = kind, kind, ""
-        self.traceback = [("/a/b/train.py", 41, "step")]
+        self.traceback = [FrameSummary("/a/b/train.py", 41, "step", lookup_line=False)]
         self._device_assignments: list[Any] = []
 
 

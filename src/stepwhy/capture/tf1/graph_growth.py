@@ -143,7 +143,7 @@ class GraphGrowth:
         """The line that added most of the operations, and their first types."""
         self._files = self._files or UserFiles()
         sampled = added[:: -(-len(added) // _SAMPLED_OPERATIONS) or 1]
-        lines = Counter(source_of(each.traceback or (), self._files) or "" for each in sampled)
+        lines = Counter(source_of(each, self._files) for each in sampled)
         types = list(dict.fromkeys(each.type for each in added))
         more = ["..."] if len(types) > _LISTED_TYPES else []
         return lines.most_common(1)[0][0] if lines else "", ", ".join(types[:_LISTED_TYPES] + more)

@@ -42,8 +42,8 @@ def sources_of(graph: Any) -> dict[str, dict[str, Any]]:
     answers: dict[str, dict[str, Any]] = {}
     for operation in graph.get_operations():
         answer: dict[str, Any] = {"requested": operation.device}
-        source = source_of(operation.traceback or (), files)
-        if source is not None:
+        source = source_of(operation, files)
+        if source:
             answer["source"] = source
         answer["scopes"] = list(_scopes(operation, files))
         answers[operation.name] = answer
