@@ -21,6 +21,7 @@ _TIMELESS = (
     "session",
     "parameters",
     "batch",
+    "child",
     "copy",
     "fsync",
     "gradient-walk",
@@ -34,8 +35,8 @@ def find_events(trace: Trace) -> tuple[EventGroup, ...]:
     """The events of a run grouped by kind, name and source line, in order of first occurrence.
 
     Sessions, types of parameters, sizes of batches and copied arrays are left out: they take no
-    time themselves. So are waits for the disk, as they cause nothing to be compiled, and what the
-    observer notes for a diagnosis.
+    time themselves. So are waits for the disk and for child processes, as they cause nothing to be
+    compiled, and what the observer notes for a diagnosis.
     """
     events = trace.events
     happened = np.flatnonzero(~np.isin(events.kind, trace.strings_where(_TIMELESS)))

@@ -209,11 +209,12 @@ class Recorder:
                 'workers' (a loader started its worker processes), 'epoch' (a loader was asked
                 for its first batch of an epoch), 'iterator' (one was made although the previous
                 one had batches left), 'save' (a checkpoint was saved), 'polled-save' (a child that
-                the program polls has saved one), 'gc' (Python's garbage collector has paused the
-                process), 'profiler' (the training's own profiler ran), 'parameters' (the model has
-                parameters of a type), 'copy' (JAX was passed a large array of NumPy), 'fsync' (the
-                main thread waited for a disk), 'session' (a session
-                runs for the first time), 'evaluation' (Keras evaluated or predicted),
+                the program polls has saved one), 'child' (the main thread waited for another one),
+                'gc' (Python's garbage collector has paused the process), 'profiler' (the training's
+                own profiler ran), 'parameters' (the model has parameters of a type), 'copy' (JAX
+                was passed a large array of NumPy), 'fsync' (the main thread waited for a disk),
+                'session' (a session runs for the first time), 'evaluation' (Keras evaluated or
+                predicted),
                 'gradient-walk' or 'unowned-parameters' (see `torch.gradient_walk`).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.

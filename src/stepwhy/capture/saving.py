@@ -31,6 +31,8 @@ _SHORTEST_NS = 200_000
 # Share of a wait. A child that saves for less of it mostly does something else, such as an
 # evaluation; the rest is to start and end the child.
 _LEAST_SAVING = 0.1
+# Waits for other children that are logged; the limit of all events leaves room for saves.
+_MOST_WAITS = 500
 
 
 class Saver(NamedTuple):
@@ -119,6 +121,7 @@ class SaveLog:
     def forget(self) -> None:
         """Start over, as in a process in which nothing saves (after a fork)."""
         self._is_saving = self._has_polled = False
+        self._waits = 0
 
     @never_compiled
     def begin(self) -> bool:
@@ -155,14 +158,15 @@ class SaveLog:
             return
         saved, polled, self._has_polled = self._children.take(child), self._has_polled, False
         wait_ns = end_ns - start_ns
-        if saved is None:
-            return
         if wait_ns < _SHORTEST_NS:
             # If the program has polled, it may have waited between its polls, or have trained.
-            if polled:
+            if polled and saved is not None:
                 self._log("polled-save", saved.name, end_ns - saved.time_ns, end_ns)
-        elif saved.time_ns >= _LEAST_SAVING * wait_ns:
+        elif saved is not None and saved.time_ns >= _LEAST_SAVING * wait_ns:
             self._log("save", f"{saved.name} in a child process", start_ns, end_ns)
+        elif self._waits < _MOST_WAITS:
+            self._waits += 1
+            self._log("child", "child process", start_ns, end_ns)
 
     def _log(self, kind: str, name: str, start_ns: int, end_ns: int) -> None:
         self._recorder.event(kind, name=name, start_ns=start_ns, end_ns=end_ns, source=user_line())

@@ -99,6 +99,7 @@ RUN: tuple[Column, ...] = (
         "graph has grown; 'change': the step time has changed permanently; 'workers': a loader has "
         "started its workers; 'epoch': a loader was restarted, until its first batch; 'save': a "
         "checkpoint was saved; 'polled-save': a child that the program polls has saved one; "
+        "'child': the main thread waited for another child process; "
         "'gc': Python's garbage collector has paused the process; "
         "'profiler': the training's own profiler ran; 'parameters': a model has trainable "
         "parameters of the named type; 'copy': a large array of NumPy was passed to JAX; "
