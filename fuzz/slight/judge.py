@@ -94,7 +94,8 @@ class Whole:
         if trace is None:
             assert error is not None  # noqa: S101
             return Judged(f"refused: {error.slug}", list(self._of_refusal(damage, error)))
-        lost, new = self._rows - rows_of(trace), rows_of(trace) - self._rows
+        rows = rows_of(trace)
+        lost, new = self._rows - rows, rows - self._rows
         faults = list(self._of_trace(damage, trace, lost.total(), new.total()))
         faults += other_ways(Source(damage.data, self.name), trace)
         outcome = f"lost {lost.total()} of {self._rows.total()}" if lost or new else "same"
