@@ -80,13 +80,14 @@ class StepLog:
         if not notes:
             return
         self.notes, self._compiled = [], {}
-        lines, start_ns, compare = [], self.start_ns, self._compare
+        lines: list[str] = []
+        start_ns, compare = self.start_ns, self._compare
         for note in notes:
             if isinstance(note, int):
                 end_ns, profiled, members = note, 0, ',"light":1'
             else:
-                end_ns, profiled, *measured = note
-                members = _members(*measured)
+                end_ns, profiled, wait_ns, cpu_ns, load = note
+                members = _members(wait_ns, cpu_ns, load)
             if compiled:
                 members += compiled.get(len(lines), "")
             lines.append(

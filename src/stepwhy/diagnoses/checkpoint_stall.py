@@ -38,7 +38,7 @@ from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.program import CALLS_UNSEEN, shows_calls, uses_sessions
-from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving, untimed
 from stepwhy.diagnoses.shared.steady_events import (
     SHOWN,
     SUMMARY,
@@ -69,6 +69,7 @@ RULE = Rule(
     name="Waiting for checkpoints",
     found="Save checkpoints less often",
     clear="Saving checkpoints takes little time",
+    without_steps=True,  # the log alone shows what stalls the loop
 )
 
 SHARE = 0.05  # of a recorded step; in a log, `StepEvents.recur` decides
@@ -84,6 +85,8 @@ def diagnose(facts: Facts) -> Finding:
     inside = steady_events(facts, rows_of_kinds(facts.trace, "save"))
     if is_logged and inside.recur:
         return _from_log(facts, inside)
+    if (abstained := untimed(RULE, facts)) is not None:
+        return abstained
     rows = _recorded(facts)
     alone = time_of(facts, rows) & facts.partition.sets["storage"]
     cost = on_scale(facts, mean_within(facts, alone))
