@@ -4,6 +4,8 @@ import pytest
 from tests.passes.timeline import MS, Timeline
 
 from stepwhy.answers.verdict import UNSEEN_CONFIDENCE, decide, first_to_fix, start_up_share
+from stepwhy.diagnoses import checkpoint_stall
+from stepwhy.diagnoses.shared.rule import examine
 from stepwhy.findings import Finding
 from stepwhy.findings.reasons import Gap, Lack, Lead, Limited, NoEvidence, NotTraced
 from stepwhy.passes.facts import Facts
@@ -268,6 +270,35 @@ def test_steps_that_compile_every_time_need_no_trace():
     result = decide(facts)
     assert (result.bound_by, result.confidence) == ("startup", 0.64)
     assert (result.reason.time_ns, result.reason.wall_ns) == (8 * MS, 10 * MS)
+
+
+def saves(line, at):
+    """A checkpoint of 8 ms."""
+    kind = line.builder.intern("save")
+    line.builder.add("events", kind=kind, start_ns=at * MS, dur_ns=8 * MS, name=kind)
+
+
+def test_steps_that_save_every_time_need_no_trace():
+    line = Timeline()
+    for i in range(8):
+        line.mark(10 * i, 10 * i + 10)
+        saves(line, 10 * i + 1)
+    facts = Facts(line.trace(framework="pytorch", signals=frozenset({"step-log"})))
+    assert (facts.breakdown["storage"], facts.breakdown["unexplained"]) == (8 * MS, 2 * MS)
+    result = decide(facts)
+    assert (result.bound_by, result.confidence) == ("storage", 0.64)
+    finding = examine(checkpoint_stall, facts)
+    assert (finding.verdict, finding.cost_ns_per_step) == ("found", 8 * MS)
+
+
+def test_steps_that_seldom_save_need_a_trace():
+    line = Timeline()
+    for i in range(8):
+        line.mark(10 * i, 10 * i + 10)
+    saves(line, 1)
+    facts = Facts(line.trace(framework="pytorch", signals=frozenset({"step-log"})))
+    assert facts.breakdown["storage"] == 0
+    assert examine(checkpoint_stall, facts).verdict == "incomplete"
 
 
 def watched(**counters):

@@ -27,7 +27,7 @@ from stepwhy.passes.disk_syncs import ExposedSyncs, exposed_syncs
 from stepwhy.passes.evidence import Evidence, find_evidence
 from stepwhy.passes.launches import Launches, join_launches
 from stepwhy.passes.lock_wait import as_input_wait, lock_wait
-from stepwhy.passes.logging_time import as_storage
+from stepwhy.passes.logging_time import as_storage, with_saves
 from stepwhy.passes.missing_work import MissingWork, find_missing_work
 from stepwhy.passes.observed import Observed, find_observed
 from stepwhy.passes.ops import OpTable, op_table
@@ -325,6 +325,8 @@ class Facts:
     @cached_property
     def _without_logs(self) -> dict[str, int]:
         explained = as_input_wait(self.unprofiled(self.recorded), self.lock_wait_ns)
+        if not len(self.trace.slices):
+            explained = with_saves(explained, self.trace, self.unprofiled_rows)
         if self.observed is None or self.observed.outside_ns is not None:
             return explained  # in a session, all that is outside its runs is known to be Python
         generated = as_generated(explained, self.sampled)

@@ -1,4 +1,4 @@
-"""Time that the driving thread spends in libraries that log, by its stack samples."""
+"""Time that the driving thread spends in libraries that log, and in checkpoints that are logged."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from stepwhy.passes.breakdown import counted_as
 from stepwhy.passes.sampled_lines import LOGGERS, driver_packages
+from stepwhy.passes.stalls import events_in, rows_of_kinds
 
 if TYPE_CHECKING:
+    from stepwhy.passes.stalls import Rows
     from stepwhy.trace import Trace
 
 
@@ -32,3 +34,16 @@ def as_storage(breakdown: dict[str, int], trace: Trace) -> dict[str, int]:
     """
     logging_ns = round(logging_lines(trace)[1] * sum(breakdown.values()))
     return counted_as(breakdown, "storage", logging_ns, "unexplained", "python")
+
+
+def with_saves(breakdown: dict[str, int], trace: Trace, steps: Rows) -> dict[str, int]:
+    """The breakdown of steps that were only timed, with the checkpoints that were logged in them.
+
+    Args:
+        breakdown: Mean step: ns per category.
+        trace: The trace of an observed run.
+        steps: Rows of its `marks` that the breakdown describes, ascending; (steps,).
+    """
+    saved = events_in(trace, steps, rows_of_kinds(trace, "save"))
+    time_ns = round(saved.share * sum(breakdown.values())) if saved.recur else 0
+    return counted_as(breakdown, "storage", time_ns - breakdown["storage"], "unexplained")

@@ -80,8 +80,8 @@ def _untraced(facts: Facts) -> Unknown | None:
         return Gap(Lack.STEP_CONTENT)
     if not meta.framework:
         return Gap(Lack.FRAMEWORK)
-    if facts.share("compile") > MOSTLY_START_UP:
-        return None
+    if max(facts.share("compile"), facts.share("storage")) > MOSTLY_START_UP:
+        return None  # the log shows it, with the events in each step
     if meta.untraced:
         return NotTraced(
             int((facts.trace.marks.profiled == 0).sum()),  # as many as the steps that are shown
