@@ -150,6 +150,7 @@ NEEDS = {
     r"yield from loader|iter\(dataset": lambda facts: len(facts.trace.events),
     r"\bgc\.": lambda facts: len(facts.trace.events),
     r"multiprocessing|writer\.add_scalar": lambda facts: len(facts.trace.samples),
+    r"context\.Process": lambda facts: len(rows_of_kinds(facts.trace, "save")),
     r"row\[:len|params, loss = train_step": framework("jax"),
     r"BatchNorm|batch_norm": named(r"[Cc]onv"),
     r"get_device_capability": on_gpus,

@@ -23,13 +23,15 @@ from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.placement import Node
+
+    PlaceOf = Callable[[str], "_Place"]
 
 CONVOLUTION = regex(
     r"_?(Fused)?(Depthwise)?Conv[23]D(Native)?|aten::(conv[123]d|conv_transpose[123]d|convolution)"
@@ -63,8 +65,9 @@ class UnfusedNorms(msgspec.Struct, frozen=True):
 # --- graphs ------------------------------------------------------------------------------------
 
 # `tf.nn.moments` and `tf.nn.batch_normalization` each open a scope, so one normalisation has two
-# sibling scopes; 'batchnorm_1' belongs to 'moments_1'.
-_FUNCTION = regex(r"(?P<scope>(?:.*/)?)(?:moments|batchnorm)(?P<number>(?:_\d+)?)/[^/]+")
+# sibling scopes; 'batchnorm_1' belongs to 'moments_1'. Where only the moments are the library's,
+# the arithmetic is in the scope around them.
+_FUNCTION = regex(r"(?P<scope>(?:.*/)?)(?P<function>moments|batchnorm)(?P<number>(?:_\d+)?)/[^/]+")
 _GRADIENT = regex(r"(?:.*/)?gradients(?:_\d+)?/(?P<node>.+?)_grad/.+")
 _ROOTS = frozenset({"Rsqrt", "Sqrt"})
 _SCALING = frozenset({"Mul", "RealDiv", "Div"})
@@ -101,10 +104,11 @@ def in_graph(facts: Facts) -> UnfusedNorms:
     slices, text = facts.trace.slices, facts.trace.string
     named = ops_of_nodes(facts, Kind.KERNEL, Kind.OP).items()
     ops = {scope: _Node(text(scope), text(name)) for scope, name in named}
-    places, doubtful = _places(ops, _with_statistics(placed_nodes(facts)))
-    stored = _by_stored_statistics(ops, places)
+    place_of = _placing(ops.values())
+    places, doubtful = _places(ops, place_of, _with_statistics(placed_nodes(facts)))
+    stored = _by_stored_statistics(ops, place_of, places)
     places += stored
-    member = {s: place for s, n in ops.items() if (place := _member(n, places)) is not None}
+    member = {s: found for s, n in ops.items() if (found := _member(n, place_of, places))}
     is_member = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
     is_member[list(member)] = True
     on_device = steady_work(facts, Kind.KERNEL, Kind.OP)
@@ -139,26 +143,37 @@ def _with_statistics(nodes: Sequence[Node]) -> set[str]:
     return scopes - {""}
 
 
-def _places(ops: Mapping[int, _Node], keeping: set[str]) -> tuple[list[_Place], int]:
+def _places(
+    ops: Mapping[int, _Node], place_of: PlaceOf, keeping: set[str]
+) -> tuple[list[_Place], int]:
     """Places of unfused batch normalisations, and the number of other candidates.
 
     Args:
         ops: The nodes that ran.
+        place_of: Returns the place of a node.
         keeping: Scopes of the graph with running statistics.
     """
     members: dict[_Place, Counter[str]] = defaultdict(Counter)
     updated = set(keeping)
     for node, op in ops.values():
         if _GRADIENT.fullmatch(node) is None:
-            members[_place(node)][op] += 1
+            members[place_of(node)][op] += 1
             updated |= _scopes_around(node) if _UPDATE.fullmatch(op) else set()
+    # Where the arithmetic is in the scope of a whole model, it is not known what belongs to it.
+    with_moments = {place_of(node) for node, _ in ops.values() if _is_of(node, "moments")}
     normalising = [p for p, found in members.items() if _normalises(found, p)]
-    normalising = [p for p in normalising if not _OTHER_KIND.search(p.scope)]
-    sure = [p for p in normalising if _BATCH.search(p.scope) or p.scope in updated]
-    return sure, len(normalising) - len(sure)
+    sure = [
+        p
+        for p in normalising
+        if not _OTHER_KIND.search(p.scope) and (_BATCH.search(p.scope) or p.scope in updated)
+    ]
+    possible = {p for p in (*normalising, *with_moments) if not _OTHER_KIND.search(p.scope)}
+    return sure, len(possible.difference(sure))
 
 
-def _by_stored_statistics(ops: Mapping[int, _Node], found: list[_Place]) -> list[_Place]:
+def _by_stored_statistics(
+    ops: Mapping[int, _Node], place_of: PlaceOf, found: list[_Place]
+) -> list[_Place]:
     """Places of batch normalisations by the statistics of a training, in a graph that predicts.
 
     No mean is computed in them. Their scope is that of the library's function, or contains the
@@ -168,7 +183,7 @@ def _by_stored_statistics(ops: Mapping[int, _Node], found: list[_Place]) -> list
     stored: set[str] = set()
     for node, op in ops.values():
         if _GRADIENT.fullmatch(node) is None:
-            members[_place(node)][op] += 1
+            members[place_of(node)][op] += 1
         if (match := _STORED.fullmatch(node)) is not None:
             stored.add(match["scope"])
     return [
@@ -191,11 +206,30 @@ def _scales(found: Counter[str]) -> bool:
     return any(found[op] for op in _SCALING) and any(found[op] for op in _SUMS)
 
 
-def _place(node: str) -> _Place:
+def _is_of(node: str, function: str) -> bool:
+    """Whether a call of a function of the library made a node."""
     match = _FUNCTION.fullmatch(node)
-    if match is not None:
-        return _Place(match["scope"], match["number"], by_function=True)
-    return _Place(node[: node.rfind("/") + 1], "", by_function=False)
+    return match is not None and match["function"] == function
+
+
+def _placing(nodes: Iterable[_Node]) -> PlaceOf:
+    """The function from the name of a node to its place."""
+    matches = (_FUNCTION.fullmatch(node) for node, _ in nodes if _GRADIENT.fullmatch(node) is None)
+    calls = {
+        (match["scope"], match["number"])
+        for match in matches
+        if match is not None and match["function"] == "batchnorm"
+    }
+
+    def place_of(node: str) -> _Place:
+        match = _FUNCTION.fullmatch(node)
+        if match is None:
+            return _Place(node[: node.rfind("/") + 1], "", by_function=False)
+        if (match["scope"], match["number"]) in calls:
+            return _Place(match["scope"], match["number"], by_function=True)
+        return _Place(match["scope"], "", by_function=False)
+
+    return place_of
 
 
 def _scopes_around(node: str) -> set[str]:
@@ -213,13 +247,13 @@ def _normalises(found: Counter[str], place: _Place) -> bool:
     )
 
 
-def _member(ran: _Node, places: list[_Place]) -> tuple[int, int] | None:
+def _member(ran: _Node, place_of: PlaceOf, places: list[_Place]) -> tuple[int, int] | None:
     """Index of the place of a node, and 1 for its backward pass, else 0; None outside of all.
 
     A convolution in the same scope, and the activation after it, do not normalise.
     """
     gradient = _GRADIENT.fullmatch(ran.node)
-    place = _place(gradient["node"] if gradient else ran.node)
+    place = place_of(gradient["node"] if gradient else ran.node)
     if place not in places or _NEIGHBOUR.fullmatch(ran.op):
         return None
     return places.index(place), int(gradient is not None)
