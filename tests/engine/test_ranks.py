@@ -9,6 +9,7 @@ from stepwhy.engine import explain
 from stepwhy.engine.explain import Opened, analyse
 from stepwhy.engine.ranks import combine, same_run
 from stepwhy.errors import SeveralRunsError
+from stepwhy.findings import Evidence, Finding, Saving
 from stepwhy.findings.reasons import RankChoice
 from stepwhy.trace import NULL, Meta
 from stepwhy.trace.notation import parse
@@ -216,3 +217,76 @@ def test_python_of_the_late_rank_alone_is_what_it_does_longer(track, explained):
     assert result.findings[0].id == "straggler"
     assert by_id["python-overhead"].verdict == "found"
     assert by_id["python-overhead"].explained_by == explained
+
+
+# --- findings of every rank ----------------------------------------------------------------------
+
+
+def found_in(analysed, **costs_ns):
+    """A rank in which alone some problems were found."""
+    rest = [f for f in analysed.result.findings if f.id not in costs_ns and f.verdict != "found"]
+    found = [
+        Finding(id_, "found", id_, cost, Saving(cost // 2, cost, "do it"), fix=None)
+        for id_, cost in costs_ns.items()
+    ]
+    return replace(analysed, result=replace(analysed.result, findings=(*found, *rest)))
+
+
+WAITS = "kkkk      kkkk      ", "    aaaaaa    aaaaaa"
+WORKS = "kkkkkkkk  kkkkkkkk  ", "        aa        aa"
+
+
+def test_what_only_another_rank_has_is_kept_with_its_ranks():
+    ranks = [
+        drawn(0, *WORKS, 4),
+        found_in(drawn(1, *WORKS, 4), **{"gc-pause": 3_000_000, "checkpoint-stall": 2_000_000}),
+        found_in(drawn(2, *WORKS, 4), **{"gc-pause": 4_000_000}),
+        drawn(3, *WORKS, 4),
+    ]
+    findings = combine(ranks, [], predict=False).findings
+    found = {f.id: f for f in findings if f.verdict == "found" and f.ranks}
+    assert {id_: f.ranks for id_, f in found.items()} == {
+        "gc-pause": (1, 2),
+        "checkpoint-stall": (1,),
+    }
+    assert found["gc-pause"].cost_ns_per_step == 4_000_000  # where it costs most
+    assert found["gc-pause"].saving.low_ns == 0
+    assert found["gc-pause"].evidence[0] == Evidence(
+        "ranks in which this occurs", "1, 2", "", "of 4 ranks"
+    )
+    assert len({f.id for f in findings}) == len(findings)
+
+
+def test_what_all_ranks_have_is_said_once():
+    ranks = [found_in(drawn(n, *WORKS), **{"gc-pause": 3_000_000}) for n in range(2)]
+    findings = combine(ranks, [], predict=False).findings
+    (found,) = [f for f in findings if f.id == "gc-pause"]
+    assert found.ranks == (0, 1)
+    assert found.saving.low_ns == 1_500_000
+    assert not any(e.what == "ranks in which this occurs" for e in found.evidence)
+
+
+def test_what_a_waiting_rank_has_is_hidden_by_the_late_one():
+    waiting = found_in(drawn(1, *WAITS), **{"gc-pause": 1_000_000, "swapping": 5_000_000})
+    findings = combine([drawn(0, *WORKS), waiting], [], predict=False).findings
+    found = {f.id: f for f in findings if f.verdict == "found"}
+    assert (found["gc-pause"].explained_by, found["gc-pause"].hidden) == ("straggler", True)
+    # It takes longer than this rank waits, which is 4 ms.
+    assert not found["swapping"].explained_by
+    assert findings[0].id == "straggler"
+
+
+def test_what_describes_a_record_or_compares_ranks_is_not_repeated():
+    beside = found_in(
+        drawn(1, *WORKS), **{"noisy-steps": 9, "hot-line": 9, "exposed-communication": 9}
+    )
+    findings = combine([drawn(0, *WORKS), beside], [], predict=False).findings
+    assert not [f for f in findings if f.ranks]
+
+
+def test_many_ranks_are_counted():
+    ranks = [found_in(drawn(n, *WORKS, 20), **{"gc-pause": 3_000_000}) for n in range(1, 12)]
+    findings = combine([drawn(0, *WORKS, 20), *ranks], [], predict=False).findings
+    (found,) = [f for f in findings if f.id == "gc-pause"]
+    assert len(found.ranks) == 11
+    assert found.evidence[0].value == "1, 2, 3, 4, 5, 6, 7, 8 and 3 more"

@@ -11,8 +11,15 @@ from stepwhy.answers.placement import placement_of
 from stepwhy.answers.verdict import decide
 from stepwhy.engine.assemble import assemble
 from stepwhy.engine.privacy import redacted_errors, redactor_of
-from stepwhy.engine.rank_sets import Opened, given_twice, numbered, why_several, without_copies
-from stepwhy.engine.ranks import Analysed, combine, same_run
+from stepwhy.engine.rank_sets import (
+    Analysed,
+    Opened,
+    given_twice,
+    numbered,
+    why_several,
+    without_copies,
+)
+from stepwhy.engine.ranks import combine, same_run
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
 from stepwhy.findings import Result
 from stepwhy.importers.registry import read_folder, read_trace

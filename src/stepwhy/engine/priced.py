@@ -15,7 +15,7 @@ from stepwhy.whatif.inputs import gather
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepwhy.engine.ranks import Analysed
+    from stepwhy.engine.rank_sets import Analysed
     from stepwhy.findings import Finding, PricingInputs, Result
 
 
@@ -55,9 +55,11 @@ def _priced(found: Finding | None, result: Result, analysed: Sequence[Analysed])
         return Priced(refusal="The problem was not found.")
     if found.edit is None:
         return Priced(refusal="What the fix changes cannot be predicted.")
-    # The step of the result is that of one rank.
+    # The step of the result is that of one rank; the finding may be of others.
     wall_ns = result.breakdown.wall_ns
     of_rank = next(one for one in analysed if one.result.breakdown.wall_ns == wall_ns)
+    if found.ranks and of_rank.trace.meta.rank not in found.ranks:
+        of_rank = next(one for one in analysed if one.trace.meta.rank in found.ranks)
     inputs = gather(Facts(of_rank.trace), [found.edit])
     if isinstance(inputs, Refusal):
         return Priced(str(found.edit), refusal=inputs.reason)

@@ -18,6 +18,9 @@ from stepwhy.wording.notes import cut_ranks, missing_ranks, rank_again, ranks_by
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepwhy.answers.verdict import Decision
+    from stepwhy.findings import Result
+    from stepwhy.passes.ranks import Rank
     from stepwhy.trace import Meta, Trace
 
 # What tools call the number of a rank in names of files and folders.
@@ -32,6 +35,22 @@ class Opened(msgspec.Struct, frozen=True):
     path: str
     format: str
     trace: Trace
+
+
+class Analysed(msgspec.Struct, frozen=True):
+    """One trace of a run: its result, and what other ranks are compared with.
+
+    Args:
+        trace: The trace.
+        result: Its result.
+        decision: What bounds its step.
+        rank: Its summary, None if nothing can be compared.
+    """
+
+    trace: Trace
+    result: Result
+    decision: Decision
+    rank: Rank | None
 
 
 class OfTrace(Protocol):
@@ -156,4 +175,12 @@ def whole_ranks(analysed: Sequence[One]) -> tuple[list[One], list[str]]:
     return whole or list(analysed), notes
 
 
-__all__ = ["Opened", "given_twice", "numbered", "whole_ranks", "why_several", "without_copies"]
+__all__ = [
+    "Analysed",
+    "Opened",
+    "given_twice",
+    "numbered",
+    "whole_ranks",
+    "why_several",
+    "without_copies",
+]

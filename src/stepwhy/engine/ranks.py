@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from stepwhy.answers.parallel import parallel_use
@@ -12,6 +11,7 @@ from stepwhy.answers.rank_table import group_uses, rank_uses
 from stepwhy.diagnoses import run_across
 from stepwhy.engine.assemble import verdict_of
 from stepwhy.engine.pricing import priced
+from stepwhy.engine.rank_findings import of_every_rank
 from stepwhy.engine.rank_sets import whole_ranks, why_several
 from stepwhy.findings import Device, DeviceTotal
 from stepwhy.findings.reasons import RankChoice
@@ -23,10 +23,9 @@ from stepwhy.wording.notes import rank_note
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepwhy.answers.verdict import Decision
+    from stepwhy.engine.rank_sets import Analysed
     from stepwhy.findings import Result
-    from stepwhy.passes.ranks import Rank
-    from stepwhy.trace import Meta, Trace
+    from stepwhy.trace import Meta
 
 D = TypeVar("D", Device, DeviceTotal)
 
@@ -38,22 +37,6 @@ _ALIKE = 0.05
 def same_run(metas: Sequence[Meta]) -> bool:
     """Whether several traces are ranks of one run: same job size, every rank once."""
     return len({m.rank for m in metas}) == len(metas) and not why_several(metas)
-
-
-class Analysed(msgspec.Struct, frozen=True):
-    """One trace of a run: its result, and what other ranks are compared with.
-
-    Args:
-        trace: The trace.
-        result: Its result.
-        decision: What bounds its step.
-        rank: Its summary, None if nothing can be compared.
-    """
-
-    trace: Trace
-    result: Result
-    decision: Decision
-    rank: Rank | None
 
 
 def combine(analysed: Sequence[Analysed], notes: list[str], *, predict: bool = True) -> Result:
@@ -109,6 +92,7 @@ def _compared(analysed: Sequence[Analysed], rank: int, *, predict: bool) -> Resu
     findings = run_across(facts, one.result.findings)
     if predict:
         findings = priced(facts, findings, _replayable(analysed))
+    findings = of_every_rank(findings, analysed)
     verdict = verdict_of(one.decision, findings, one.result.verdict.caveat)
     return replace(
         one.result,

@@ -350,6 +350,8 @@ class Finding(msgspec.Struct, frozen=True):
         edit: What the fix changes, from which the step after it can be predicted; None if that
             cannot be predicted.
         abstention: Why there is no answer, for programs; None if it is found or clear.
+        ranks: Of several ranks, those in which the problem occurs, ascending; () for what the
+            comparison of the ranks shows, and if only one was read.
     """
 
     id: str
@@ -364,6 +366,7 @@ class Finding(msgspec.Struct, frozen=True):
     hidden: bool = False
     edit: Edit | None = None
     abstention: Abstention | None = None
+    ranks: tuple[int, ...] = ()
 
 
 class Verdict(msgspec.Struct, frozen=True):

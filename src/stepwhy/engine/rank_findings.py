@@ -1,0 +1,114 @@
+"""Findings of every rank of a run: one per problem, with the ranks in which it occurs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from stepwhy.diagnoses import TABLE, load
+from stepwhy.findings import Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepwhy.engine.rank_sets import Analysed
+    from stepwhy.findings import Finding
+
+# What only the comparison of ranks shows, what describes the record, and what is said only where
+# nothing else explains the step.
+_NOT_OF_A_RANK = ("ranks", "measurement", "any")
+# Problems of a rank that are hidden while the others wait for another one.
+_LATE = ("straggler", "start-skew")
+_MOST_NAMED = 8
+_HOLDS_FOR = "ranks in which this occurs"
+_OTHERS_LATE = "The others wait for these ranks in some steps at most: the fix may gain nothing."
+
+
+def of_every_rank(findings: Sequence[Finding], ranks: Sequence[Analysed]) -> tuple[Finding, ...]:
+    """The findings on one rank, and what the others have in addition.
+
+    What only other ranks have comes after what was found in this one, which the others wait for.
+    It is hidden by a late rank if these ranks wait for that one for longer than it costs.
+
+    Args:
+        findings: Those on the rank that the result covers, in order.
+        ranks: All ranks.
+    """
+    families = {load(name).RULE.id: load(name).RULE.family for name in TABLE}
+    found = _by_problem(ranks, families)
+    mine = [_with_ranks(f, found.get(f.id, {}), len(ranks)) for f in findings]
+    known = {f.id for f in mine if f.verdict == "found"}
+    late = next((name for name in _LATE if name in known), "")
+    others = [
+        _of_others(of_rank, ranks, late)
+        for id_, of_rank in found.items()
+        if id_ not in known and any(not f.explained_by for f in of_rank.values())
+    ]
+    others.sort(key=lambda f: (f.explained_by != "", -(f.cost_ns_per_step or 0), f.id))
+    added = {f.id for f in others}
+    return (
+        *(f for f in mine if f.verdict == "found"),
+        *others,
+        *(f for f in mine if f.verdict != "found" and f.id not in added),
+    )
+
+
+def _by_problem(
+    ranks: Sequence[Analysed], families: Mapping[str, str]
+) -> dict[str, dict[int, Finding]]:
+    """What was found in each rank alone, by problem and rank."""
+    found: defaultdict[str, dict[int, Finding]] = defaultdict(dict)
+    for one in sorted(ranks, key=lambda one: one.trace.meta.rank):
+        for finding in one.result.findings:
+            if finding.verdict == "found" and families.get(finding.id) not in _NOT_OF_A_RANK:
+                found[finding.id][one.trace.meta.rank] = finding
+    return found
+
+
+def _with_ranks(finding: Finding, of_rank: Mapping[int, Finding], count: int) -> Finding:
+    """The finding with the ranks that it holds for, as evidence unless these are all ranks."""
+    if finding.verdict != "found" or not of_rank:
+        return finding
+    numbers = tuple(of_rank)
+    found = replace(finding, ranks=numbers)
+    if len(numbers) == count:
+        return found
+    return replace(found, evidence=(*found.evidence, _evidence(numbers, count)))
+
+
+def _evidence(numbers: Sequence[int], count: int) -> Evidence:
+    more = len(numbers) - _MOST_NAMED
+    named = ", ".join(map(str, numbers[:_MOST_NAMED]))
+    return Evidence(
+        _HOLDS_FOR, f"{named} and {more} more" if more > 0 else named, "", f"of {count} ranks"
+    )
+
+
+def _of_others(of_rank: Mapping[int, Finding], ranks: Sequence[Analysed], late: str) -> Finding:
+    """A finding on other ranks than the one that the result covers: where it costs most."""
+    own = {number: f for number, f in of_rank.items() if not f.explained_by}
+    number = max(own, key=lambda number: (own[number].cost_ns_per_step or 0, -number))
+    finding, numbers = own[number], tuple(of_rank)
+    hidden = bool(late) and _waits_ns(ranks, number) >= (finding.cost_ns_per_step or 0)
+    saving = finding.saving
+    return replace(
+        finding,
+        ranks=numbers,
+        evidence=(_evidence(numbers, len(ranks)), *finding.evidence),
+        saving=saving and replace(saving, low_ns=0, note=f"{saving.note} {_OTHERS_LATE}".strip()),
+        explained_by=late if hidden else "",
+        hidden=hidden,
+    )
+
+
+def _waits_ns(ranks: Sequence[Analysed], number: int) -> int:
+    """How much longer a rank communicates than the one that communicates least, ns per step."""
+    exchange_ns = {
+        one.trace.meta.rank: one.result.breakdown.categories["communication"] for one in ranks
+    }
+    return exchange_ns[number] - min(exchange_ns.values())
+
+
+__all__ = ["of_every_rank"]
