@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stepwhy.patterns import regex
-from stepwhy.trace import NULL, Kind
+from stepwhy.trace import NULL, Kind, among
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # have the name of a module of the standard library, but then its own code is '<module>' or 'main'.
 _LINE = regex(r"(?:\S*python3\.\d+/)?(?P<module>\w+)(?:/\S+)?\.py\(\d+\): (?P<function>.+)")
 _OF_PROGRAMS = frozenset({"<module>", "main"})
+# What functions of the framework do: also wait, as `block_until_ready`, compile or save.
+_OF_FRAMEWORK = (Kind.FRAMEWORK, Kind.COMPILE, Kind.SYNC, Kind.STORAGE)
 
 
 def is_of_library(line: str) -> bool:
@@ -35,7 +37,7 @@ def has_program_line(trace: Trace) -> NDArray[np.bool_]:
     named by its line; a call of the framework may have the line of its caller.
     """
     slices = trace.slices
-    of_framework = (slices.kind == Kind.FRAMEWORK) & (slices.name == slices.source)
+    of_framework = among(slices.kind, _OF_FRAMEWORK) & (slices.name == slices.source)
     found: NDArray[np.bool_] = (slices.source != NULL) & ~of_framework
     found[found] = ~trace.matches(slices.source[found], is_of_library)
     return found
