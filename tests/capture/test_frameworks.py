@@ -128,10 +128,10 @@ def test_tf1_sessions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     assert sorted(p.name for p in windows[0].iterdir()) == [
         "graph.pb",
         "run_metadata.pb",
-        "sources.json",
+        "sources.json.gz",
         "window.json",
     ]
-    sources = json.loads((windows[0] / "sources.json").read_text())["ops"]
+    sources = json.loads(gzip.decompress((windows[0] / "sources.json.gz").read_bytes()))["ops"]
     assert sources["MatMul"] == {
         "requested": "/device:CPU:0",
         "source": "train.py(11): tower",

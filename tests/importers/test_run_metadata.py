@@ -1,5 +1,6 @@
 """RunMetadata and StepStats: hand-made messages, real ones, and TensorFlow's own opinion."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -314,6 +315,10 @@ def test_devices_of_the_session_that_did_nothing_are_there(tmp_path):
     assert found == [alone.string(int(name)) for name in alone.devices.name] + ["GPU:0"]
     # An idle accelerator is no reason to expect its work in the trace.
     assert not trace.meta.device_expected
+    # Earlier versions of stepwhy did not compress the file.
+    (tmp_path / "sources.json").unlink()
+    packed = importer.read(write(tmp_path, data, **{"sources.json_gz": gzip.compress(sources)}))
+    assert [packed.string(int(name)) for name in packed.devices.name] == found
 
 
 COLUMNS = ("outer", "scope_line", "source", "colocated_with")
@@ -340,6 +345,14 @@ def test_damaged_files_beside_it_are_counted(tmp_path):
     beside = {"graph_pb": b"\x0a\xff", "sources_json": b'{"ops": 3}', "window_json": b"{"}
     trace = importer.read(write(tmp_path, data, **beside))
     assert counters(trace) == {"unreadable-sidecar": 3}
+    assert len(trace.slices) == 4
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", gzip.compress(b"{}")[:9], gzip.compress(b"{")])
+def test_a_damaged_compressed_file_beside_it_is_counted(tmp_path, content):
+    data = run_metadata(LOCAL).SerializeToString()
+    trace = importer.read(write(tmp_path, data, **{"sources.json_gz": content}))
+    assert counters(trace) == {"unreadable-sidecar": 1}
     assert len(trace.slices) == 4
 
 

@@ -15,7 +15,7 @@ from stepwhy.regular_files import open_regular, read_regular
 from tests.importers.tf_samples import CPU, run_metadata
 from tests.inputs.hostile import KINDS, counters, explained
 
-NAMES = ("graph.pb", "sources.json", "window.json")
+NAMES = ("graph.pb", "sources.json.gz", "window.json")
 
 
 @pytest.fixture

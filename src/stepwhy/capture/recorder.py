@@ -41,8 +41,6 @@ from stepwhy.capture.process.folder import (
 )
 from stepwhy.capture.process.ranks import rank_members
 from stepwhy.capture.settings import process_settings
-from stepwhy.text import utf8
-from stepwhy.whole_files import write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -274,13 +272,7 @@ class Recorder:
 
         def write() -> None:
             self._folder.open(self._about)
-            path = self._folder.path / name
-            if path.suffix == ".gz":
-                import gzip
-
-                write_whole(path, gzip.compress(utf8(encode(value)), mtime=0))
-            else:
-                write_json(path, value)
+            write_json(self._folder.path / name, value)
 
         self.guard(write)
 

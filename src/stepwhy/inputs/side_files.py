@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from typing import TYPE_CHECKING
 
 from stepwhy.errors import NotFoundError, TooLargeError
@@ -21,6 +22,7 @@ MOST_BYTES = 1 << 28
 MOST_RECORD_BYTES = 1 << 24
 """Maximum size of a file with a single record, such as `run.json`, bytes; they take kilobytes."""
 
+_GZIP = 16 + zlib.MAX_WBITS
 _SMALL = 1 << 24  # bytes; fits into memory without a check
 
 
@@ -52,6 +54,19 @@ def read_side_file(folder: Path, path: Path, most: int = MOST_BYTES) -> bytes | 
         ) from None
 
 
+def decompressed(data: bytes, most: int) -> bytes:
+    """The content of a file that gzip has compressed; cut off if it is larger or incomplete.
+
+    Args:
+        data: The file.
+        most: Maximum size of its content, bytes.
+
+    Raises:
+        zlib.error: It is damaged.
+    """
+    return zlib.decompressobj(_GZIP).decompress(data, most)
+
+
 def _content(file: BinaryIO, name: str, most: int) -> bytes:
     size = os.fstat(file.fileno()).st_size
     if size > most and os.environ.get(ANY_SIZE) != "1":
@@ -64,4 +79,4 @@ def _content(file: BinaryIO, name: str, most: int) -> bytes:
     return file.read(size)
 
 
-__all__ = ["MOST_BYTES", "MOST_RECORD_BYTES", "read_side_file"]
+__all__ = ["MOST_BYTES", "MOST_RECORD_BYTES", "decompressed", "read_side_file"]

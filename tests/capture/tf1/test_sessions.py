@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import threading
@@ -372,8 +373,8 @@ def test_windows_of_one_graph_share_its_files(session: Session, tmp_path: Path) 
 def test_the_devices_of_the_session_are_named(session: Session, tmp_path: Path) -> None:
     for _ in range(10):
         session.run("train")
-    first = tmp_path / f"process-{os.getpid()}" / "windows" / "000" / "sources.json"
-    assert json.loads(first.read_text()) == {
+    first = tmp_path / f"process-{os.getpid()}" / "windows" / "000" / "sources.json.gz"
+    assert json.loads(gzip.decompress(first.read_bytes())) == {
         "devices": ["/device:CPU:0", "/device:GPU:0"],
         "ops": {},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import json
 import sys
@@ -47,7 +48,8 @@ class Run(NamedTuple):
 
 
 def scopes(window: Path, op: str) -> tuple[str, list[tuple[str, str]]]:
-    found: dict[str, Any] = json.loads((window / "sources.json").read_text())["ops"][op]
+    data = gzip.decompress((window / "sources.json.gz").read_bytes())
+    found: dict[str, Any] = json.loads(data)["ops"][op]
     return found["requested"], [(s["device"], s["line"]) for s in found["scopes"]]
 
 

@@ -49,7 +49,7 @@ def write_json(path: Path, value: Mapping[str, Any], *, in_place: bool = False) 
     """Write one JSON object as a whole file.
 
     Args:
-        path: The file.
+        path: The file; compressed if its name ends in '.gz'.
         value: The object.
         in_place: If there is no room for another file, overwrite the existing one.
 
@@ -57,6 +57,10 @@ def write_json(path: Path, value: Mapping[str, Any], *, in_place: bool = False) 
         OSError: If it cannot be written.
     """
     data = utf8(encode(value)) + b"\n"
+    if path.suffix == ".gz":
+        import gzip
+
+        data = gzip.compress(data, 6, mtime=0)
     try:
         write_whole(path, data)
     except OSError:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 METADATA_FILE = "run_metadata.pb"
 GRAPH_FILE = "graph.pb"
-SOURCES_FILE = "sources.json"
+SOURCES_FILE = "sources.json.gz"
 _PROFILER = "tensorflow.python.profiler.profiler_v2"
 
 

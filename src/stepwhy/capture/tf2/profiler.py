@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-SOURCES_FILE = "sources.json"
+SOURCES_FILE = "sources.json.gz"
 
 
 class TensorFlowProfiler:

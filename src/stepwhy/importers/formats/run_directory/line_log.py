@@ -37,7 +37,7 @@ _INCOMPLETE = f"A step in {LINES_FILE} is damaged. It was left out."
 
 
 class _Step(msgspec.Struct):
-    """Consecutive rows of a step, by column; see `capture.torch.line_window`."""
+    """Consecutive rows of a step, by column; see `capture.line_file`."""
 
     step: Amount
     op: list[int]

@@ -75,7 +75,7 @@ def recognise(source: Source) -> bool:
 def read(source: Source) -> Trace | None:
     """The trace of one run of a graph; None when the file is another message.
 
-    Reads 'graph.pb', 'sources.json' and 'window.json' beside the file where they exist.
+    Reads 'graph.pb', 'sources.json.gz' and 'window.json' beside the file where they exist.
 
     Args:
         source: The file.

@@ -1,8 +1,8 @@
 """Files that a capture leaves beside a RunMetadata: what the program asked for, and from where.
 
 - ``graph.pb``: the GraphDef as the program built it;
-- ``sources.json``: source line and device scopes of every op, the session's devices, and source
-  lines of ops in functions;
+- ``sources.json.gz``: source line and device scopes of every op, the session's devices, and source
+  lines of ops in functions; earlier versions wrote ``sources.json``;
 - ``window.json``: when the driving thread was inside ``Session.run``.
 
 Each file is optional. A damaged or refused one is counted, and its information is missing.
@@ -10,6 +10,7 @@ Each file is optional. A damaged or refused one is counted, and its information 
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ from stepwhy.importers.shared.tensorflow.device_spec import (
 from stepwhy.importers.shared.tensorflow.graphs import nodes_of
 from stepwhy.importers.shared.tensorflow.messages import parse_message
 from stepwhy.importers.shared.tensorflow.node_lines import NodeLines
+from stepwhy.inputs.side_files import MOST_BYTES, decompressed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,8 +139,18 @@ def requested_graph(source: Source, health: Health) -> dict[str, Node]:
 
 
 def program_sources(source: Source, health: Health) -> Sources:
-    """The content of 'sources.json'; empty if there is no such file."""
-    return _decode(_beside(source, "sources.json", health), Sources, health) or Sources()
+    """The content of 'sources.json.gz', or of 'sources.json'; empty if there is no such file."""
+    packed = _beside(source, "sources.json.gz", health)
+    data = _beside(source, "sources.json", health) if packed is None else _unpacked(packed)
+    return _decode(data, Sources, health) or Sources()
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The content of a compressed file, empty if it is damaged."""
+    try:
+        return decompressed(data, MOST_BYTES)
+    except zlib.error:
+        return b""
 
 
 def run_window(source: Source, health: Health) -> Window | None:
@@ -197,8 +209,8 @@ def _beside(source: Source, name: str, health: Health) -> bytes | None:
         health.count(
             "side-file-refused",
             "warning",
-            "A file beside the trace (graph.pb, sources.json or window.json) was not read: it is a "
-            "pipe, a device or a link out of the folder, or it is too large or not readable. "
+            "A file beside the trace (graph.pb, sources.json.gz or window.json) was not read: it "
+            "is a pipe, a device or a link out of the folder, or it is too large or not readable. "
             "Requested devices, source lines or the step's wall time are missing.",
             dropped=False,
         )
@@ -219,7 +231,7 @@ def _count_unreadable(health: Health) -> None:
     health.count(
         "unreadable-sidecar",
         "warning",
-        "A file beside the trace (graph.pb, sources.json or window.json) is damaged: requested "
+        "A file beside the trace (graph.pb, sources.json.gz or window.json) is damaged: requested "
         "devices, source lines or the step's wall time are missing.",
         dropped=False,
     )
