@@ -25,8 +25,8 @@ from pathlib import Path
 
 import torch
 
+from stepwhy.capture.line_clock import LineClock
 from stepwhy.capture.torch.gradient_walk import GradientWalk
-from stepwhy.capture.torch.line_clock import LineClock
 from stepwhy.capture.torch.semantic_mode import StepNotes, make_mode
 
 PROGRAMS = Path(__file__).parent / "programs"

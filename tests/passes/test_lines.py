@@ -328,3 +328,17 @@ def test_many_alike_modules_are_added_up():
     run.note(*([("aten::mm", FORWARD, 1)] * 13))
     (line,) = run.lines().lines
     assert [(one.module, one.time_ns / run.unit_ns) for one in line.modules] == [("Block_*", 130)]
+
+
+def test_what_the_engine_runs_between_two_nodes_is_of_the_line_of_the_first():
+    run = Program().steps(0, 100)
+    run.op(0, 10, "aten::mm", sequence=7)
+    autograd, back = run.thread("autograd"), int(Phase.BACKWARD)
+    run.add(autograd, Kind.OP, 2, 4, name="aten::zeros")
+    run.launch((3, 4), (5, 10), 1, track=autograd)
+    run.add(autograd, Kind.OP, 10, 20, name=f"{ENGINE}Mm", sequence=7, phase=back)
+    run.launch((11, 12), (10, 70), 2, track=autograd)
+    run.add(autograd, Kind.OP, 22, 26, name="aten::add")
+    run.launch((23, 24), (70, 100), 3, track=autograd)
+    run.note(("aten::mm", FORWARD, 1), (None, BACKWARD, 9))
+    assert run.times() == {FORWARD: 5 + 60 + 30, "uncredited": 5}

@@ -93,6 +93,7 @@ class XPlaneWindow:
     Attributes:
         touched: Whether the profiler started, ran or stopped in the current step, so that its
             time is not the training's own.
+        kept: Number of windows written.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class XPlaneWindow:
     def forget(self) -> None:
         """Start over, as in a process without a window (after a fork)."""
         self.touched = False
+        self.kept = 0
         self._open = False
         self._done = False
         self._windows_left = _MOST_WINDOWS
@@ -289,6 +291,7 @@ class XPlaneWindow:
                 self._profiler.write_beside(folder)
 
         self._recorder.window(about, export)
+        self.kept += 1
 
     def abandon(self) -> None:
         """Stop the profiler and keep nothing; never raises."""

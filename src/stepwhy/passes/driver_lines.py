@@ -54,7 +54,7 @@ class DriverParts(msgspec.Struct, frozen=True):
     engine: Mask
 
 
-class _Noted(msgspec.Struct, frozen=True):
+class NotedStep(msgspec.Struct, frozen=True):
     """A step in which the running line was noted, in rows that cover it.
 
     Args:
@@ -73,15 +73,15 @@ class _Noted(msgspec.Struct, frozen=True):
 
 
 def carried_parts(facts: Facts) -> DriverParts | None:
-    """The parts of the recorded steps by the noted lines; None if none were noted."""
-    noted = _noted_steps(facts)
-    if not noted or facts.threads.driving < 0:
+    """The parts of the recorded steps by noted lines and operations; None if none were noted."""
+    noted = noted_steps(facts)
+    if not any(len(one.names) for one in noted) or facts.threads.driving < 0:
         return None
     units, steps = facts.derived(unit_rows), facts.steps
     starts = facts.trace.slices.start_ns[units]
     bounds = np.stack([steps.host_starts, steps.host_ends], axis=1)
     cuts = np.searchsorted(starts, bounds)
-    known: dict[bytes, tuple[_Noted, Ints]] = {}
+    known: dict[bytes, tuple[NotedStep, Ints]] = {}
     parts = []
     for (start, end), (first, last) in zip(bounds.tolist(), cuts.tolist(), strict=True):
         rows = units[first:last]
@@ -142,8 +142,8 @@ def _only_surrounds(name: str) -> bool:
     return _NAMESPACE not in name or name.startswith(_OF_BACKWARD)
 
 
-def _noted_steps(facts: Facts) -> list[_Noted]:
-    """The steps in which the running line was noted, with all of their operations."""
+def noted_steps(facts: Facts) -> list[NotedStep]:
+    """The steps in which the running line was noted, with the operations that were."""
     table = facts.trace.line_times
     steps, firsts = np.unique(table.step, return_index=True)
     ends = [*firsts[1:].tolist(), len(table)]
@@ -154,7 +154,7 @@ def _noted_steps(facts: Facts) -> list[_Noted]:
         place = np.flatnonzero(op != NULL)
         line, engine = table.line[rows].astype(np.int64), table.engine[rows] == 1
         found.append(
-            _Noted(
+            NotedStep(
                 table.dur_ns[rows].astype(np.int64),
                 np.append(line, NULL),
                 np.append(engine, False),
@@ -165,7 +165,7 @@ def _noted_steps(facts: Facts) -> list[_Noted]:
     return found
 
 
-def _best(names: Ints, noted: Sequence[_Noted]) -> tuple[_Noted, Ints]:
+def _best(names: Ints, noted: Sequence[NotedStep]) -> tuple[NotedStep, Ints]:
     """The noted step that is most like a recorded one, and the place of each operation in it."""
     matches = [(one, matched(names, one.names)) for one in noted]
     return max(matches, key=lambda match: int((match[1] != NULL).sum()))
@@ -200,7 +200,7 @@ def _equal(names: Ints, others: Ints) -> int:
 
 
 def _parts(
-    facts: Facts, rows: Ints, step: tuple[int, int], noted: _Noted, places: Ints
+    facts: Facts, rows: Ints, step: tuple[int, int], noted: NotedStep, places: Ints
 ) -> DriverParts:
     """The parts of one step: its operations, and what was noted between them."""
     slices = facts.trace.slices
@@ -212,7 +212,7 @@ def _parts(
     return _joined([ops, gaps])
 
 
-def _gaps(starts: Ints, ends: Ints, noted: _Noted, places: Ints) -> DriverParts:
+def _gaps(starts: Ints, ends: Ints, noted: NotedStep, places: Ints) -> DriverParts:
     """The time before each operation and after the last one, divided as in the noted step."""
     gap = _noted_gaps(noted, places)
     first = np.append(0, noted.place[:-1] + 1)[gap]
@@ -229,7 +229,7 @@ def _gaps(starts: Ints, ends: Ints, noted: _Noted, places: Ints) -> DriverParts:
     return _joined([divided, _other_gaps(starts, ends, count, noted, places)])
 
 
-def _noted_gaps(noted: _Noted, places: Ints) -> Ints:
+def _noted_gaps(noted: NotedStep, places: Ints) -> Ints:
     """The gap of the noted step that is like each gap of a recorded one; (operations + 1,).
 
     It is before the same operation, else after the same previous one; NULL if neither was noted.
@@ -251,7 +251,9 @@ def _shares(dur_ns: Ints, owner: Ints, count: int) -> NDArray[np.float64]:
     return np.where(is_last, 1.0, np.clip(shares, 0, 1))
 
 
-def _other_gaps(starts: Ints, ends: Ints, count: Ints, noted: _Noted, places: Ints) -> DriverParts:
+def _other_gaps(
+    starts: Ints, ends: Ints, count: Ints, noted: NotedStep, places: Ints
+) -> DriverParts:
     """Gaps that the noted step does not have: they are of the line of the next operation."""
     gap = np.flatnonzero((count == 0) & (ends > starts))
     row = noted.place[np.append(places, NULL)[gap]]
@@ -271,4 +273,13 @@ def _joined(parts: Sequence[DriverParts]) -> DriverParts:
     return DriverParts(starts, ends, line, unit, engine.astype(bool))
 
 
-__all__ = ["ENGINE", "DriverParts", "carried_parts", "matched", "node_rows", "unit_rows"]
+__all__ = [
+    "ENGINE",
+    "DriverParts",
+    "NotedStep",
+    "carried_parts",
+    "matched",
+    "node_rows",
+    "noted_steps",
+    "unit_rows",
+]

@@ -16,7 +16,8 @@ from stepwhy.passes.devices import HOST_DEVICE
 from stepwhy.passes.driver_lines import DriverParts, carried_parts, node_rows
 from stepwhy.passes.innermost_parts import innermost_parts
 from stepwhy.passes.sampled_lines import FRAMEWORKS, driver_packages
-from stepwhy.passes.slice_lines import slice_lines
+from stepwhy.passes.slice_lines import slice_lines, traced_lines
+from stepwhy.passes.timed_lines import timed_parts, with_times
 from stepwhy.trace import NULL, Kind, Phase
 
 if TYPE_CHECKING:
@@ -96,7 +97,10 @@ class _Claims(msgspec.Struct, frozen=True):
 def driver_parts(facts: Facts) -> DriverParts | None:
     """The driving thread's time by line; None if the trace does not tell."""
     parts = facts.derived(carried_parts)
-    return innermost_parts(facts, facts.derived(slice_lines)) if parts is None else parts
+    if parts is not None:
+        return parts
+    parts, timed = innermost_parts(facts, facts.derived(traced_lines)), facts.derived(timed_parts)
+    return parts if timed is None else with_times(parts, timed)
 
 
 def credited(facts: Facts, category: str) -> Credited:
@@ -194,7 +198,7 @@ def _of_driver(facts: Facts) -> _Claims | None:
     slice_at = np.where(
         (unit == NULL) & parts.engine, _innermost_at(facts, node_rows(facts), parts.starts), unit
     )
-    of_slice = np.append(facts.derived(slice_lines), NULL)[slice_at]
+    of_slice = np.append(facts.derived(traced_lines), NULL)[slice_at]
     line = np.where(of_slice == NULL, parts.line, of_slice).astype(np.int64)
     phase = np.where(unit == NULL, Phase.UNKNOWN, facts.phases[unit]).astype(np.int8)
     name = np.where(unit == NULL, NULL, facts.trace.slices.name[unit]).astype(np.int64)

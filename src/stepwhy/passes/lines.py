@@ -16,7 +16,8 @@ from stepwhy.findings import CATEGORIES, LineBreakdown, LineOperation, LineTime
 from stepwhy.passes.driver_lines import carried_parts
 from stepwhy.passes.line_modules import MOST, line_modules
 from stepwhy.passes.line_shares import NOBODY, Owner, credited
-from stepwhy.passes.slice_lines import slice_lines
+from stepwhy.passes.slice_lines import traced_lines
+from stepwhy.passes.timed_lines import timed_parts
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ def _source(facts: Facts) -> Literal["clock", "record", "samples"]:
     """How the lines are known."""
     if facts.derived(carried_parts) is not None:
         return "clock"
-    return "record" if bool((facts.derived(slice_lines) != NULL).any()) else "samples"
+    if (facts.derived(traced_lines) != NULL).any():
+        return "record"
+    return "samples" if facts.derived(timed_parts) is None else "clock"
 
 
 __all__ = ["line_breakdown"]

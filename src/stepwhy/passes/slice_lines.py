@@ -10,6 +10,7 @@ from stepwhy.columns.groups import looked_up
 from stepwhy.columns.nesting import inherit, nearest
 from stepwhy.passes.driver_lines import DriverParts, carried_parts, node_rows
 from stepwhy.passes.program_lines import has_program_line
+from stepwhy.passes.timed_lines import lines_at, timed_parts
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -26,8 +27,15 @@ def slice_lines(facts: Facts) -> Lines:
 
     NULL where none is known. An operation of the backward pass, and the kernels that it launches,
     are of the line whose forward operation made its node; code that the backward pass calls is of
-    its own line. Device work is of the line that launched it.
+    its own line. Device work is of the line that launched it. Where lines were noted by time alone,
+    what else the driving thread runs is of the line at which it was in the middle of that.
     """
+    lines, timed = facts.derived(traced_lines), facts.derived(timed_parts)
+    return lines if timed is None else _with_launched(facts, _with_times(facts, lines, timed))
+
+
+def traced_lines(facts: Facts) -> Lines:
+    """As `slice_lines`, without the lines that are known by time alone; (slices,)."""
     recorded = facts.derived(recorded_lines)
     parts = facts.derived(carried_parts)
     lines = recorded.copy() if parts is None else _with_parts(facts, recorded, parts)
@@ -42,7 +50,11 @@ def spread(facts: Facts, values: Lines, parts: DriverParts | None) -> Lines:
         values: Strings of the trace, NULL where unknown; (slices,).
         parts: The driving thread's time, if its lines were noted.
     """
-    found = _with_backward(facts, values, parts)
+    return _with_launched(facts, _with_backward(facts, values, parts))
+
+
+def _with_launched(facts: Facts, found: Lines) -> Lines:
+    """Add the lines of calls to the device work that they have launched."""
     work, calls = facts.launches.joined
     unknown = found[work] == NULL
     found[work[unknown]] = found[calls[unknown]]
@@ -64,6 +76,20 @@ def _with_parts(facts: Facts, recorded: Lines, parts: DriverParts) -> Lines:
     return np.where(found == NULL, recorded, found)
 
 
+def _with_times(facts: Facts, lines: Lines, timed: DriverParts) -> Lines:
+    """The lines, with those of the time in slices of the driving thread that have none.
+
+    That thread runs eager operations itself, on a track of their own for each device.
+    """
+    trace, rows = facts.trace, np.flatnonzero(lines == NULL)
+    ids = trace.tracks.thread
+    on_thread = (ids == ids[facts.threads.driving]) & (ids != NULL)
+    rows = rows[on_thread[trace.slices.track[rows]]]
+    found = lines.copy()
+    found[rows] = lines_at(timed, trace.slices.start_ns[rows] + trace.slices.dur_ns[rows] // 2)
+    return found
+
+
 def _with_backward(facts: Facts, lines: Lines, parts: DriverParts | None) -> Lines:
     """The lines, with those of the forward pass in the nodes of the backward pass."""
     nodes = node_rows(facts)
@@ -82,7 +108,40 @@ def _with_backward(facts: Facts, lines: Lines, parts: DriverParts | None) -> Lin
     found = lines.copy()
     known = own[node] != NULL
     found[inside & known] = own[node][inside & known]
+    rows = np.flatnonzero((found == NULL) & (node == NULL) & _engine_threads(facts, nodes))
+    found[rows] = _line_before(facts, rows, nodes, of_node)
     return found
+
+
+def _engine_threads(facts: Facts, nodes: Ints) -> NDArray[np.bool_]:
+    """Mask of the slices on threads that only run the backward pass; (slices,)."""
+    track = facts.trace.slices.track
+    threads = np.zeros(len(facts.trace.tracks), dtype=bool)
+    threads[track[nodes]] = True
+    if facts.threads.driving >= 0:
+        threads[facts.threads.driving] = False
+    found: NDArray[np.bool_] = threads[track]
+    return found
+
+
+def _line_before(facts: Facts, rows: Ints, nodes: Ints, lines: Lines) -> Lines:
+    """Line of the last node that began before each slice on the same thread; (rows,).
+
+    Between two nodes, the engine sums the gradients that the first one has computed.
+
+    Args:
+        facts: Facts of the run.
+        rows: Slices outside of nodes; (rows,).
+        nodes: The nodes, ascending; (nodes,).
+        lines: Their lines; (nodes,).
+    """
+    track = facts.trace.slices.track.astype(np.int64)
+    key = track * len(track) + np.arange(len(track))
+    order = np.argsort(key[nodes])
+    place = np.searchsorted(key[nodes[order]], key[rows])
+    before = np.append(order, NULL)[place - 1]
+    same = (before != NULL) & (track[nodes[before]] == track[rows])
+    return np.where(same, lines[before], NULL).astype(np.int32)
 
 
 def node_lines(facts: Facts, lines: Lines, nodes: Ints) -> Lines:
@@ -131,4 +190,4 @@ def _inside(facts: Facts, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return found
 
 
-__all__ = ["node_lines", "recorded_lines", "slice_lines", "spread"]
+__all__ = ["node_lines", "recorded_lines", "slice_lines", "spread", "traced_lines"]

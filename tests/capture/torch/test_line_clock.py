@@ -11,8 +11,8 @@ import pytest
 from tests.capture.torch.line_programs import PROGRAMS, run
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.line_clock import LineClock
 from stepwhy.capture.recorder import Recorder
-from stepwhy.capture.torch.line_clock import LineClock
 from stepwhy.capture.torch.line_window import LineWindow
 
 if TYPE_CHECKING:

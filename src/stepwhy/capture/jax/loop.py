@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from stepwhy.capture.call_log import CallLog
+from stepwhy.capture.clocked_window import ClockedWindow
 from stepwhy.capture.jax.launched_work import LaunchedWork
 from stepwhy.capture.jax.profiler import JaxProfiler
 from stepwhy.capture.loop import Loop
@@ -30,7 +31,8 @@ def loop_of(run_dir: str) -> Loop:
     from jax.version import __version__
 
     recorder = Recorder(run_dir, "jax", str(__version__), "jax-jit")
-    loop = Loop(recorder, XPlaneWindow(recorder, profiler(), launched_work().unfinished))
+    window = XPlaneWindow(recorder, profiler(), launched_work().unfinished)
+    loop = Loop(recorder, ClockedWindow(recorder, window))
     loop.ahead, loop.launched = launched_work().ahead, launched_work().note
     return loop
 

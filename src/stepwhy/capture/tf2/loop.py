@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from stepwhy.capture.call_log import CallLog
+from stepwhy.capture.clocked_window import ClockedWindow
 from stepwhy.capture.loop import Loop
 from stepwhy.capture.process.threads import tensorflow_threads
 from stepwhy.capture.recorder import Recorder
@@ -19,7 +20,8 @@ def loop_of(run_dir: str) -> Loop:
 
     recorder = Recorder(run_dir, "tensorflow", str(VERSION), "tf2-function")
     recorder.describe(threads=_threads)
-    return Loop(recorder, XPlaneWindow(recorder, TensorFlowProfiler(recorder.scratch)))
+    window = XPlaneWindow(recorder, TensorFlowProfiler(recorder.scratch))
+    return Loop(recorder, ClockedWindow(recorder, window))
 
 
 def _threads() -> dict[str, int]:

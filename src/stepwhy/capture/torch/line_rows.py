@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    Row = tuple[str | None, int, int, int]
-    """Operation or None, place of the line, duration in ns, and 1 if the engine itself runs it."""
+    from stepwhy.capture.line_file import Row
 
 # Source: torch/csrc/autograd/engine.cpp.
 _ENGINE = "autograd::engine::evaluate_function: "
@@ -213,4 +212,4 @@ def _merge(rows: list[Row], row: Row) -> None:
         rows.append(row)
 
 
-__all__ = ["Event", "Marks", "Operations", "Row", "StepRows"]
+__all__ = ["Event", "Marks", "Operations", "StepRows"]

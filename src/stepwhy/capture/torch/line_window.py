@@ -3,14 +3,7 @@
 The profiler of PyTorch does not record lines: with stacks it shows where functions are defined, at
 a cost that changes the steps. So the line clock runs in up to three steps after the traced window,
 together with a profiler that only records the operations, which join these steps with the traced
-ones. One file per process keeps the result, `lines.json.gz`, version 1::
-
-    {"schema": "stepwhy.lines/1", "strings": ["aten::mm", "train.py(12): step", ...],
-     "steps": [{"step": 17, "op": [0, -1, ...], "line": [1, ...], "dur_ns": [...],
-                "engine": [0, ...]}, ...]}
-
-The columns of a step are consecutive rows of its driving thread's time, and sum to its wall time.
-`op` and `line` index the strings, -1 is none; `engine` is 1 where the backward pass itself runs.
+ones. `line_file` describes the file that keeps the result.
 """
 
 from __future__ import annotations
@@ -22,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import EPOCH_OFFSET_NS
 from stepwhy.capture.forks import Forks
+from stepwhy.capture.line_clock import LineClock, is_in_use
+from stepwhy.capture.line_file import LINES_FILE, packed
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.torch import request_thread
 from stepwhy.capture.torch.function_modes import untold
-from stepwhy.capture.torch.line_clock import LineClock, is_in_use
 from stepwhy.capture.torch.line_rows import Event, Marks, Operations, StepRows
 from stepwhy.capture.torch.window import graph_task, own_profilers, quiet, stop_recording
 
@@ -34,10 +28,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
-    from stepwhy.capture.torch.line_rows import Row
-
-LINES_FILE = "lines.json.gz"
-SCHEMA = "stepwhy.lines/1"
 
 # Usual steps between the traced window and these, with which both are compared.
 _USUAL_STEPS = 4
@@ -229,7 +219,7 @@ class LineWindow:
             (step, steps.of(start - EPOCH_OFFSET_NS, end - EPOCH_OFFSET_NS))
             for step, start, end in bounds
         ]
-        self._recorder.keep(LINES_FILE, _packed(rows, clock))
+        self._recorder.keep(LINES_FILE, packed(rows, clock))
 
     def abandon(self) -> None:
         """Stop the clock and the profiler, and keep nothing; never raises."""
@@ -339,25 +329,4 @@ def _is_annotation(event: Any) -> bool:
     return bool(event.scope() == _USER_SCOPE)
 
 
-def _packed(steps: Sequence[tuple[int, list[Row]]], clock: LineClock) -> dict[str, Any]:
-    """The content of the file."""
-    numbers: dict[str | None, int] = {None: -1}
-
-    def number(text: str | None) -> int:
-        return numbers.setdefault(text, len(numbers) - 1)
-
-    lines = {place: number(clock.line(place)) for _, rows in steps for _, place, _, _ in rows}
-    packed = [
-        {
-            "step": step,
-            "op": [number(op) for op, _, _, _ in rows],
-            "line": [lines[place] for _, place, _, _ in rows],
-            "dur_ns": [dur for _, _, dur, _ in rows],
-            "engine": [engine for _, _, _, engine in rows],
-        }
-        for step, rows in steps
-    ]
-    return {"schema": SCHEMA, "strings": list(numbers)[1:], "steps": packed}
-
-
-__all__ = ["LINES_FILE", "LineWindow"]
+__all__ = ["LineWindow"]

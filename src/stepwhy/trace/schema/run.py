@@ -169,7 +169,8 @@ RUN: tuple[Column, ...] = (
         "",
         "",
         "Number of a step in which the running line was noted, in the step log. The rows of a "
-        "step are what its driving thread did, in order; they cover the step.",
+        "step are what its driving thread did, in order; they cover the step, or have the same "
+        "share of it if no operations were noted.",
     ),
     string(
         "line_times",

@@ -49,6 +49,7 @@ class LineClock:
         times: When the thread came to another line, `perf_counter_ns`, ascending; (marks,).
         places: The line from then on, see `line`; (marks,).
         depths: Number of the program's frames on the stack from then on; (marks,).
+        calls: Number of calls of other code until then; (marks,).
         gave_up: Whether there were too many marks, or the steps took too long.
     """
 
@@ -56,6 +57,7 @@ class LineClock:
         self.times: list[int] = []
         self.places: list[int] = []
         self.depths: list[int] = []
+        self.calls: list[int] = []
         self.gave_up = False
         self._is_on = False
         self._files = UserFiles()
@@ -64,6 +66,7 @@ class LineClock:
         self._of_code: dict[int, tuple[int, Trace]] = {}
         self._deadline_ns = 0
         self._home = get_ident()
+        self._calls = 0
         # One object, to be recognised: each access to a method makes another.
         self._trace: Trace = self._enter
 
@@ -131,6 +134,7 @@ class LineClock:
         self.times.append(perf_counter_ns())
         self.places.append(self._stack[-1] if self._stack else NOWHERE)
         self.depths.append(len(self._stack))
+        self.calls.append(self._calls)
 
     def _code(self, code: CodeType) -> tuple[int, Trace]:
         """First place of a code, and the trace function of its frames."""
@@ -150,6 +154,7 @@ class LineClock:
             return None
         try:
             if self._files.user_name(code.co_filename) is None:
+                self._calls += 1
                 if perf_counter_ns() > self._deadline_ns:
                     self._give_up()
                 return None
@@ -180,6 +185,7 @@ class LineClock:
         """The trace function of the frames of one code; as fast as it can be."""
         stack, clock = self._stack, perf_counter_ns
         times, places, depths = self.times, self.places, self.depths
+        calls = self.calls
 
         @never_compiled
         def local(frame: FrameType, event: str, _: Any) -> Any:
@@ -198,6 +204,7 @@ class LineClock:
             times.append(clock())
             places.append(place)
             depths.append(len(stack))
+            calls.append(self._calls)
             if len(times) > _MOST_MARKS:
                 self._give_up()
             return local
