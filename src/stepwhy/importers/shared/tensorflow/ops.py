@@ -47,7 +47,9 @@ _BACKWARD_OP = regex(r"\w+Backprop\w*|\w+Grad(?:V\d|Ex)?")
 _OPTIMIZER_OP = regex(r"(?:Resource)?(?:Sparse)?Apply\w+")
 _OPTIMIZER_SCOPE = regex(
     r"(?:^|/)(?:GradientDescent|Momentum|Adam(?:W|ax)?|Ada(?:grad|grad_?DA|[dD]elta|factor)|RMSProp|"
-    r"Ftrl|SGD|Nadam|Proximal\w+|\w*[Oo]ptimizer)(?:_\d+)?(?:/|$)"
+    r"Ftrl|SGD|Nadam|Proximal\w+|\w*[Oo]ptimizer"
+    # Keras names the scope after the optimizer: `keras.src.optimizers`.
+    r"|adam(?:w|ax)?|ada(?:grad|delta|factor)|ftrl|lamb|lion|muon|nadam|rmsprop|sgd)(?:_\d+)?(?:/|$)"
 )
 _SAVER_SCOPE = regex(r"(?:^|/)save(?:_\d+)?/")
 _BOOKKEEPING = frozenset({"NoOp", "_SOURCE", "_SINK", "_Arg", "_Retval", "_FusedNoOp"})
