@@ -201,6 +201,14 @@ RUNS = [
     ),
     ("dense_update", "_LAZY", TF1 + TABLE_OF_ROWS, INITIALISED.format("train")),
     ("dense_update", "_OWN", TF1 + TABLE_OF_ROWS, INITIALISED.format("update")),
+    (
+        "dense_update",
+        "_JAX",
+        JAX
+        + "table, ids = jnp.ones((9, 3)), jnp.array([1, 2])\n"
+        + "loss_of = lambda rows, batch: (rows @ batch).sum()",
+        "assert (loss, table.sum()) == (6, 27 - jnp.float32(0.1) * 6)",
+    ),
     ("recomputed_forward", "_FREE", TORCH + BLOCKS, "assert x.shape == (2, 3)"),
     ("recomputed_forward", "_UNKNOWN", TORCH + BLOCKS, "assert x.shape == (2, 3)"),
     (

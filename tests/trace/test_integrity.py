@@ -38,6 +38,7 @@ def trace():
     builder.add("step_ops", name=0, padding=0, constant=1, line=0)
     builder.add("index_inputs", op=0, line=0, rows=2, columns=4, padded=2, at_start=0)
     builder.add("discards", slice=1, condition=0, holds=1, one_in=50)
+    builder.add("table_updates", slice=1, table_bytes=90, used_bytes=1)
     return builder.finish(Meta("test"))
 
 

@@ -4,7 +4,9 @@
 The gradient of an embedding table in TensorFlow 1 is a list of rows, `tf.IndexedSlices`. Some
 optimizers do not stop there: `tf.train.AdamOptimizer` decays the moments of all rows, and moves all
 rows by them, whether the batch has used them or not. An optimizer of the program's own that
-computes with the gradient turns it into a tensor of the size of the table first.
+computes with the gradient turns it into a tensor of the size of the table first. In JAX, the
+gradient of `table[ids]` is an array of the size of the table, and every optimizer works on all of
+it.
 
 ## Why it costs
 Each step reads and writes the whole table and its moments several times. That takes the longer, the
@@ -19,16 +21,22 @@ The cost is the time of the operations whose results have the size of the table,
 assignments. A gradient that is made dense in the backward pass is found by
 [`dense-embedding-gradient`](dense-embedding-gradient.md).
 
+In JAX, by the compiled programs in the profile: rows are scattered into zeros of the size of the
+table, and what computes with the result changes an argument of that size. It does not count if
+anything else is added to the gradient, such as that of a product with the same table. The cost is
+the time of all instructions with results of that size that depend on the scatter.
+
 ## Fix
 Update only the rows of the batch: a lazy Adam, or an optimizer that does so by itself, such as
-Adagrad, momentum or plain gradient descent.
+Adagrad, momentum or plain gradient descent in TensorFlow. In JAX, compute the gradient of the
+rows, and add to them.
 
 ## Fix risk
 A lazy Adam leaves the moments of unused rows as they are, so that they are moved less.
 
 ## When it abstains
-If no graph with the sizes of results was recorded. Does not apply outside of TensorFlow's sessions,
-or if the graph computes no gradient.
+If no graph with the sizes of results was recorded, or no compiled program (JAX). Does not apply to
+PyTorch and to functions of TensorFlow 2, or if the graph computes no gradient.
 """
 
 from __future__ import annotations
@@ -38,6 +46,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of, times
+from stepwhy.diagnoses.shared.rewrites import knows_programs
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import steady_work
 from stepwhy.diagnoses.shared.work_lines import work_lines
@@ -58,7 +67,7 @@ RULE = Rule(
     name="Updates of all rows for a sparse gradient",
     found="Update only the rows of the batch: the optimizer updates the whole table",
     clear="No optimizer updates a whole table for the rows of a batch",
-    needs=(("graph-ops",), ("device-time",), ("steps",)),
+    needs=(("device-time",), ("steps",)),
 )
 
 SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
@@ -91,6 +100,15 @@ class _Update(NamedTuple):
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which optimizers work on whole tables for sparse gradients."""
+    framework = facts.trace.meta.framework
+    if framework == "jax" and knows_programs(facts):
+        return _judged(facts, list(_compiled(facts)))
+    if framework == "jax":
+        return RULE.no_data("programs", "The compiled programs were not recorded.")
+    if framework not in {"", "tensorflow"}:
+        return RULE.not_applicable("The run uses neither TensorFlow nor JAX.")
+    if not facts.names_nodes:
+        return RULE.lacks("graph-ops")
     rows = steady_work(facts, Kind.KERNEL, Kind.OP)
     rows = rows[facts.trace.slices.scope[rows] != NULL]
     if not among(facts.phases[rows], (Phase.OPTIMIZER, Phase.BACKWARD)).any():
@@ -98,7 +116,11 @@ def diagnose(facts: Facts) -> Finding:
     if not (facts.trace.slices.bytes[rows] > 0).any():
         return RULE.no_data("operands", "The sizes of the results of operations were not recorded.")
     updating = rows[facts.phases[rows] == Phase.OPTIMIZER]
-    updates = [*_updates(facts, updating), *_made_dense(facts, rows)]
+    return _judged(facts, [*_updates(facts, updating), *_made_dense(facts, rows)])
+
+
+def _judged(facts: Facts, updates: list[_Update]) -> Finding:
+    """The finding about some updates."""
     if not updates:
         return RULE.nothing()
     rows = np.concatenate([update.rows for update in updates])
@@ -109,9 +131,23 @@ def diagnose(facts: Facts) -> Finding:
     if not cost or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:1])
     gain = saving("update only the rows of the batch", LEAST_SAVED * cost, cost)
-    is_own = facts.phases[rows[0]] != Phase.OPTIMIZER
-    fix = _OWN if is_own else _LAZY
-    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "gone"))
+    return RULE.finding(cost, evidence, _fix(facts, rows), gain, Edit("ops", "gone"))
+
+
+def _fix(facts: Facts, rows: Rows) -> Fix:
+    if facts.trace.meta.framework == "jax":
+        return _JAX
+    return _OWN if facts.phases[rows[0]] != Phase.OPTIMIZER else _LAZY
+
+
+def _compiled(facts: Facts) -> Iterator[_Update]:
+    """The updates of whole tables in compiled programs, by the sizes of table and rows."""
+    table = facts.trace.table_updates
+    chosen = facts.is_steady[table.slice] & (table.used_bytes <= MOST_USED * table.table_bytes)
+    sizes = np.stack([table.table_bytes, table.used_bytes], axis=1)
+    for whole, used in sorted({(whole, used) for whole, used in sizes[chosen].tolist()}):
+        of_size = chosen & (sizes == (whole, used)).all(axis=1)
+        yield _Update(table.slice[of_size].astype(np.int64), whole, used, "")
 
 
 def _updates(facts: Facts, updating: Rows) -> Iterator[_Update]:
@@ -198,6 +234,14 @@ _LAZY = Fix(
     "of_rest = tf.train.AdamOptimizer()\n"
     "train = tf.group(of_table.minimize(loss, var_list=[table]),\n"
     "                 of_rest.minimize(loss, var_list=layers))",
+    "changes-numerics",
+)
+_JAX = Fix(
+    "Compute the gradient of the rows of the batch, not of the table, and add to those rows. "
+    "Donate the table to the compiled function, so that it is changed in place.",
+    "rows = table[ids]\n"
+    "loss, change = jax.value_and_grad(loss_of)(rows, batch)\n"
+    "table = table.at[ids].add(-rate * change)",
     "changes-numerics",
 )
 _OWN = Fix(

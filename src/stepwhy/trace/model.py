@@ -138,6 +138,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     step_ops: Columns
     index_inputs: Columns
     discards: Columns
+    table_updates: Columns
     meta: Meta
     health: Health
 

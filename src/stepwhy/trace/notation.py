@@ -27,7 +27,8 @@ r"""A trace drawn as text: the fixtures of literate tests.
   then one row per line until a blank line; ``-`` is the null, an empty cell the empty string.
   Copies and counters name nodes and devices, allocations tracks. ``session_values:`` and ``flows:``
   are tables, too; they name slices, of several with the same name or letter the first;
-  ``operands:``, ``rewrites:`` and ``discards:`` name all of them. Quantities take a unit: ``3 ms``.
+  ``operands:``, ``rewrites:``, ``discards:`` and ``table_updates:`` name all of them. Quantities
+  take a unit: ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, its pipeline ``stage``
   (``1``, or ``1 of 4``), ``world_size``, ``signals`` (default: those for which something is drawn;
   ``+x`` and ``-x`` change that), ``expects: accelerator``, ``model`` (of the accelerators below
@@ -86,6 +87,7 @@ _TABLES: dict[str, Table] = {
     "step_ops": "step_ops",
     "index_inputs": "index_inputs",
     "discards": "discards",
+    "table_updates": "table_updates",
 }  # fmt: skip
 _FACTS = (
     "unit", "format", "framework", "rank", "stage", "world_size", "signals", "expects", "arrows",
@@ -291,7 +293,7 @@ class _Drawing(msgspec.Struct):
             raise ValueError(f"{len(cells)} cells under {len(self.columns)} columns")
         texts = {name: text for name, text in zip(self.columns, cells, strict=True) if text != "-"}
         row = {name: self._cell(name, text) for name, text in texts.items()}
-        if self.table in {"collectives", "operands", "rewrites", "discards"}:
+        if self.table in {"collectives", "operands", "rewrites", "discards", "table_updates"}:
             for number in self.drawn[texts["slice"]]:
                 self.builder.add(self.table, **row | {"slice": number})
             return

@@ -32,6 +32,7 @@ Table = Literal[
     "step_ops",
     "index_inputs",
     "discards",
+    "table_updates",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 

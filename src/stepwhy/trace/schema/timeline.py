@@ -182,6 +182,17 @@ TIMELINE: tuple[Column, ...] = (
         "0",
         "The condition holds once in so many steps; null if unknown.",
     ),
+    Column(
+        "table_updates",
+        "slice",
+        "int32",
+        "row of slices",
+        "",
+        "An instruction of a compiled program that works on a whole table, although the gradient "
+        "has some of its rows.",
+    ),
+    Column("table_updates", "table_bytes", "int64", "bytes", "", "Size of the table."),
+    Column("table_updates", "used_bytes", "int64", "bytes", "", "Size of the gradient's rows."),
 )
 
 __all__ = ["TIMELINE"]

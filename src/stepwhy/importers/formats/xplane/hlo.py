@@ -25,6 +25,8 @@ _BYTES = {
 }  # fmt: skip
 PRED = 1
 """`PrimitiveType` of truth values."""
+TUPLE = 13
+"""`PrimitiveType` of tuples."""
 INTEGERS = frozenset(range(1, 10))
 """`PrimitiveType` of integers and truth values."""
 
@@ -208,4 +210,13 @@ def _constant(message: Any) -> int | None:
     return found[0] if found else None
 
 
-__all__ = ["INTEGERS", "PRED", "Computation", "Instruction", "Module", "Shape", "read_module"]
+__all__ = [
+    "INTEGERS",
+    "PRED",
+    "TUPLE",
+    "Computation",
+    "Instruction",
+    "Module",
+    "Shape",
+    "read_module",
+]

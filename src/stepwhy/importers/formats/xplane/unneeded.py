@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from stepwhy.importers.formats.xplane.discards import discards_of
 from stepwhy.importers.formats.xplane.hlo import read_module
 from stepwhy.importers.formats.xplane.rewrites import rewrites_of
+from stepwhy.importers.formats.xplane.table_updates import updates_of
 
 if TYPE_CHECKING:
     from stepwhy.importers.formats.xplane.discards import Discard
     from stepwhy.importers.formats.xplane.rewrites import Rewrite
+    from stepwhy.importers.formats.xplane.table_updates import TableUpdate
     from stepwhy.trace import TraceBuilder
 
 # Opcodes without which there is none of it.
@@ -23,10 +25,12 @@ class Unneeded(NamedTuple):
     Args:
         rewrite: The buffer that it copies, if it does.
         discard: When its result is read, if not always.
+        update: The table that it works on for some of its rows, if it does.
     """
 
     rewrite: Rewrite | None
     discard: Discard | None
+    update: TableUpdate | None
 
     def add_to(self, builder: TraceBuilder, row: int) -> None:
         """Add what is known of a slice of the instruction.
@@ -52,6 +56,13 @@ class Unneeded(NamedTuple):
                 holds=int(self.discard.holds),
                 one_in=self.discard.one_in,
             )
+        if self.update is not None:
+            builder.add(
+                "table_updates",
+                slice=row,
+                table_bytes=self.update.table_bytes,
+                used_bytes=self.update.used_bytes,
+            )
 
 
 def unneeded_of(data: bytes) -> dict[str, Unneeded] | None:
@@ -64,12 +75,16 @@ def unneeded_of(data: bytes) -> dict[str, Unneeded] | None:
         return {}
     module = read_module(data)
     try:
-        rewrites, discards = (rewrites_of(module), discards_of(module)) if module else ({}, {})
+        found = (rewrites_of(module), discards_of(module), updates_of(module)) if module else None
     except (KeyError, IndexError):  # it refers to what it lacks
         return None
-    names = rewrites.keys() | discards.keys()
-    found = {name: Unneeded(rewrites.get(name), discards.get(name)) for name in names}
-    return found if module else None
+    if found is None:
+        return None
+    rewrites, discards, updates = found
+    return {
+        name: Unneeded(rewrites.get(name), discards.get(name), updates.get(name))
+        for name in rewrites.keys() | discards.keys() | updates.keys()
+    }
 
 
 __all__ = ["Unneeded", "unneeded_of"]
