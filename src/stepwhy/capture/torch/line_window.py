@@ -229,7 +229,7 @@ class LineWindow:
         with self._forks.switching:
             profiler, self._profiler = self._profiler, None
             if profiler is not None:
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(Exception), untold():
                     profiler.stop()
         self._stop_request_thread()
 

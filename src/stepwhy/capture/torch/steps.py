@@ -28,10 +28,11 @@ from stepwhy.capture.run_times import RunTimes
 from stepwhy.capture.step_log import BATCH_STEPS, LONG_STEP_NS, UNKNOWN, StepLog
 from stepwhy.capture.step_marks import marks
 from stepwhy.capture.torch.cuda_graphs import CudaGraphs
+from stepwhy.capture.torch.function_modes import untold
 from stepwhy.capture.torch.semantic_step import SemanticStep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
@@ -369,11 +370,14 @@ class StepObserver:
         return self._steps >= _EARLIEST_STEP and self._run_times.settled()
 
 
-def _parameters(optimizer: Any) -> Iterator[tuple[str, int]]:
+def _parameters(optimizer: Any) -> list[tuple[str, int]]:
     """Type and number of elements of each parameter of an optimizer."""
-    for group in getattr(optimizer, "param_groups", ()):
-        for parameter in group["params"]:
-            yield str(parameter.dtype).removeprefix("torch."), int(parameter.numel())
+    with untold():
+        return [
+            (str(parameter.dtype).removeprefix("torch."), int(parameter.numel()))
+            for group in getattr(optimizer, "param_groups", ())
+            for parameter in group["params"]
+        ]
 
 
 def _threads() -> dict[str, int]:

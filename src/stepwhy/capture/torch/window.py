@@ -255,7 +255,7 @@ class ProfilerWindow:
         """
         with self._forks.switching:
             profiler, self._profiler = self._profiler, None
-            with self._detaching() if goes_on else _NOTHING:
+            with self._detaching() if goes_on else _NOTHING, untold():
                 profiler.stop()
             self._is_recording = False
         self._stop_request_thread()
@@ -295,7 +295,7 @@ class ProfilerWindow:
             if profiler is not None:
                 if self._on_device:
                     device.launch_nothing()
-                with contextlib.suppress(Exception), self._detaching():
+                with contextlib.suppress(Exception), self._detaching(), untold():
                     profiler.stop()
             self._is_recording = False
         self._stop_request_thread()
