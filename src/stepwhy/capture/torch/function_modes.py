@@ -7,6 +7,8 @@ Source: torch/overrides.py, `TorchFunctionMode`; torch/utils/_device.py, `Device
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,10 +20,10 @@ _DEVICE_MODE = "DeviceContext"
 
 
 def untold() -> AbstractContextManager[None]:
-    """A context in which the program is not told."""
-    import torch
-
-    return torch._C.DisableTorchFunction()
+    """A context in which the program is not told, if this version of PyTorch has one."""
+    context: Any = getattr(sys.modules.get("torch._C"), "DisableTorchFunction", nullcontext)
+    made: AbstractContextManager[None] = context()
+    return made
 
 
 def is_told() -> bool:
