@@ -66,10 +66,12 @@ def test_faster_compute_waits_where_the_step_mostly_waits_for_input():
         found("unfavourable-layout"),
         found("launch-bound"),
         found("memory-headroom", None),
+        found("padding"),
         found("exposed-transfer"),
     )
     assert explained(*findings, input_wait=0.5) == {
         "input-bound": "",
+        "padding": "input-bound",
         "unfavourable-layout": "input-bound",
         "launch-bound": "input-bound",
         "memory-headroom": "input-bound",

@@ -36,8 +36,9 @@ _ALTERNATIVES = frozenset({"repeated-preprocessing"})
 _OF_INPUT = frozenset(
     {"input-bound", "serial-input", "missing-prefetch", "worker-respawn", "python-preprocessing"}
 )
-# What makes the device's own work faster or larger, which a step that waits for input cannot use.
-_COMPUTE_FAMILY = "compute"
+# What makes the device's own work faster, less or larger, which a step that waits for input cannot
+# use.
+_COMPUTE_FAMILIES = frozenset({"compute", "not needed"})
 _COMPUTE_IDS = frozenset({"launch-bound", "eager-loop", "memory-headroom"})
 
 
@@ -205,7 +206,7 @@ def _behind_input(
     return {
         id_: cause
         for id_, finding in found.items()
-        if _family(finding, rules) == _COMPUTE_FAMILY or id_ in _COMPUTE_IDS
+        if _family(finding, rules) in _COMPUTE_FAMILIES or id_ in _COMPUTE_IDS
     }
 
 
