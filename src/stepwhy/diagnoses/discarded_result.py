@@ -15,10 +15,10 @@ selection reads, where the condition is a single truth value that is made of who
 such as the number of the step. Selections by element do not count, and neither do conditions that
 depend on computed values, such as 'is the loss finite', which usually hold. If the condition
 compares a remainder, `step % 50 == 0`, it shows how often the result is read, and the cost is the
-time of the work in all other steps. For a flag that is passed to the function, it is unknown how
-often it is set: the cost is the time of the longer side, and the saving may be less. For other
-conditions, only the shorter of both sides is sure to be lost. In a graph of TensorFlow by what
-flows where: operations whose results end at the entry of a branch that was not taken.
+time of the work in all other steps. For other conditions, as for a flag that is passed to the
+function, it is unknown how often they hold: only the shorter of both sides is sure to be lost. In a
+graph of TensorFlow by what flows where: operations whose results end at the entry of a branch that
+was not taken in at least 80 % of three or more steps.
 
 ## Fix
 Compute the result within the branch: `lax.cond`, or the functions passed to `tf.cond`. Where Python
@@ -28,8 +28,9 @@ knows the condition, two compiled functions do as well.
 None: the same values are used.
 
 ## When it abstains
-If the profile has no compiled programs, or no flows between operations. Does not apply to PyTorch,
-whose branches are those of Python.
+If the profile has no compiled programs, or no flows between operations. If fewer than three steps
+of a graph were recorded, it reports nothing. Does not apply to PyTorch, whose branches are those of
+Python.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def diagnose(facts: Facts) -> Finding:
     evidence = tuple(_evidence(facts, branch))
     if branch.cost_ns < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
-    low = LEAST_SAVED * branch.sure_ns
+    low = LEAST_SAVED * branch.cost_ns
     gain = saving("compute the result where it is used", low, branch.cost_ns)
     fix = _JAX if is_jax else _TENSORFLOW
     return RULE.finding(branch.cost_ns, evidence, fix, gain, Edit("ops", "gone"))

@@ -14,12 +14,17 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.passes.facts import Facts
 
+    Mask = NDArray[np.bool_]
+
 _SWITCH, _MERGE = regex(r"(?:Ref)?Switch"), regex(r"(?:Ref)?Merge")
-# A condition that is no comparison: a truth value that the program passes.
-_FLAG = regex(r"(?:not )?\w+")
+# Of fewer steps, the branch that was not taken may be the usual one.
+_FEWEST_STEPS = 3
+_MOSTLY = 0.8  # of the executions in the steps; what is used more often may be meant to be ready
 
 
 class Branch(NamedTuple):
@@ -28,15 +33,13 @@ class Branch(NamedTuple):
     Args:
         rows: The operations; slices.
         condition: What decides, in words; the name of its scope in a graph.
-        cost_ns: Time per step that is certain to be lost, or as much as a rare use loses.
-        sure_ns: The part of it that is certain.
+        cost_ns: Time per step that is lost, ns.
         one_in: The results are used once in so many steps; 0 if unknown.
     """
 
     rows: Rows
     condition: str
     cost_ns: int
-    sure_ns: int
     one_in: int = 0
 
 
@@ -59,13 +62,10 @@ def _of_programs(facts: Facts) -> Iterator[Branch]:
         condition = facts.trace.string(key)
         if one_in > 1:
             cost = round(used * (1 - 1 / one_in) + other / one_in)
-            yield Branch(rows[0], condition, cost, cost, one_in)
-        elif _FLAG.fullmatch(condition):
-            longer = rows[0] if used >= other else rows[1]
-            yield Branch(longer, condition, max(used, other), min(used, other))
+            yield Branch(rows[0], condition, cost, one_in)
         else:
             shorter = rows[1] if used >= other else rows[0]
-            yield Branch(shorter, condition, min(used, other), min(used, other))
+            yield Branch(shorter, condition, min(used, other))
 
 
 def _ns(facts: Facts, rows: Rows) -> int:
@@ -76,9 +76,25 @@ def _of_graph(facts: Facts) -> Iterator[Branch]:
     """Those of a graph: results that go only into the untaken branch of a `tf.cond`."""
     rows = _unread(facts)
     rows = rows[~facts.trace.matches(facts.trace.slices.name[rows], _SWITCH.fullmatch)]
+    rows = rows[_is_rarely_read(facts, rows)]
     if len(rows):
-        cost = _ns(facts, rows)
-        yield Branch(rows, "tf.cond", cost, cost)
+        yield Branch(rows, "tf.cond", _ns(facts, rows))
+
+
+def _is_rarely_read(facts: Facts, unread: Rows) -> Mask:
+    """Whether nothing reads the result of a node in most of several steps; (rows,).
+
+    Args:
+        facts: Facts of the run.
+        unread: Operations whose results end at a branch that was not taken; slices, (rows,).
+    """
+    scopes, every = facts.trace.slices.scope, steady_work(facts)
+    size = len(facts.trace.strings)
+    runs = np.bincount(scopes[every[scopes[every] != NULL]], minlength=size)
+    ended = np.bincount(scopes[unread], minlength=size)
+    is_rare = (runs >= _FEWEST_STEPS) & (ended >= _MOSTLY * runs)
+    found: Mask = is_rare[scopes[unread]]
+    return found
 
 
 def _unread(facts: Facts) -> Rows:
