@@ -38,7 +38,15 @@ def test_a_run_without_events_has_none():
 
 
 @pytest.mark.parametrize(
-    "kind", ["parameters", "session", "gradient-walk", "semantic-step", "unowned-parameters"]
+    "kind",
+    [
+        "parameters",
+        "session",
+        "gradient-use",
+        "gradient-walk",
+        "semantic-step",
+        "unowned-parameters",
+    ],
 )
 def test_what_takes_no_time_is_no_event(kind):
     assert find_events(marked(3).event(kind, 1, 1, name="float32", count=9).trace()) == ()

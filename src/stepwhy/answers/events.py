@@ -24,6 +24,7 @@ _TIMELESS = (
     "child",
     "copy",
     "fsync",
+    "gradient-use",
     "gradient-walk",
     "polled-save",
     "semantic-step",

@@ -212,8 +212,8 @@ class Recorder:
                 own profiler ran), 'parameters' (the model has parameters of a type), 'copy' (JAX
                 was passed a large array of NumPy), 'fsync' (the main thread waited for a disk),
                 'session' (a session runs for the first time), 'evaluation' (Keras evaluated or
-                predicted),
-                'gradient-walk' or 'unowned-parameters' (see `torch.gradient_walk`).
+                predicted), 'gradient-use' (see `torch.gradient_use`), 'gradient-walk' or
+                'unowned-parameters' (see `torch.gradient_walk`).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.

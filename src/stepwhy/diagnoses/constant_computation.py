@@ -13,7 +13,9 @@ In one step after the traced ones, `stepwhy run` follows where the values of eac
 from. What is made from nothing but numbers of the program is a constant. So is a tensor from before
 the step that is still there four steps later with equal values, is no parameter and not changed by
 the step, and is not one of several like it, which steps take in turn, nor a part of a larger tensor
-that looks like a batch. Batches of a loader are gone by then. The cost is the time, in the traced
+that looks like a batch. Batches of a loader are gone by then. A tensor that each step makes anew,
+from a list or an array of NumPy, counts if the steps three and four later read one of the same
+values, unless these are all equal. The cost is the time, in the traced
 steps, of the operations outside of the backward pass that read only constants.
 
 ## Fix
@@ -26,8 +28,8 @@ which four steps do not show: at the beginning of an epoch, for instance.
 ## When it abstains
 Without a step that was looked at: in traces of other profilers, in runs with `torch.compile`, CUDA
 graphs, several processes, or subclasses of tensors; or if the run ended within four steps of it.
-Tensors that each step makes from NumPy arrays or lists do not count as constants, nor do those of
-more than 64 MiB. Does not apply outside of PyTorch.
+Tensors of more than 64 MiB do not count as constants, nor do those of more than 16 MiB that each
+step makes anew. What NumPy computes is not seen. Does not apply outside of PyTorch.
 """
 
 from __future__ import annotations

@@ -12,12 +12,14 @@ square.
 
 ## How it is measured
 In one step after the traced ones, `stepwhy run` looks at the indices of embeddings, and notes how
-many columns at one end hold one value in all rows; of `nn.Embedding` also in the four steps after
-it, since lengths differ from batch to batch: the mean counts. Positions, and inputs whose values
-never differ, do not count; of several inputs of one shape, the one with the fewest such columns
-does. The cost is the time of the operations of the traced steps on tensors that have these columns
-as a dimension, as far as it falls to the padding. A batch in which the longest row fills all
-columns is not padded too far, however short the others are.
+many columns at one end hold one value in all rows. Positions, and inputs whose values never differ,
+do not count; of several inputs of one shape, the one with the fewest such columns does. Of
+features, such as the frames of a recording, the columns at the end count that are zero in all rows,
+if lengths or a mask that the step reads say that no row is longer. What `nn.Embedding`, or a module
+with features, is called with in the four steps after it counts as well, since lengths differ from
+batch to batch: the mean stands for all. The cost is the time of the operations of the traced steps
+on tensors that have these columns as a dimension, as far as it falls to the padding. A batch in
+which the longest row fills all columns is not padded too far, however short the others are.
 
 A few batches stand for all, so that the saving is a range.
 

@@ -1,11 +1,13 @@
-"""Positions of index inputs that are padding in every row of a batch."""
+"""Positions of index inputs, and of features, that are padding in every row of a batch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.torch.feature_inputs import Ends, padded_features
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     _Dims = tuple[int, int, int]
@@ -82,6 +84,9 @@ class IndexInputs:
         self._cache: dict[Any, _Dims | None] = {}
         # Columns of padding in each later batch, by rows and columns.
         self._later: list[dict[tuple[int, int], int]] = []
+        self._features: set[tuple[int, int]] = set()
+        self._tensors: set[tuple[int, tuple[int, ...]]] = set()
+        self._ends = Ends()
 
     def next_batch(self) -> None:
         """A later batch begins."""
@@ -99,6 +104,51 @@ class IndexInputs:
         for found in _by_axis("", "", indices, 0):
             key = found.rows, found.columns
             batch[key] = min(batch.get(key, found.padded), found.padded)
+
+    def add_features(self, op: str, line: Callable[[], str], tensor: Any) -> None:
+        """Note a tensor that depends on no parameter: features, or where they end.
+
+        Args:
+            op: Operation that reads it.
+            line: Finds the line of the program that calls it.
+            tensor: The tensor.
+        """
+        if tensor.dim() in {1, 2}:
+            self._ends.note(tensor)
+        key = id(tensor), tuple(tensor.shape)
+        if (
+            not _may_be_features(tensor)
+            or key in self._tensors
+            or len(self._tensors) >= _MOST_INPUTS
+        ):
+            return
+        self._tensors.add(key)
+        for rows, columns, padded, width in padded_features(tensor):
+            place = rows, columns
+            if place not in self._inputs:
+                self._inputs[place] = IndexInput(op, line(), rows, columns, padded, False, width)
+                self._features.add(place)
+        self._any_padded = bool(self.padded)
+        self._cache.clear()
+
+    def confirm_features(self) -> None:
+        """Leave out features whose zeros at the end may be data: nothing says that rows end."""
+        for key in list(self._features):
+            found = self._inputs[key]
+            if not self._ends.confirm(*key, found.padded):
+                found.padded = 0
+                self._features.remove(key)
+
+    def add_later_features(self, tensor: Any) -> None:
+        """Note what a module is called with in a later batch, of which only the zeros count."""
+        if not self._later or not _may_be_features(tensor):
+            return
+        batch, shape = self._later[-1], set(tensor.shape)
+        left = {key for key in self._features - batch.keys() if shape.issuperset(key)}
+        if not left:
+            return
+        padded = {(rows, columns): count for rows, columns, count, _ in padded_features(tensor)}
+        batch.update({key: padded.get(key, 0) for key in left})
 
     def average(self) -> None:
         """Let the mean of all batches stand for the columns of padding: lengths differ."""
@@ -126,8 +176,9 @@ class IndexInputs:
         for found in _by_axis(op, line, indices, width):
             key = found.rows, found.columns
             known = self._inputs.get(key)
-            if known is None or found.padded < known.padded:
+            if known is None or key in self._features or found.padded < known.padded:
                 self._inputs[key] = found
+                self._features.discard(key)
         self._any_padded = bool(self.padded)
         self._cache.clear()
 
@@ -190,6 +241,12 @@ class IndexInputs:
             and _is_multiple(count, found.columns)
         ]
         return max(shares, default=0.0)
+
+
+def _may_be_features(tensor: Any) -> bool:
+    """Whether a tensor may be sequences of features; those of other layers have a gradient."""
+    is_input = not tensor.requires_grad and tensor.is_floating_point()
+    return is_input and tensor.dim() == 3 and 0 < tensor.numel() <= _MOST_ELEMENTS
 
 
 def _is_multiple(count: int, columns: int) -> bool:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import gc
 import time
-import zlib
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.torch.fingerprints import bytes_of, fingerprint
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from stepwhy.capture.torch.provenance import Source
@@ -60,25 +61,9 @@ class LastingSources:
         tensor = source.ref()
         if tensor is None:
             return None
-        parts = [tensor]
-        if tensor.is_sparse:
-            if not tensor.is_coalesced():
-                return None
-            parts = [tensor.detach().indices(), tensor.detach().values()]
-        return tuple(self._mark_of(part) for part in parts) if self._fits(parts) else None
-
-    def _fits(self, parts: Iterable[Any]) -> bool:
-        size = sum(part.numel() * part.element_size() for part in parts)
+        size = bytes_of(tensor)
         self._left -= size
-        return size <= _MOST_BYTES and self._left >= 0
-
-    @staticmethod
-    def _mark_of(tensor: Any) -> tuple[Any, ...]:
-        import torch
-
-        plain = tensor.detach().cpu().contiguous().reshape(-1)
-        data = plain.view(torch.uint8).numpy() if plain.numel() else b""
-        return tuple(tensor.shape), tensor.dtype, zlib.crc32(data), zlib.adler32(data)
+        return fingerprint(tensor) if size <= _MOST_BYTES and self._left >= 0 else None
 
 
 def _is_one_of_many(tensor: Any) -> bool:

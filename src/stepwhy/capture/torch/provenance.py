@@ -9,6 +9,8 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.torch.fingerprints import bytes_of, fingerprint
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
@@ -20,8 +22,15 @@ RANDOM = 2
 DATA = 4
 """Origin: values that are known or likely to differ from step to step."""
 VARIES = STATE | RANDOM | DATA
-_FIRST_SOURCE = 3
+RECORDED = 8
+"""Origin: a backward pass that is recorded for a further one."""
+REDUCED = 16
+"""Origin: a single number made of such gradients."""
+_FIRST_SOURCE = 5
 _MOST_SOURCES = 256
+# Bytes of a tensor, and of all of them, whose values are compared with those of later steps.
+_LARGEST_COMPARED = 16 << 20
+_MOST_COMPARED = 64 << 20
 # Values that are too common to identify the tensor that they were read from.
 _COMMON_SCALARS = frozenset({-1, 0, 1, 2})
 
@@ -31,12 +40,14 @@ class Source:
 
     Args:
         tensor: The tensor, which is not kept alive.
+        seen: Fingerprint of its values when it is first read; None if they are not compared.
     """
 
-    __slots__ = ("ref",)
+    __slots__ = ("ref", "seen")
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Any, seen: Any) -> None:
         self.ref = weakref.ref(tensor)
+        self.seen = seen
 
 
 class _Origin:
@@ -59,11 +70,14 @@ class Provenance:
     """
 
     def __init__(self) -> None:
+        from torch import strided
         from torch.nn import Parameter
 
         self._known: dict[int, _Origin] = {}
         self._scalars: dict[float, int] = {}
         self._parameter = Parameter
+        self._strided = strided
+        self._left = _MOST_COMPARED
         self.sources: list[Source] = []
         self.varying = 0
 
@@ -103,7 +117,8 @@ class Provenance:
         if known is None or known.holder() is not holder:
             self._meet(tensor, holder, origins, is_outside=False)
         else:
-            known.origins |= origins
+            # A backward pass also makes views of parameters and activations.
+            known.origins |= origins & ~RECORDED
 
     def read_scalar(self, value: Any, origins: int) -> None:
         """A number was read from a tensor: arguments of that value have the same origins."""
@@ -126,8 +141,26 @@ class Provenance:
             return STATE
         if len(self.sources) >= _MOST_SOURCES or _is_part(tensor) or tensor.is_inference():
             return DATA
-        self.sources.append(Source(tensor))
+        self.sources.append(Source(tensor, self._fingerprint(tensor)))
         return 1 << (_FIRST_SOURCE + len(self.sources) - 1)
+
+    def _fingerprint(self, tensor: Any) -> Any:
+        """What equal values share, by which a tensor is found again that each step makes anew.
+
+        None for large tensors, and where all values are equal: those of a mask may be so by chance.
+        """
+        if tensor.layout is not self._strided or tensor.is_quantized or not tensor.numel():
+            return None
+        size = bytes_of(tensor)
+        if size > min(_LARGEST_COMPARED, self._left):
+            return None
+        self._left -= size
+        try:
+            flat = tensor.detach().reshape(-1)
+            is_plain = len(flat) > 1 and bool((flat == flat[0]).all())
+            return None if is_plain else fingerprint(tensor)
+        except RuntimeError:  # of a type, or on a device, that has no such operation
+            return None
 
     def _meet(self, tensor: Any, holder: Any, origins: int, *, is_outside: bool) -> _Origin:
         if tensor.is_quantized:

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from math import prod
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.torch.gradient_use import GradientUse
 from stepwhy.capture.torch.index_inputs import IndexInputs
 from stepwhy.capture.torch.lasting_sources import LastingSources
-from stepwhy.capture.torch.provenance import DATA, RANDOM, VARIES, Provenance, sources_in
+from stepwhy.capture.torch.provenance import (
+    DATA,
+    RANDOM,
+    RECORDED,
+    REDUCED,
+    STATE,
+    VARIES,
+    Provenance,
+    sources_in,
+)
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
@@ -34,7 +45,11 @@ _OF_PYTORCH = ("aten::", "prims::", "prim::", "profiler::")
 
 # A part of so few may be chosen for good, such as the sources of the edges of a graph.
 _FEW = 4
+_MOST_DIMS = 3  # of features; masks and lengths have fewer
+# Elements of a result; what computes only smaller ones takes microseconds.
+_LEAST_WORK = 4096
 _PARTS = frozenset({"aten::select", "aten::slice"})
+_OF_PARTS = _PARTS | {"aten::narrow", "aten::as_strided", "aten::detach", "aten::lift_fresh"}
 _NO_CONSTANT = -1
 
 
@@ -45,7 +60,9 @@ class StoppedError(Exception):
 class _About:
     """What is the same in all calls of an operation."""
 
-    __slots__ = ("id", "is_random", "name", "of_parameters", "writes_all", "writes_first")
+    __slots__ = (
+        "id", "is_random", "may_read_inputs", "name", "of_parameters", "writes_all", "writes_first",
+    )  # fmt: skip
 
     def __init__(self, name: str, number: int, *, is_random: bool) -> None:
         self.id = number
@@ -54,6 +71,8 @@ class _About:
         self.of_parameters = name.startswith(_OF_PARAMETERS)
         # The name of an operation that works in place ends so; of others, nothing is known.
         self.writes_first = name.endswith("_") and not name.endswith("__")
+        # A batch that is put together is written by parts, and not yet complete.
+        self.may_read_inputs = not self.writes_first and name not in _OF_PARTS
         self.writes_all = (self.writes_first and name.startswith(_WRITE_ALL)) or not (
             name.startswith(_OF_PYTORCH)
         )
@@ -69,6 +88,7 @@ class StepNotes:
         names: Their names, each once.
         ops: Index of the name of each operation, in order.
         inputs: The index inputs.
+        gradients: What is done with gradients that are recorded.
         stopped: Why the rest of the step is not noted; None while it is.
     """
 
@@ -83,6 +103,8 @@ class StepNotes:
         self.names: list[str] = []
         self.ops: list[int] = []
         self.inputs = IndexInputs()
+        self.gradients = GradientUse()
+        self._records: Any = torch.is_grad_enabled
         self.stopped: Exception | None = None
         self._dims: list[tuple[int, int, int] | None] = []
         self._shapes: list[tuple[int, tuple[int, ...]]] = []
@@ -139,14 +161,18 @@ class StepNotes:
             read += self._tensors(kwargs.values())
         made = self._tensors((result,))
         origins = self._read(about, read, args)
+        if self._task() < 0 and about.may_read_inputs:
+            self._note_inputs(about, read)
         if about.name in _PARTS and _takes_another_part(about.name, args):
             self._origins.varies(args[0])
             origins |= DATA
+        origins = self._with_gradients(about.name, args, read, origins)
         of_state = about.of_parameters
         for tensor in self._written(about, args, kwargs):
             of_state |= self._origins.wrote(tensor, origins)
         for tensor in made:
-            self._origins.made(tensor, origins)
+            is_number = origins & RECORDED and tensor.numel() <= 1
+            self._origins.made(tensor, (origins ^ RECORDED) | REDUCED if is_number else origins)
         if about.name == _READ_SCALAR:
             self._origins.read_scalar(result, origins)
         elif about.name == _LOOKUP:
@@ -165,6 +191,22 @@ class StepNotes:
         for argument in args:
             if argument.__class__ in _NUMBERS:
                 origins |= self._origins.of_scalar(argument)
+        return origins
+
+    def _note_inputs(self, about: _About, read: Sequence[Any]) -> None:
+        """Note what an operation of the forward pass reads that depends on no parameter."""
+        for tensor in read:
+            if 0 < tensor.dim() <= _MOST_DIMS and not self._origins.of(tensor) & STATE:
+                self.inputs.add_features(about.name, user_line, tensor)
+
+    def _with_gradients(
+        self, name: str, args: Sequence[Any], read: Sequence[Any], origins: int
+    ) -> int:
+        """Origins of what an operation returns, with those that come from a backward pass."""
+        if self._task() >= 0:
+            return origins | RECORDED if self._records() else origins & ~(RECORDED | REDUCED)
+        if origins & (RECORDED | REDUCED) and self._records():
+            self.gradients.note(name, args, read, self._origins.of)
         return origins
 
     def _note_constant(self, origins: int | None) -> None:
@@ -190,6 +232,19 @@ class StepNotes:
         for sources in self._constants:
             used |= sources if sources != _NO_CONSTANT else 0
         return LastingSources(self._origins.sources, used & ~self._origins.varying)
+
+    def fresh_sources(self) -> dict[int, Any]:
+        """Fingerprints of what the step has made anew and computed constants from, by place."""
+        used = 0
+        for sources, (_, shape) in zip(self._constants, self._shapes, strict=True):
+            if sources > 0 and prod(shape) >= _LEAST_WORK:
+                used |= sources
+        used &= ~self._origins.varying
+        return {
+            place: source.seen
+            for place, source in enumerate(self._origins.sources)
+            if used >> place & 1 and source.seen is not None and source.ref() is None
+        }
 
     def constant_lines(self, lasting: int) -> list[int]:
         """For each operation whose result is a constant, the index of its line; else -1.

@@ -1,8 +1,9 @@
 """The semantic step: one step, after the traced window, whose operations are looked at one by one.
 
 A dispatch mode notes what they read: which columns of a batch are padding, and what is computed
-from constants alone. Constants are compared some steps later with what is left of them then, and
-columns of padding are counted in the batches until then. The step takes up to a few times longer
+from constants alone. Constants are compared some steps later with what is left of them then, or
+searched for in two of these steps if each step makes them anew, and columns of padding are counted
+in the batches until then. The step takes up to a few times longer
 and counts as a profiled one; what it computes is the same.
 Where a mode could change the training, or another process would wait for it, there is no such step.
 """
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.compiled_code import never_compiled
 from stepwhy.capture.process import lifetime
-from stepwhy.capture.torch import cuda_graphs
+from stepwhy.capture.torch import cuda_graphs, gradient_use
+from stepwhy.capture.torch.fresh_constants import FreshConstants
 from stepwhy.capture.torch.function_modes import is_told, untold
 from stepwhy.capture.torch.provenance import has_lasting_storages
 from stepwhy.capture.torch.semantic_mode import StepNotes, StoppedError, is_special, make_mode
@@ -42,6 +44,8 @@ _MOST_ATTEMPTS = 3
 _STEPS_LATER = 4
 _COMPILED = "torch.compile is in use"
 _LACKING = "this version of PyTorch lacks what it takes"
+_WATCHED = 2
+"""The last of these steps, which are watched if the step made tensors that may be constants."""
 
 
 class SemanticStep:
@@ -78,6 +82,7 @@ class SemanticStep:
         self._notes: StepNotes | None = None
         self._step = 0
         self._start_ns = 0
+        self._fresh: FreshConstants | None = None
         self._waiting: tuple[dict[str, Any], StepNotes, LastingSources] | None = None
         self._ends_at = 0
         self._stop_counting()
@@ -142,15 +147,25 @@ class SemanticStep:
         if not self._pop() or notes is None:
             return  # a mode of the program lies above: the next step may end outside of it
         self._is_done = True
+        notes.inputs.confirm_features()
         if stopped is not None:
             self._refuse(_why_stopped(stopped))
             return
         content = self._content(notes)
         self._recorder.keep(FILE, content)
+        self._log_gradients(notes)
         self._waiting = content, notes, notes.lasting_sources()
         self._ends_at = step + _STEPS_LATER
         if notes.inputs.padded:
             self._hook = _count_padding(notes.inputs)
+
+    def _log_gradients(self, notes: StepNotes) -> None:
+        """Log what was done with gradients that were recorded for a further backward pass."""
+        found, now = notes.gradients, now_ns()
+        if found.kind:
+            self._recorder.event(
+                gradient_use.EVENT, name=found.kind, source=found.line, start_ns=now, end_ns=now
+            )
 
     def _compare(self, step: int) -> None:
         """Some steps later, add to the file what has turned out to be constant, or padding."""
@@ -161,15 +176,42 @@ class SemanticStep:
             if self._hook is not None:
                 self.touched = True
                 notes.inputs.next_batch()
+            self._watch(notes, self._ends_at - step)
             return
         self.touched = True
+        if not self._stop_watching():
+            return
+        fresh, self._fresh = self._fresh, None
         self._waiting = None
         if self._hook is not None:
             self._stop_counting()
             notes.inputs.average()
             content = self._content(notes) | {"end_ns": content["end_ns"]}
-        lines = notes.constant_lines(sources.still_equal())
+        lasting = sources.still_equal() | sum(1 << place for place in (fresh.left if fresh else ()))
+        lines = notes.constant_lines(lasting)
         self._recorder.keep(FILE, {**content, "lines": notes.lines, "constant": lines})
+
+    def _watch(self, notes: StepNotes, left: int) -> None:
+        """Watch the last steps until then for what each step makes anew of the same values.
+
+        Args:
+            notes: Of the semantic step.
+            left: Steps until the sources are compared.
+        """
+        if left == _WATCHED:
+            known = notes.fresh_sources()
+            self._fresh = FreshConstants(known) if known else None
+        if self._fresh is None:
+            return
+        self.touched = True
+        if not self._stop_watching() or self._why_not([]):
+            self._fresh.give_up(_current_mode())
+        else:
+            self._fresh.begin()
+
+    def _stop_watching(self) -> bool:
+        """Remove the mode that watches a step, if it is on top of the stack of this thread."""
+        return self._fresh is None or self._fresh.end(_current_mode())
 
     def _content(self, notes: StepNotes) -> dict[str, Any]:
         inputs = [
@@ -207,6 +249,8 @@ class SemanticStep:
         self._waiting = None
         self._stop_counting()
         with contextlib.suppress(Exception):
+            self._stop_watching()
+        with contextlib.suppress(Exception):
             self._pop()
         at_ns = now_ns()
         self._recorder.event(EVENT, name="refused", start_ns=at_ns, end_ns=at_ns, reason=reason)
@@ -216,7 +260,12 @@ class SemanticStep:
 
         The loop is paused, or its process forks.
         """
-        if self._mode is None or threading.get_ident() != self._home:
+        if threading.get_ident() != self._home:
+            return
+        with contextlib.suppress(Exception):
+            if self._fresh is not None:
+                self._fresh.give_up(_current_mode())
+        if self._mode is None:
             return
         with contextlib.suppress(Exception):
             self._pop()
@@ -226,6 +275,8 @@ class SemanticStep:
     def finish(self) -> None:
         """No further step comes: remove the mode; never raises."""
         self._stop_counting()
+        with contextlib.suppress(Exception):
+            self._stop_watching()
         with contextlib.suppress(Exception):
             self._pop()
         self._is_done = True
@@ -256,7 +307,7 @@ def _why_stopped(error: Exception) -> str:
 
 
 def _count_padding(inputs: IndexInputs) -> Any:
-    """Count the columns of padding that embeddings look up from now on.
+    """Count the columns of padding that embeddings look up, or modules read, from now on.
 
     Returns:
         The hook, to be removed.
@@ -268,9 +319,13 @@ def _count_padding(inputs: IndexInputs) -> Any:
 
     @never_compiled
     def before(called: Any, arguments: tuple[Any, ...]) -> None:
-        if isinstance(called, embedding) and arguments and type(arguments[0]) is torch.Tensor:
-            with contextlib.suppress(Exception), untold():
+        if not arguments or type(arguments[0]) is not torch.Tensor:
+            return
+        with contextlib.suppress(Exception), untold():
+            if isinstance(called, embedding):
                 inputs.add_later(arguments[0].detach())
+            else:
+                inputs.add_later_features(arguments[0])
 
     inputs.next_batch()
     return module.register_module_forward_pre_hook(before)

@@ -105,8 +105,9 @@ RUN: tuple[Column, ...] = (
         "parameters of the named type; 'copy': a large array of NumPy was passed to JAX; "
         "'fsync': the main thread waited until a file was on disk; "
         "'session': a session ran for the first time; 'batch': the named source hands over "
-        "batches of so many examples; 'evaluation': Keras evaluated or predicted; 'gradient-walk': "
-        "the graph of a loss was followed to the parameters of the optimizers; "
+        "batches of so many examples; 'evaluation': Keras evaluated or predicted; 'gradient-use': "
+        "recorded gradients were read; 'gradient-walk': the graph of a loss was followed to the "
+        "parameters of the optimizers; "
         "'unowned-parameters': a module has parameters that no optimizer has.",
     ),
     Column("events", "start_ns", "int64", "ns", "", "Start; rows are ordered by it."),
