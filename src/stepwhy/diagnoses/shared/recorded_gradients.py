@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from stepwhy.columns.groups import distinct, numbered
 from stepwhy.columns.nesting import outermost
-from stepwhy.diagnoses.shared.backward_nodes import is_node, is_operation, node_calls
-from stepwhy.diagnoses.shared.measure import idle, time_of
+from stepwhy.diagnoses.shared.backward_nodes import callers, is_node, is_operation, node_calls
+from stepwhy.diagnoses.shared.backward_time import cost_per_step_ns, launched_within
+from stepwhy.diagnoses.shared.measure import idle, steady, time_of
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Phase
 
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
 
     Rows = NDArray[np.signedinteger[Any]]
+    Mask = NDArray[np.bool_]
 
 # 'MulBackward0' is made by 'aten::mul', and 'SoftmaxBackwardDataBackward0' by
 # 'aten::_softmax_backward_data'.
 _NODE = regex(r"(?:autograd::engine::evaluate_function: )?(?P<made_by>\w+?)Backward\d*")
 _OPERATION = regex(r"(?:\w+::)?(?P<made_by>\w+)")
+_OF_PRODUCT = regex(r"(?:Addmm|Mm|Bmm|Baddbmm|Convolution|Linear)Backward")
+_ACCUMULATES, _CLONE = regex(r"AccumulateGrad"), "aten::clone"
 _MOST_NAMES = 1 << 20  # more than a program has operations
 
 
@@ -38,12 +42,17 @@ class RecordedGradients(msgspec.Struct, frozen=True):
         of_steps: Share of the steps that have any, 0..1.
         made: How many nodes their operations make, per step.
         used: How many of these a later backward pass runs, per step.
+        again: Slices of these nodes of later passes, and of what only leads to such gradients: a
+            forward pass of which nothing else is differentiated, and its nodes; (slices,).
+        copies: Slices of the operations that copy a gradient because it is recorded; (slices,).
     """
 
     nodes: Rows
     of_steps: float
     made: float
     used: float
+    again: Rows
+    copies: Rows
 
     def waited_for(self, facts: Facts) -> float:
         """Share of the time of these nodes in which devices wait for the host, 0..1; 1 on a CPU."""
@@ -52,6 +61,20 @@ class RecordedGradients(msgspec.Struct, frozen=True):
         host, sets = time_of(facts, self.nodes), facts.partition.sets
         waiting = host & (sets["dispatch"] | sets["python"]) & idle(facts)
         return waiting.total_ns / max(host.total_ns, 1)
+
+    def cost_ns(self, facts: Facts) -> int:
+        """Time of the mean step that the recorded passes and those through them take, ns."""
+        return _cost_ns(facts, np.concatenate([self.nodes, self.again]))
+
+    def copying_ns(self, facts: Facts) -> int:
+        """Time of the mean step in which gradients are copied because they are recorded, ns."""
+        return _cost_ns(facts, self.copies)
+
+
+def _cost_ns(facts: Facts, rows: Rows) -> int:
+    host = time_of(facts, rows)
+    work = facts.in_steady(launched_within(facts, host))
+    return cost_per_step_ns(facts, host & steady(facts), work, facts.steady_count)
 
 
 def recorded_gradients(facts: Facts) -> RecordedGradients | None:
@@ -63,12 +86,33 @@ def recorded_gradients(facts: Facts) -> RecordedGradients | None:
     steps = facts.steps
     at = np.searchsorted(steps.starts, facts.trace.slices.start_ns[nodes], side="right") - 1
     of_steps = len(distinct(at[at >= 0])) / max(len(steps.starts), 1)
-    made, used = (count / max(len(steps.starts), 1) for count in _made_and_used(facts))
-    return RecordedGradients(outermost(facts.nesting, nodes), of_steps, made, used)
+    graph = _graph(facts, nodes)
+    made, used = (len(distinct(rows)) / max(len(steps.starts), 1) for rows in graph[:2])
+    again, copies = graph.again, _copies(facts, nodes)
+    return RecordedGradients(outermost(facts.nesting, nodes), of_steps, made, used, again, copies)
 
 
-def _made_and_used(facts: Facts) -> tuple[int, int]:
-    """Number of nodes that operations inside backward passes have made, and of those that ran."""
+class _Graph(NamedTuple):
+    """The graph of the gradients.
+
+    Args:
+        made: Sequence numbers of the operations that make its nodes.
+        used: Those of the nodes that a later pass runs, with a number for what made them.
+        again: Slices that exist only because of it; see `RecordedGradients`.
+    """
+
+    made: Rows
+    used: Rows
+    again: Rows
+
+
+def _graph(facts: Facts, nodes: Rows) -> _Graph:
+    """The graph of gradients that some nodes make.
+
+    Args:
+        facts: Facts of the run.
+        nodes: Nodes whose operations are recorded; (nodes,).
+    """
     slices, node = facts.trace.slices, is_node(facts)
     has_number = is_operation(facts) & (slices.sequence != NULL)
     made = np.flatnonzero(has_number & ~node & (facts.phases == Phase.BACKWARD))
@@ -77,9 +121,54 @@ def _made_and_used(facts: Facts) -> tuple[int, int]:
     made = made[~np.isin(_numbers(facts, made), _numbers(facts, others))]
     later = np.flatnonzero(has_number & node)
     keys: dict[str, int] = {}
-    known = _makers(facts, made, _OPERATION, keys)
-    used = np.isin(distinct(_makers(facts, later, _NODE, keys)), known)
-    return len(distinct(slices.sequence[made])), int(np.count_nonzero(used))
+    known, own = _makers(facts, made, _OPERATION, keys), _makers(facts, later, _NODE, keys)
+    is_used = np.isin(own, known)
+    recorded = nodes[slices.sequence[nodes] != NULL]
+    through = _makers(facts, recorded, _NODE, keys)
+    forward = _makers(facts, others, _OPERATION, keys)
+    is_again = is_used.copy()
+    rest = ~np.isin(later, nodes) & ~_holds(facts, later, nodes)
+    if _is_for_gradients(facts, recorded, ~np.isin(through, own[rest])):
+        is_again |= rest & np.isin(own, through)
+        others = others[np.isin(forward, through)]
+    else:
+        others = others[:0]
+    again = np.concatenate([later[is_again], others])
+    return _Graph(slices.sequence[made], own[is_used], again)
+
+
+def _holds(facts: Facts, rows: Rows, nodes: Rows) -> Mask:
+    """Whether a slice encloses or is one of some nodes: the engine's, around each; (rows,)."""
+    slices = facts.trace.slices
+    parents = facts.nesting.parent[nodes]
+    same = slices.sequence[parents] == slices.sequence[nodes]
+    found: Mask = np.isin(rows, parents[(parents != NULL) & same])
+    return found
+
+
+def _is_for_gradients(facts: Facts, nodes: Rows, only_here: Mask) -> bool:
+    """Whether a forward pass is only there to be differentiated by recorded nodes.
+
+    Then no other pass runs the node of its last product. Those of earlier ones may run as well,
+    where the gradients depend on the activations.
+
+    Args:
+        facts: Facts of the run.
+        nodes: The recorded nodes; (nodes,).
+        only_here: Whether no other pass runs a node; (nodes,).
+    """
+    names = facts.trace.slices.name[nodes]
+    return bool((only_here & facts.trace.matches(names, _OF_PRODUCT.search)).any())
+
+
+def _copies(facts: Facts, nodes: Rows) -> Rows:
+    """Copies of gradients that are added to none: other gradients are kept as they are."""
+    slices = facts.trace.slices
+    is_sum = np.zeros(len(slices) + 1, dtype=bool)
+    is_sum[nodes[facts.trace.matches(slices.name[nodes], _ACCUMULATES.search)]] = True
+    rows = np.flatnonzero(np.isin(slices.name, facts.trace.strings_where({_CLONE})))
+    found: Rows = rows[is_sum[callers(facts)[rows]]]
+    return found
 
 
 def _numbers(facts: Facts, rows: Rows) -> NDArray[np.int64]:
