@@ -37,8 +37,8 @@ It depends on what the line does. If results change, compare a few losses.
 
 ## When it abstains
 If the record shows no steps, names no lines, or none for most of the step, or does not tell which
-operations a line runs. Stack samples alone show only where the host is, so that computation cannot
-be judged by them.
+operations a line runs, or if most of them are copies that JAX's compiler added. Stack samples alone
+show only where the host is, so that computation cannot be judged by them.
 """
 
 from __future__ import annotations
@@ -111,6 +111,10 @@ def diagnose(facts: Facts) -> Finding:
     )
     if hot is not None:
         return RULE.finding(None, tuple(line_evidence(facts, hot[0], lines)), _FIX)
+    if any(_added_ns(facts, row) > MOST * row.time_ns for row in longest):
+        return RULE.incomplete(
+            "program-lines", "The longest line mostly runs copies that JAX's compiler added."
+        )
     if any(_is_untold(row, lines) for row in longest):
         return RULE.incomplete(
             "program-lines", "The trace does not tell which operations the longest line runs."
@@ -139,6 +143,13 @@ def _own_ns(facts: Facts, row: LineTime, lines: LineBreakdown) -> int:
         layers_ns = known_ns  # an optimizer that consists of small operations
     # Operations that are not named have the same share of layers.
     return row.time_ns - round(work_ns * layers_ns / known_ns) if known_ns else row.time_ns
+
+
+def _added_ns(facts: Facts, row: LineTime) -> int:
+    """Time of the known instructions of a line that were compiled from no operation, ns."""
+    scopes = facts.derived(instruction_scopes)
+    named = (one for one in row.operations if scopes and (one.name, row.line) not in scopes)
+    return sum(one.time_ns for one in named if not _LAYERS.search(one.name.lower()))
 
 
 def _is_needed(facts: Facts, row: LineTime, one: LineOperation) -> bool:
