@@ -36,7 +36,7 @@ _ENOUGH_SAMPLES = 10
 # What remains where one time is subtracted from another, and the difference may not be zero.
 _NOTHING_NS = 1
 # Words of evidence whose fraction is a change, not a share of something.
-_CHANGES = ("relative", "slowdown")
+_CHANGES = ("relative", "slowdown", "variation")
 # Threads that want to run per core, over the whole run; other programs let some wait.
 _CROWDED = 3.0
 
