@@ -140,6 +140,26 @@ def test_samples_that_are_mostly_of_the_described_stretch_count_if_there_are_no_
     assert sampled(run, mostly=(400, 800), partly=(100, 700)) == ["mostly"]
 
 
+def sampled_around_profiled_steps(*spans_ms):
+    """Lines of the samples that count in a run with profiled steps from 100 to 160 ms."""
+    run = Run().go(10, 10)
+    for _ in range(6):
+        run.trace_step(10)
+    run.go(30, 10)
+    for start, end in spans_ms:
+        line = run.builder.intern(f"{start} to {end}")
+        times = {"start_ns": start * MS, "end_ns": end * MS}
+        run.builder.add("samples", line=line, package=line, count=300, **times)
+    facts = Facts(run.trace())
+    return [facts.sampled.string(int(line)) for line in facts.sampled.samples.line]
+
+
+def test_samples_of_profiled_steps_count_only_if_there_are_no_others():
+    mostly, hardly, almost_all = (90, 190), (140, 240), (102, 165)
+    assert sampled_around_profiled_steps(mostly, hardly) == ["140 to 240"]
+    assert sampled_around_profiled_steps(mostly, almost_all) == ["90 to 190"]
+
+
 def test_samples_before_the_first_step_show_no_step():
     run = Run().go(50, 10)
     for role in (SampleRole.DRIVER, SampleRole.STARTUP):

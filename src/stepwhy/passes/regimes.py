@@ -43,6 +43,8 @@ _MOSTLY = 0.9
 _MOSTLY_IF_FEW = 0.6
 # Samples with more of their time in profiled steps than this do not show the training as it is.
 _MOSTLY_PROFILED = 0.5
+# Where there are few others, they do up to this share: a short run may have no second stretch.
+_PROFILED_IF_FEW = 0.75
 # Stretches whose medians differ by less than this factor do mostly the same.
 _SIMILAR = 1.5
 # Without their wait for cores, stretches of the same work differ by less than this factor: the
@@ -166,11 +168,9 @@ def samples_within(trace: Trace, regimes: Regimes) -> Trace:
     in_steps = samples.role != SampleRole.STARTUP
     if not len(trace.marks):
         return _only(trace, in_steps)
-    kept = samples.end_ns == NULL
-    times = samples.end_ns - samples.start_ns
-    profiled = Intervals.of(*_times(trace, np.flatnonzero(trace.marks.profiled == 1)))
-    kept |= profiled.within(samples.start_ns, samples.end_ns) <= _MOSTLY_PROFILED * times
-    kept &= in_steps
+    kept = in_steps & _hardly_profiled(trace, _MOSTLY_PROFILED)
+    if samples.count[kept].sum() < FEWEST_SAMPLES:
+        kept = in_steps & _hardly_profiled(trace, _PROFILED_IF_FEW)
     if len(regimes.all) == 1:
         return _only(trace, kept)
     inside = kept & _mostly_in(trace, [regimes.current])
@@ -179,6 +179,16 @@ def samples_within(trace: Trace, regimes: Regimes) -> Trace:
     if samples.count[inside].sum() < FEWEST_SAMPLES:
         inside = kept & _mostly_in(trace, [regimes.current], _MOSTLY_IF_FEW)
     return _only(trace, inside)
+
+
+def _hardly_profiled(trace: Trace, most: float) -> NDArray[np.bool_]:
+    """Mask of the samples with at most a share of their time in profiled steps; (samples,)."""
+    samples = trace.samples
+    profiled = Intervals.of(*_times(trace, np.flatnonzero(trace.marks.profiled == 1)))
+    time_ns = profiled.within(samples.start_ns, samples.end_ns)
+    hardly = time_ns <= most * (samples.end_ns - samples.start_ns)
+    found: NDArray[np.bool_] = hardly | (samples.end_ns == NULL)
+    return found
 
 
 def _mostly_in(
