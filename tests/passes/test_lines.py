@@ -342,3 +342,20 @@ def test_what_the_engine_runs_between_two_nodes_is_of_the_line_of_the_first():
     run.launch((23, 24), (70, 100), 3, track=autograd)
     run.note(("aten::mm", FORWARD, 1), (None, BACKWARD, 9))
     assert run.times() == {FORWARD: 5 + 60 + 30, "uncredited": 5}
+
+
+def test_the_time_between_two_nodes_is_of_the_next():
+    run = Program().steps(0, 100)
+    run.op(0, 10, "aten::mm", sequence=7).op(10, 20, "aten::add", sequence=8)
+    run.node(30, 50, "add", 8).node(70, 90, "mm", 7)
+    run.note(
+        ("aten::mm", FORWARD, 1),
+        ("aten::add", OTHER, 1),
+        (None, BACKWARD, 1),
+        ("aten::add", BACKWARD, 1, True),
+        (None, BACKWARD, 1),
+        ("aten::mm", BACKWARD, 1, True),
+        (None, BACKWARD, 1),
+    )
+    # It begins and ends on its own line.
+    assert run.times() == {FORWARD: 50, OTHER: 30, BACKWARD: 20}

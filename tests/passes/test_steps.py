@@ -197,6 +197,14 @@ def test_means_are_taken_over_the_steady_steps():
     assert facts.wall_ns == 10 * MS
 
 
+@pytest.mark.parametrize(("at", "left_out"), [(5, 1), (15, 2), (25, 0)])
+def test_steps_whose_gradients_were_followed_are_warm_up_if_others_are_left(at, left_out):
+    line = Timeline().steps(0, 10, 20, 30, 40)
+    kind = line.builder.intern("gradient-walk")
+    line.builder.add("events", kind=kind, name=kind, start_ns=round(at * line.unit_ns), dur_ns=0)
+    assert steps_of(line).warm_up == left_out
+
+
 # --- what repeats --------------------------------------------------------------------------------
 
 

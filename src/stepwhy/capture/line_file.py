@@ -6,8 +6,9 @@ Compressed JSON, one per process::
      "steps": [{"step": 17, "op": [0, -1, ...], "line": [1, ...], "dur_ns": [...],
                 "engine": [0, ...]}, ...]}
 
-The columns of a step are consecutive rows of its driving thread's time. `op` and `line` index the
-strings, -1 is none; `engine` is 1 where the backward pass of PyTorch itself runs.
+The columns of a step are consecutive rows of its driving thread's time, without what the clock
+took. `op` and `line` index the strings, -1 is none; `engine` is 1 where the backward pass of PyTorch
+itself runs.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from stepwhy.passes.devices import HOST_DEVICE
 from stepwhy.passes.driver_lines import DriverParts, carried_parts, node_rows
 from stepwhy.passes.innermost_parts import innermost_parts
 from stepwhy.passes.sampled_lines import FRAMEWORKS, driver_packages
+from stepwhy.passes.selection import of_threads
 from stepwhy.passes.slice_lines import slice_lines, traced_lines
 from stepwhy.passes.timed_lines import timed_parts, with_times
 from stepwhy.trace import NULL, Kind, Phase
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 # In these categories the program's own code runs; in the others, that of the framework.
 _OWN_CODE = ("python", "storage")
+# Recording takes no larger share of a time than this, however often something is recorded.
+_MOST_COST = 0.75
+# Nor does an event cost more than this, ns: what is longer in recorded steps has other reasons.
+_LONGEST_EVENT_NS = 1000.0
 
 
 class Owner(NamedTuple):
@@ -112,7 +117,8 @@ def credited(facts: Facts, category: str) -> Credited:
     time, claims = _steady_time(facts, category), _claims(facts, category)
     if claims is None or not time.total_ns:
         return Credited(_sampled(facts, category), Counter())
-    shares, counts = _by_owner(facts, claims, _credits(claims, time) / time.total_ns)
+    times = _usual(facts, claims, _credits(claims, time))
+    shares, counts = _by_owner(facts, claims, times / time.total_ns)
     left = max(1.0 - sum(shares.values()), 0.0) + shares.pop(NOBODY, 0.0)
     rest = {NOBODY: 1.0} if category in ON_DEVICE else _sampled(facts, category)
     for owner, share in rest.items():
@@ -136,7 +142,7 @@ def module_shares(
     counts: Counter[Part] = Counter()
     if claims is None:
         return found, counts
-    ns = _credits(claims, time)
+    ns = _usual(facts, claims, _credits(claims, time))
     is_own = np.isin(claims.line, facts.trace.strings_where({line})) & (ns > 0)
     some = np.flatnonzero(is_own)
     row = claims.row[some]
@@ -195,14 +201,37 @@ def _of_driver(facts: Facts) -> _Claims | None:
         return None
     unit = parts.unit
     # What the backward pass runs belongs to the line of the forward pass.
-    slice_at = np.where(
-        (unit == NULL) & parts.engine, _innermost_at(facts, node_rows(facts), parts.starts), unit
-    )
+    slice_at = np.where(unit == NULL, _nodes_around(facts, parts), unit)
     of_slice = np.append(facts.derived(traced_lines), NULL)[slice_at]
     line = np.where(of_slice == NULL, parts.line, of_slice).astype(np.int64)
     phase = np.where(unit == NULL, Phase.UNKNOWN, facts.phases[unit]).astype(np.int8)
     name = np.where(unit == NULL, NULL, facts.trace.slices.name[unit]).astype(np.int64)
     return _Claims(parts.starts, parts.ends, line, phase, name, unit, False)
+
+
+def _nodes_around(facts: Facts, parts: DriverParts) -> Ints:
+    """The slice whose line has the time of the backward pass between operations, NULL for none.
+
+    It is the node that runs, and between two nodes the operation of the next: the backward pass
+    prepares it.
+    """
+    following = _next_operations(parts)
+    at_end = following == NULL
+    following = np.where(at_end | ~parts.engine[following], NULL, parts.unit[following])
+    is_between = np.zeros(len(parts.line), dtype=bool)
+    around = parts.engine[:-2] & parts.engine[2:] & (parts.line[:-2] == parts.line[2:])
+    is_between[1:-1] = around & (parts.line[1:-1] == parts.line[2:])
+    node = np.where(parts.engine, _innermost_at(facts, node_rows(facts), parts.starts), NULL)
+    found: Ints = np.where((node == NULL) & (is_between | parts.engine), following, node)
+    return found
+
+
+def _next_operations(parts: DriverParts) -> Ints:
+    """Index of the next part that is an operation, NULL after the last one; (parts,)."""
+    count = len(parts.unit)
+    place = np.where(parts.unit != NULL, np.arange(count), count)
+    place = np.minimum.accumulate(place[::-1])[::-1]
+    return np.where(place == count, NULL, place)
 
 
 def _innermost_at(facts: Facts, rows: Ints, times: Ints) -> Ints:
@@ -232,6 +261,39 @@ def _credits(claims: _Claims, time: Intervals) -> NDArray[np.float64]:
     until = np.append(0.0, np.cumsum(each))
     found: NDArray[np.float64] = until[last] - until[first]
     return found
+
+
+def _usual(facts: Facts, claims: _Claims, times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The times with the cost of recording in proportion to what is recorded; their sum stays."""
+    cost_ns = facts.derived(_event_cost_ns)
+    if claims.overlap or not cost_ns:
+        return times
+    starts = np.sort(facts.trace.slices.start_ns[facts.derived(_driver_events)])
+    events = np.searchsorted(starts, claims.ends) - np.searchsorted(starts, claims.starts)
+    usual = np.maximum(times - cost_ns * events, (1 - _MOST_COST) * times)
+    found: NDArray[np.float64] = usual * (times.sum() / max(usual.sum(), 1))
+    return found
+
+
+def _driver_events(facts: Facts) -> Ints:
+    """What is recorded of the driving thread in steady steps; rows of slices."""
+    trace = facts.trace
+    rows = np.flatnonzero(of_threads(trace, (facts.threads.driving,))[trace.slices.track])
+    return rows[facts.is_steady[rows]]
+
+
+def _event_cost_ns(facts: Facts) -> float:
+    """By how much the recorded steps are longer than the others for each event, ns.
+
+    0 where that is unknown, and on accelerators, which the host does not hold up.
+    """
+    events = len(facts.derived(_driver_events))
+    if facts.observed is None or facts.has_accelerator or not events:
+        return 0.0
+    steps = facts.steps
+    recorded = float(np.sum((steps.host_ends - steps.host_starts)[steps.steady]))
+    usual = facts.observed.without_stalls_ns * facts.steady_count
+    return min(max(recorded - usual, 0) / events, _LONGEST_EVENT_NS)
 
 
 def _by_owner(

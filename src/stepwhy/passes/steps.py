@@ -21,6 +21,7 @@ from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.lost_work import find_launched, with_last_work, without_first_work
 from stepwhy.passes.periodicity import find_period
 from stepwhy.passes.selection import of_role, of_threads, rows_of
+from stepwhy.passes.stalls import rows_of_kinds
 from stepwhy.trace import NULL, Kind, Role
 from stepwhy.trace.kinds import BUSY_KINDS
 
@@ -259,7 +260,7 @@ def _cut(
     new_starts, new_ends = bounds if bounds is not None and device_side else (starts, ends)
     if device_side:
         notes = (*notes, Cut.AT_DEVICE_ENDS)
-    warm_up = count_warm_up(new_ends - new_starts)
+    warm_up = max(count_warm_up(new_ends - new_starts), _walked(trace, starts))
     if lost > warm_up:
         warm_up = lost
         notes = (*notes, Cut.FIRST_STEPS_LOST)
@@ -361,6 +362,15 @@ def _backlog_end(trace: Trace, launches: Launches, start: int) -> int:
     if len(own):
         rows = rows[starts[rows] < starts[rows[own[0]]]]
     return int(trace.ends(rows).max(initial=start))
+
+
+def _walked(trace: Trace, starts: NDArray[np.int64]) -> int:
+    """Number of leading steps that took longer because stepwhy followed their gradients."""
+    walks = rows_of_kinds(trace, "gradient-walk")
+    if not len(walks):
+        return 0
+    walked = int(np.searchsorted(starts, trace.events.start_ns[walks].max(), side="right"))
+    return walked if walked <= _LARGEST_WARM_UP * len(starts) else 0
 
 
 def count_warm_up(durations_ns: NDArray[np.int64]) -> int:

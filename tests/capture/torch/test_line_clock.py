@@ -13,6 +13,7 @@ from tests.capture.torch.line_programs import PROGRAMS, run
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.line_clock import LineClock
 from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.torch.line_rows import Event, Marks, Operations, StepRows
 from stepwhy.capture.torch.line_window import LineWindow
 
 if TYPE_CHECKING:
@@ -72,19 +73,60 @@ def napped(naps: list[Nap], start_ns: int, end_ns: int) -> Counter[int]:
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
-def test_each_line_has_its_time(loop: Loop, tmp_path: Path, name: str) -> None:
+def test_each_line_has_its_time(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(LineClock, "costs", lambda clock: [0.0] * len(clock.times))
     naps = run(name, str(tmp_path / "program.py"), loop.boundary)
     assert sys.gettrace() is None
     (noted,) = loop.kept
     assert [step["step"] for step in noted["steps"]] == [2, 3]
     for step in noted["steps"]:
         start_ns, end_ns = loop.ends[step["step"] - 1 : step["step"] + 1]
-        assert sum(step["dur_ns"]) == end_ns - start_ns
+        # Without what the window did when the step began.
+        assert sum(step["dur_ns"]) <= end_ns - start_ns
         times, expected = by_line(noted, step), napped(naps, start_ns, end_ns)
         assert expected
         # The lines sum to the step, so that time that one lacks would be at another.
         for line, time_ns in expected.items():
             assert times[line] >= time_ns, (line, times)
+
+
+def test_what_the_clock_takes_is_left_out() -> None:
+    marks = Marks(times=[0, 40, 70], places=[1, 2, 1], depths=[1, 1, 1], costs=[8, 40, 10])
+    operations = Operations([Event(10, 30, "aten::mm", True)])
+    assert StepRows(operations, marks).of(0, 100) == [
+        (None, 1, 6, 0),  # of 10 and 10 ns around the operation
+        ("aten::mm", 1, 20, 0),
+        (None, 1, 6, 0),
+        (None, 2, 0, 0),  # no time is negative
+        (None, 1, 20, 0),
+    ]
+
+
+def test_a_mark_and_a_call_of_a_library_take_time() -> None:
+    clock = LineClock()
+    assert clock.start(10**9)
+    clock.stop()
+    assert clock.call_ns > 0
+    assert clock.mark_ns > 0
+    assert len(clock.times) == len(clock.costs())
+
+
+def test_a_comprehension_is_part_of_its_line(tmp_path: Path) -> None:
+    path = str(tmp_path / "program.py")
+    source = "def step(x):\n    return sum(i for i in x), [i for i in x], max(x, key=lambda i: i)\n"
+    program: dict[str, Any] = {}
+    exec(compile(source, path, "exec"), program)  # noqa: S102 - from above
+    clock = LineClock()
+    assert clock.start(10**9)
+    try:
+        program["step"](range(100))
+        assert clock.is_whole()
+    finally:
+        clock.stop()
+    lines = {clock.line(place) or "" for place in clock.places}
+    assert sum("program.py" in line for line in lines) == 1
 
 
 def test_a_debugger_is_left_alone(loop: Loop, tmp_path: Path) -> None:
@@ -185,4 +227,4 @@ def test_a_step_that_ends_in_a_backward_pass_is_not_noted(
     assert [step["step"] for step in noted["steps"]] == [4, 5]
     for step in noted["steps"]:
         start_ns, end_ns = loop.ends[step["step"] - 1 : step["step"] + 1]
-        assert sum(step["dur_ns"]) == end_ns - start_ns
+        assert sum(step["dur_ns"]) <= end_ns - start_ns

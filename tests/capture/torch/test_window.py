@@ -34,6 +34,7 @@ class Profile:
     """Stands for `torch.profiler.profile`."""
 
     made: list[Profile]
+    step_rec_fn: Any = None
 
     def __init__(self, activities: list[str], schedule: Any, **more: Any) -> None:
         self.activities, self.schedule, self.more = activities, schedule, more
@@ -152,6 +153,20 @@ def test_a_window_holds_four_steps_after_one_of_warm_up(
     (about,) = windows(tmp_path)
     assert (about["first_step"], about["last_step"]) == (6, 9)
     assert about["end_ns"] - about["start_ns"] == 4000
+
+
+def test_a_step_ends_in_the_trace_before_stepwhys_own_work(
+    window: ProfilerWindow, clock: Clock, made: list[Profile]
+) -> None:
+    window.end_step()  # without a profiler
+    train(window, clock, range(5, 8), 1000)
+    ended: list[tuple[Any, ...]] = []
+    (profile,) = made
+    profile.step_rec_fn = SimpleNamespace(__exit__=lambda *how: ended.append(how))
+    window.end_step()
+    window.end_step()
+    assert ended == [(None, None, None)]
+    assert profile.steps == 2
 
 
 @pytest.mark.parametrize(("step_ns", "shapes"), [(4_999_999, False), (5_000_000, True)])

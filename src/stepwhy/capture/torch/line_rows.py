@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from stepwhy.capture.line_file import Row
 
@@ -42,15 +42,27 @@ class Marks(NamedTuple):
         times: ns, ascending; (marks,).
         places: The line from then on; (marks,).
         depths: Frames of the program from then on; (marks,).
+        costs: What noting took of the time from then on until the next, ns; (marks,).
     """
 
     times: Sequence[int]
     places: Sequence[int]
     depths: Sequence[int]
+    costs: Sequence[float]
 
     def at(self, time: int) -> int:
         """The mark that holds at a time; the first one before it."""
         return max(bisect_right(self.times, time) - 1, 0)
+
+
+class _Part(NamedTuple):
+    """A row, and the mark during which it passes between operations; `_NO_MARK` in one."""
+
+    row: Row
+    mark: int
+
+
+_NO_MARK = -1
 
 
 class Operations:
@@ -136,13 +148,13 @@ class StepRows:
         return times, depths
 
     def of(self, start: int, end: int) -> list[Row]:
-        """Consecutive rows that cover a step; their durations sum to its time.
+        """Consecutive rows that cover a step; they sum to its time without the cost of the marks.
 
         Args:
             start: Start of the step, ns on the clock of the marks.
             end: Its end.
         """
-        rows: list[Row] = []
+        rows: list[_Part] = []
         time = start
         units = self._operations.units
         for begin, stop, name in units[max(bisect_left(units, (start,)) - 1, 0) :]:
@@ -151,10 +163,20 @@ class StepRows:
             if begin < start and stop <= start:
                 continue
             self._add_gap(rows, time, begin)
-            rows.append((name, *self._in_unit(max(begin, start), min(stop, end))))
+            rows.append(_Part((name, *self._in_unit(max(begin, start), min(stop, end))), _NO_MARK))
             time = min(stop, end)
         self._add_gap(rows, time, end)
-        return rows
+        return _merged(self._without_marks(rows))
+
+    def _without_marks(self, parts: Sequence[_Part]) -> Iterator[Row]:
+        """The rows without the cost of the marks, which is between operations."""
+        between: Counter[int] = Counter()
+        for part in parts:
+            between[part.mark] += part.row[2]
+        costs = self._marks.costs
+        for (op, place, dur, engine), mark in parts:
+            share = 0.0 if mark == _NO_MARK else min(costs[mark] / between[mark], 1.0)
+            yield op, place, round(dur * (1 - share)), engine
 
     def _engine(self, time: int, depth: int) -> int:
         """1 inside a call of the engine, unless that has entered code of the program since."""
@@ -191,7 +213,7 @@ class StepRows:
                 yield number, start, stop
             start, number = stop, number + 1
 
-    def _add_gap(self, rows: list[Row], start: int, end: int) -> None:
+    def _add_gap(self, rows: list[_Part], start: int, end: int) -> None:
         """Add the time between two operations, by line."""
         for number, begin, stop in self._spans(start, end):
             place, depth = self._marks.places[number], self._marks.depths[number]
@@ -200,16 +222,20 @@ class StepRows:
             cuts = [begin, *self._call_times[first:last], stop]
             for cut, following in pairwise(cuts):
                 if following > cut:
-                    _merge(rows, (None, place, following - cut, self._engine(cut, depth)))
+                    row = None, place, following - cut, self._engine(cut, depth)
+                    rows.append(_Part(row, number))
 
 
-def _merge(rows: list[Row], row: Row) -> None:
-    """Add a row between operations, or extend the last one if it is alike."""
-    _, place, dur, engine = row
-    if rows and rows[-1][:2] == (None, place) and rows[-1][3] == engine:
-        rows[-1] = (None, place, rows[-1][2] + dur, engine)
-    else:
-        rows.append(row)
+def _merged(rows: Iterable[Row]) -> list[Row]:
+    """The rows, with one for those of a line between two operations."""
+    found: list[Row] = []
+    for row in rows:
+        op, place, dur, engine = row
+        if found and op is None and found[-1][:2] == (None, place) and found[-1][3] == engine:
+            found[-1] = (None, place, found[-1][2] + dur, engine)
+        else:
+            found.append(row)
+    return found
 
 
 __all__ = ["Event", "Marks", "Operations", "StepRows"]

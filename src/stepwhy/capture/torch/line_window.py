@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.clock import EPOCH_OFFSET_NS
+from stepwhy.capture.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.capture.forks import Forks
 from stepwhy.capture.line_clock import LineClock, is_in_use
 from stepwhy.capture.line_file import LINES_FILE, packed
@@ -92,7 +92,7 @@ class LineWindow:
         self._attempts = 0
         self._is_warm = False
         self._wanted = 0
-        self._last_end_ns = 0
+        self._start_ns = 0
         self._bounds: list[tuple[int, int, int]] = []
         self._threads: set[str] = set()
         self._readings: list[tuple[int, int]] = []
@@ -134,18 +134,19 @@ class LineWindow:
             elif self._clock is not None:
                 self._advance(self._clock, end_ns, ready=ready)
             elif self._due_step is not None:
-                self._try_to_open(step_ns, end_ns, ready=ready)
+                self._try_to_open(step_ns, ready=ready)
+            self._start_ns = now_ns()  # what has passed since the boundary is not the program's
         except Exception as error:
             self.abandon()
             self._recorder.window_failed(error)
 
-    def _try_to_open(self, step_ns: int, end_ns: int, *, ready: bool) -> None:
+    def _try_to_open(self, step_ns: int, *, ready: bool) -> None:
         """Open, unless something else profiles or traces, or the loop forks or compiles."""
         if not self._may_open(step_ns):
             self._due_step = None
         elif ready and self._forks.leave_room and not self._own_profilers.are_active():
             self.touched = True
-            self._open(step_ns, end_ns)
+            self._open(step_ns)
 
     def _may_open(self, step_ns: int) -> bool:
         """Whether there will be a chance to open at all."""
@@ -156,7 +157,7 @@ class LineWindow:
             and step_ns <= _LONGEST_STEP_NS
         )
 
-    def _open(self, step_ns: int, end_ns: int) -> None:
+    def _open(self, step_ns: int) -> None:
         """Start the profiler and the clock."""
         from torch.profiler import ProfilerActivity, profile
 
@@ -164,7 +165,7 @@ class LineWindow:
         self._attempts += 1
         self._wanted = _STEPS if (_STEPS + 1) * step_ns <= _MOST_NS else 1
         self._is_warm = (self._wanted + 1) * step_ns > _MOST_NS
-        self._bounds, self._last_end_ns = [], end_ns
+        self._bounds = []
         profiler = profile(activities=[ProfilerActivity.CPU])
         before = request_thread.threads()
         with quiet(), self._own_profilers.starting_stepwhys(), self._forks.switching:
@@ -183,8 +184,8 @@ class LineWindow:
             self._end_early(clock)
             return
         if self._is_warm:
-            self._bounds.append((self._step - 1, self._last_end_ns, end_ns))
-        self._is_warm, self._last_end_ns = True, end_ns
+            self._bounds.append((self._step - 1, self._start_ns, end_ns))
+        self._is_warm = True
         if len(self._bounds) >= self._wanted:
             self._close()
 
@@ -214,7 +215,8 @@ class LineWindow:
         events = _events(profiler.profiler.kineto_results, self._readings)
         if events is None:
             return
-        steps = StepRows(Operations(events), Marks(clock.times, clock.places, clock.depths))
+        marks = Marks(clock.times, clock.places, clock.depths, clock.costs())
+        steps = StepRows(Operations(events), marks)
         rows = [
             (step, steps.of(start - EPOCH_OFFSET_NS, end - EPOCH_OFFSET_NS))
             for step, start, end in bounds

@@ -307,6 +307,8 @@ class StepObserver:
         The clock is read last, so that this work counts for the step that caused it.
         """
         log, window, lines = self._log, self._window, self._lines
+        if window.running:
+            window.end_step()
         if len(log.notes) >= BATCH_STEPS or now_ns() > log.due_ns:
             log.write()
         start_ns, profiled = self._last_end_ns, int(self.touched)

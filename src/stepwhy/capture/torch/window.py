@@ -131,6 +131,17 @@ class ProfilerWindow:
         """Allow one more window, within a limit: the step time has changed for good."""
         self.is_due = self._opened < _MOST_WINDOWS
 
+    def end_step(self) -> None:
+        """End the step in the trace: what stepwhy does until the next one is not part of it.
+
+        Without the profiler's own range of the step, which is no public name, the step ends where
+        the profiler is told of the next.
+        """
+        step = getattr(self._profiler, "step_rec_fn", None)
+        if step is not None and graph_task() < 0:
+            step.__exit__(None, None, None)
+            self._profiler.step_rec_fn = None
+
     def next_step(self, step: int, *, start: bool, step_ns: int = 0) -> None:
         """A step begins: open, continue or close the window; never raises.
 
