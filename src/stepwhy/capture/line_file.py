@@ -7,8 +7,8 @@ Compressed JSON, one per process::
                 "engine": [0, ...]}, ...]}
 
 The columns of a step are consecutive rows of its driving thread's time, without what the clock
-took. `op` and `line` index the strings, -1 is none; `engine` is 1 where the backward pass of PyTorch
-itself runs.
+took. `op` and `line` index the strings, -1 is none; `engine` is 1 where the backward pass of
+PyTorch itself runs.
 """
 
 from __future__ import annotations
