@@ -222,7 +222,7 @@ def test_queries_have_limits(folder, monkeypatch, limit, value):
         ("runs", {"folder": "../x"}, "not-served"),
         ("ops", {"path": "*.json"}, "several-runs"),
         ("whatif", {"path": "trace.json", "edits": ["nonsense"]}, "cannot-edit"),
-        ("whatif", {"path": "ranks"}, "several-runs"),
+        ("whatif", {"path": "*.json"}, "several-runs"),
         ("explain", {}, "wrong-arguments"),
         ("explain", {"paths": "trace.json"}, "wrong-arguments"),
         ("explain", {"paths": []}, "wrong-arguments"),

@@ -109,7 +109,7 @@ CASES = {
         (8, [TRACE, "--edit", f"{NAME}=gone"], {}),
         (2, [TRACE, "--timeline", f"whatif{NAME}.json"], {}),
         (3, [MISSING], {}),
-        (3, [RANKS], {}),
+        (0, [RANKS], {}),
     ],
     "stepwhy mcp": [
         (3, [MISSING], {}),

@@ -21,10 +21,11 @@ def fingerprint(tensor: Any) -> tuple[Any, ...] | None:
 
 
 def bytes_of(tensor: Any) -> int:
-    """Size of the values of a tensor, with the indices of a sparse one that is coalesced."""
+    """Size of the values of a tensor, with the indices of a sparse one, coalesced."""
     parts = [tensor]
     if tensor.is_sparse:
-        parts = [tensor.detach()._indices(), tensor.detach()._values()]
+        whole = tensor.detach().coalesce()
+        parts = [whole.indices(), whole.values()]
     return sum(part.numel() * part.element_size() for part in parts)
 
 
