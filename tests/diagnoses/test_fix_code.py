@@ -207,7 +207,7 @@ RUNS = [
         JAX
         + "table, ids = jnp.ones((9, 3)), jnp.array([1, 2])\n"
         + "loss_of = lambda rows, batch: (rows @ batch).sum()",
-        "assert (loss, table.sum()) == (6, 27 - jnp.float32(0.1) * 6)",
+        "assert loss == 6 and abs(table.sum() - 26.4) < 1e-4",
     ),
     ("recomputed_forward", "_FREE", TORCH + BLOCKS, "assert x.shape == (2, 3)"),
     ("recomputed_forward", "_UNKNOWN", TORCH + BLOCKS, "assert x.shape == (2, 3)"),

@@ -23,7 +23,8 @@ ARGUMENTS = frozenset({
     "device", "stream", "correlation", "bytes", "size", "name", "Sequence number", "Fwd thread id",
     "Call stack", "Device Type", "Device Id", "Bytes", "Addr", "Total Allocated", "Total Reserved",
     "wait_on_stream", "wait_on_cuda_event_record_corr_id", "Collective name", "Process Group Name",
-    "Group size", "In msg nelems", "Out msg nelems", "dtype", "Input type", "Input Dims",
+    "Process Group Ranks", "Process Group Description", "Group size", "In msg nelems",
+    "Out msg nelems", "dtype", "Input type", "Input Dims",
 })  # fmt: skip
 # Flow arrows: the correlation ids of launches and kernels hold the same.
 _ARROWS = frozenset("stf")

@@ -16,7 +16,6 @@ from stepwhy.engine.rank_sets import whole_ranks, why_several
 from stepwhy.findings import Device, DeviceTotal
 from stepwhy.findings.reasons import RankChoice
 from stepwhy.passes.facts import Facts
-from stepwhy.report.without_findings import with_summary
 from stepwhy.whatif.ranks import Job
 from stepwhy.wording.notes import rank_note
 
@@ -51,7 +50,12 @@ def combine(analysed: Sequence[Analysed], notes: list[str], *, predict: bool = T
         notes: Further notes for the reader.
         predict: Whether to predict what fixes would gain.
     """
-    return with_summary(_combined(analysed, notes, predict=predict))
+    result = _combined(analysed, notes, predict=predict)
+    if any(finding.verdict == "found" for finding in result.findings):
+        return result
+    from stepwhy.report.without_findings import with_summary  # noqa: PLC0415 - else not needed
+
+    return with_summary(result)
 
 
 def _combined(analysed: Sequence[Analysed], notes: list[str], *, predict: bool) -> Result:
