@@ -16,7 +16,6 @@ from stepwhy.passes.devices import HOST_DEVICE
 from stepwhy.passes.driver_lines import DriverParts, carried_parts, node_rows
 from stepwhy.passes.innermost_parts import innermost_parts
 from stepwhy.passes.sampled_lines import FRAMEWORKS, driver_packages
-from stepwhy.passes.selection import of_threads
 from stepwhy.passes.slice_lines import slice_lines, traced_lines
 from stepwhy.passes.timed_lines import timed_parts, with_times
 from stepwhy.trace import NULL, Kind, Phase
@@ -30,10 +29,6 @@ if TYPE_CHECKING:
 
 # In these categories the program's own code runs; in the others, that of the framework.
 _OWN_CODE = ("python", "storage")
-# Recording takes no larger share of a time than this, however often something is recorded.
-_MOST_COST = 0.75
-# Nor does an event cost more than this, ns: what is longer in recorded steps has other reasons.
-_LONGEST_EVENT_NS = 1000.0
 
 
 class Owner(NamedTuple):
@@ -117,8 +112,7 @@ def credited(facts: Facts, category: str) -> Credited:
     time, claims = _steady_time(facts, category), _claims(facts, category)
     if claims is None or not time.total_ns:
         return Credited(_sampled(facts, category), Counter())
-    times = _usual(facts, claims, _credits(claims, time))
-    shares, counts = _by_owner(facts, claims, times / time.total_ns)
+    shares, counts = _by_owner(facts, claims, _credits(claims, time) / time.total_ns)
     left = max(1.0 - sum(shares.values()), 0.0) + shares.pop(NOBODY, 0.0)
     rest = {NOBODY: 1.0} if category in ON_DEVICE else _sampled(facts, category)
     for owner, share in rest.items():
@@ -142,7 +136,7 @@ def module_shares(
     counts: Counter[Part] = Counter()
     if claims is None:
         return found, counts
-    ns = _usual(facts, claims, _credits(claims, time))
+    ns = _credits(claims, time)
     is_own = np.isin(claims.line, facts.trace.strings_where({line})) & (ns > 0)
     some = np.flatnonzero(is_own)
     row = claims.row[some]
@@ -261,39 +255,6 @@ def _credits(claims: _Claims, time: Intervals) -> NDArray[np.float64]:
     until = np.append(0.0, np.cumsum(each))
     found: NDArray[np.float64] = until[last] - until[first]
     return found
-
-
-def _usual(facts: Facts, claims: _Claims, times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The times with the cost of recording in proportion to what is recorded; their sum stays."""
-    cost_ns = facts.derived(_event_cost_ns)
-    if claims.overlap or not cost_ns:
-        return times
-    starts = np.sort(facts.trace.slices.start_ns[facts.derived(_driver_events)])
-    events = np.searchsorted(starts, claims.ends) - np.searchsorted(starts, claims.starts)
-    usual = np.maximum(times - cost_ns * events, (1 - _MOST_COST) * times)
-    found: NDArray[np.float64] = usual * (times.sum() / max(usual.sum(), 1))
-    return found
-
-
-def _driver_events(facts: Facts) -> Ints:
-    """What is recorded of the driving thread in steady steps; rows of slices."""
-    trace = facts.trace
-    rows = np.flatnonzero(of_threads(trace, (facts.threads.driving,))[trace.slices.track])
-    return rows[facts.is_steady[rows]]
-
-
-def _event_cost_ns(facts: Facts) -> float:
-    """By how much the recorded steps are longer than the others for each event, ns.
-
-    0 where that is unknown, and on accelerators, which the host does not hold up.
-    """
-    events = len(facts.derived(_driver_events))
-    if facts.observed is None or facts.has_accelerator or not events:
-        return 0.0
-    steps = facts.steps
-    recorded = float(np.sum((steps.host_ends - steps.host_starts)[steps.steady]))
-    usual = facts.observed.without_stalls_ns * facts.steady_count
-    return min(max(recorded - usual, 0) / events, _LONGEST_EVENT_NS)
 
 
 def _by_owner(
