@@ -71,6 +71,10 @@ _MOST_PROCESSES = 200
 _AT_ONCE = 2
 # Windows that have not grown for this long are complete.
 _QUIET_S = 0.3
+# PyTorch's steps after a window are looked at for their lines and operations, and are no usual ones
+# until the last file about them is there; where none comes, this long.
+_LOOKED_AT_S = 2.0
+_LAST_LOOK = "semantic.json"
 # A process without windows is sampled after its first steps.
 _WITHOUT_WINDOWS_S = 10.0
 # A process without a framework will have no windows to wait for.
@@ -112,6 +116,7 @@ class _Target:
     processes: int = 1
     windows: int = 0
     grown_s: float = 0.0
+    quiet_s: float = _QUIET_S
     sampled_windows: int = 0
     due_s: float = 0.0
     running: _Period | None = None
@@ -125,7 +130,7 @@ class _Target:
         if self.is_over or self.running is not None:
             return False
         if self.windows > self.sampled_windows:
-            return now_s >= max(self.grown_s + _QUIET_S, self.ended_s + _PAUSE_FOR_WINDOWS_S)
+            return now_s >= max(self.grown_s + self.quiet_s, self.ended_s + _PAUSE_FOR_WINDOWS_S)
         return now_s >= self.due_s
 
 
@@ -258,6 +263,8 @@ class StackSamplers:
             windows = sum(1 for _ in (folder / "windows").glob("[0-9]*"))
             if windows > target.windows:
                 target.windows, target.grown_s = windows, now_s
+            if target.windows > target.sampled_windows:
+                target.quiet_s = _LOOKED_AT_S if _is_looked_at(folder) else _QUIET_S
         return found
 
     def _keep_startup(self, stepping: Mapping[int, Path], *, at_end: bool = False) -> None:
@@ -423,11 +430,22 @@ def _report(folder: Path, slug: str, text: str) -> None:
 
 def _may_be_traced(folder: Path) -> bool:
     """Whether an observed process uses a framework; some only mark their steps."""
+    return bool(_about(folder).get("framework", True))
+
+
+def _is_looked_at(folder: Path) -> bool:
+    """Whether more than the usual is still going to be noted of some steps of a process."""
+    is_torch = _about(folder).get("framework") == "pytorch"
+    return is_torch and not (folder / _LAST_LOOK).exists()
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    """What a process has noted about itself; empty if that cannot be read."""
     try:
         about = json.loads(read_regular(folder / PROCESS_FILE, _MOST_ABOUT))
     except (OSError, ValueError):
-        return True
-    return bool(about.get("framework", True))
+        return {}
+    return about if isinstance(about, dict) else {}
 
 
 def program_folder(command: Sequence[str]) -> str:
