@@ -65,7 +65,7 @@ def test_names_do_not_overrule_what_is_recorded():
 @pytest.mark.parametrize(
     ("others", "why"),
     [
-        ({"rank": NULL}, "1 of them record no rank"),
+        ({"rank": NULL}, "1 of them records no rank"),
         ({"framework": "jax"}, "their frameworks differ"),
         ({"world": 4}, "their numbers of ranks differ"),
         ({}, ""),

@@ -73,7 +73,7 @@ def why_several(metas: Sequence[Meta]) -> str:
     """Why traces are not all of ranks of one run, a clause; '' if they may be."""
     unknown = sum(meta.rank == NULL for meta in metas)
     if unknown:
-        return f"{unknown} of them record no rank"
+        return f"{unknown} of them {'records' if unknown == 1 else 'record'} no rank"
     kinds = {
         # A rank of which no step was traced has only the log of its steps.
         "formats": {meta.format for meta in metas} - {"step-log"},
