@@ -157,9 +157,16 @@ def module_shares(
 
 
 def _steady_time(facts: Facts, category: str) -> Intervals:
-    """When the recorded steady steps are in a category."""
+    """When the recorded steady steps are in a category.
+
+    The record does not show Python of the program. What the breakdown then counts as that, because
+    the thread was running, is unexplained in the record.
+    """
     steady = facts.steps.steady
     time = facts.partition.sets[category]
+    moved = facts.recorded["unexplained"] - facts.breakdown["unexplained"]
+    if category == "python" and moved > facts.recorded["unexplained"] / 2:
+        time = time | facts.partition.sets["unexplained"]
     return time & Intervals.of(facts.steps.starts[steady], facts.steps.ends[steady])
 
 
