@@ -136,3 +136,21 @@ def test_bytes_that_are_not_utf8_become_the_replacement_character():
     assert text.escape_json('"caf\udce9"') == r'"caf\ufffd"'
     with pytest.raises(msgspec.DecodeError):
         msgspec.json.decode(r'"caf\udce9"')
+
+
+# --- Order ---
+
+
+def test_numbers_in_texts_are_sorted_by_their_value():
+    names = ["rank10", "rank2", "rank1", "rank", "host2-rank01", "host10-rank00"]
+    ordered = ["host2-rank01", "host10-rank00", "rank", "rank1", "rank2", "rank10"]
+    assert sorted(names, key=text.natural_key) == ordered
+
+
+@given(st.lists(st.text(), min_size=2))
+def test_any_texts_can_be_sorted(texts):
+    assert sorted(sorted(texts, key=text.natural_key)) == sorted(texts)
+
+
+def test_a_number_of_any_length_can_be_compared():
+    assert text.natural_key("a" + "9" * 5000) < text.natural_key("a1" + "0" * 5000)

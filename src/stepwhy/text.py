@@ -40,6 +40,7 @@ _JOINED_EMOJI = regex(
 _LETTERS = "\u0620-\u0dff"
 _JOINED_LETTERS = regex(f"[{_LETTERS}][{_JOINERS}][{_LETTERS}]")
 _BREAKS = regex("[\n\t]")
+_DIGITS = regex("([0-9]+)")
 
 _SURROGATES = regex("[\ud800-\udfff]")
 
@@ -103,6 +104,18 @@ def utf8(text: str) -> bytes:
         return _SURROGATES.sub("\ufffd", text).encode()
 
 
+def natural_key(text: str) -> tuple[tuple[int, str], ...]:
+    """Key that sorts numbers in texts by their value: 'rank2' before 'rank10'."""
+    parts = _DIGITS.split(text)  # every second one is a number
+    return tuple(_by_value(part) if place % 2 else (0, part) for place, part in enumerate(parts))
+
+
+def _by_value(digits: str) -> tuple[int, str]:
+    """Key of a number; the longer one is larger, and any length can be compared."""
+    significant = digits.lstrip("0")
+    return (len(significant), significant)
+
+
 def _escape(found: re.Match[str]) -> str:
     char = found[0]
     if char in _SHORT:
@@ -153,6 +166,7 @@ __all__ = [
     "block",
     "escape_json",
     "escape_json_bytes",
+    "natural_key",
     "one_line",
     "plain",
     "utf8",

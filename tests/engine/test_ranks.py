@@ -59,6 +59,15 @@ def test_the_slowest_of_four_speaks(tmp_path):
     assert [i.path.rpartition("/")[2] for i in result.inputs] == [f"rank{n}.json" for n in range(4)]
 
 
+def test_ranks_are_listed_by_number(tmp_path):
+    write_ranks(tmp_path, [1.0] * 11)
+    result = explain([str(tmp_path / "rank*.json")])
+    assert [d.name for d in result.devices] == [f"rank {n} GPU:0" for n in range(11)]
+    assert [i.path.rpartition("/")[2] for i in result.inputs] == [
+        f"rank{n}.json" for n in range(11)
+    ]
+
+
 def test_ranks_within_a_twentieth_are_alike(tmp_path):
     """Rank 0 is faster by less than noise and waits no more for the others: it is the first."""
     write_ranks(tmp_path, (0.96, 1.0))

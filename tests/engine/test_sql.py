@@ -205,6 +205,20 @@ def test_views_have_the_rank(ranks):
     assert rows(ranks, "select count(*) from findings where verdict = 'found'") > [(0,)]
 
 
+def test_ranks_are_those_of_the_result(tmp_path):
+    for rank in (10, 2):
+        (tmp_path / f"{rank}.json").write_text(kineto(rank, world=16, slow=rank))
+    tables = open_tables(str(tmp_path))
+    found = rows(tables, "select rank, step_ns, work_ns, late_ns, operation from ranks")
+    result = explain_opened(tables._opened, [])
+    assert found == [(r.rank, r.step_ns, r.work_ns, r.late_ns, None) for r in result.ranks]
+    assert [rank for rank, *_ in found] == [2, 10]
+
+
+def test_a_single_rank_is_not_compared(tables):
+    assert rows(tables, "from ranks") == []
+
+
 def test_files_of_one_run_are_ranks_and_others_are_refused(tmp_path):
     for rank in range(2):
         (tmp_path / f"{rank}.json").write_text(kineto(rank, world=2))
@@ -257,7 +271,7 @@ def test_wrong_queries_are_typed_errors_with_the_next_action(tables, query, mess
         rows(tables, query)
     assert message in raised.value.what
     assert "LINE 1" not in raised.value.what
-    assert "steps, breakdown, lines, line_ops, ops, findings, devices" in raised.value.todo
+    assert "steps, breakdown, lines, line_ops, ops, ranks, findings, devices" in raised.value.todo
     assert "--tables" in raised.value.todo
 
 

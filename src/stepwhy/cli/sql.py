@@ -67,8 +67,8 @@ def sql(
 
     PATH is anything that 'stepwhy explain' accepts; ranks of one run are queried together. QUERY is
     SQL of DuckDB; if it is '-' or missing, it is read from standard input. Views: steps, breakdown,
-    ops, findings. Tables: slices, tracks, devices, counters, marks and others. Times are integers,
-    in nanoseconds. Queries see neither files nor the network.
+    ops, ranks, findings. Tables: slices, tracks, devices, counters, marks and others. Times are
+    integers, in nanoseconds. Queries see neither files nor the network.
 
     Needs: pip install "stepwhy[sql]".
     """

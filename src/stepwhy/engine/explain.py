@@ -131,7 +131,7 @@ def analyse_all(
 
 
 def ranks_of(opened: Sequence[Opened]) -> list[Opened]:
-    """One trace per rank of a run.
+    """One trace per rank of a run, by number.
 
     Args:
         opened: The traces of its files.
@@ -154,7 +154,7 @@ def ranks_of(opened: Sequence[Opened]) -> list[Opened]:
             f"these are {len(ranks)} different runs, not ranks of one run: {why}",
             f"Explain them one at a time, starting with {ranks[0].path}",
         )
-    return ranks
+    return sorted(ranks, key=lambda one: one.trace.meta.rank)
 
 
 def analyse(one: Opened, *, predict: bool = True, seen: Seen | None = None) -> Analysed:

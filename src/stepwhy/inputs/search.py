@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from stepwhy.inputs.folders import Listing
 from stepwhy.inputs.kinds import is_folder, is_there
 from stepwhy.patterns import regex
+from stepwhy.text import natural_key
 
 if TYPE_CHECKING:
     import os
@@ -27,13 +28,13 @@ P = TypeVar("P", str, Path)
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Files in a folder and below it, sorted, without hidden files and broken links.
+    """Files in a folder and below it, in natural order, without hidden files and broken links.
 
     Raises:
         TooLargeError: If there are too many.
     """
     entries = _below(folder, Listing(folder.name or str(folder)))
-    return sorted(
+    return _in_order(
         Path(entry) for entry in entries if not entry.name.startswith(".") and _is_file(entry)
     )
 
@@ -50,7 +51,7 @@ def usual(files: Iterable[P]) -> list[P]:
 
 
 def matching(pattern: str) -> list[Path]:
-    """Files and folders that match a glob, sorted.
+    """Files and folders that match a glob, in natural order.
 
     As in a shell, names that start with a dot only match patterns that do so, too.
 
@@ -61,7 +62,12 @@ def matching(pattern: str) -> list[Path]:
         TooLargeError: If too many entries would have to be listed.
     """
     parts = Path(pattern).parts
-    return sorted(set(_matching(Path(), parts, Listing(pattern))))
+    return _in_order(set(_matching(Path(), parts, Listing(pattern))))
+
+
+def _in_order(paths: Iterable[Path]) -> list[Path]:
+    """Paths sorted by their parts, numbers in them by value: 'rank2' before 'rank10'."""
+    return sorted(paths, key=lambda path: ([natural_key(part) for part in path.parts], path))
 
 
 def _matching(folder: Path, parts: Sequence[str], listing: Listing) -> Iterator[Path]:

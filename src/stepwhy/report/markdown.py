@@ -14,12 +14,13 @@ from stepwhy.report import lines as by_line
 from stepwhy.report.found import explained_sentence
 from stepwhy.report.found import risk as risk_of
 from stepwhy.report.markdown_text import code, code_block, line, prose, table
+from stepwhy.report.ranks import others_sentence, takes_longer, those_that_matter
 from stepwhy.report.without_findings import nothing_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepwhy.findings import Evidence, Finding, Fix, LineTime, Result
+    from stepwhy.findings import Evidence, Finding, Fix, LineTime, RankUse, Result
 
 MOST_LINES = 120
 """Most lines of a report that does not show everything."""
@@ -40,7 +41,8 @@ def render(result: Result, *, show_all: bool = False, option: str = "--all") -> 
     """
     before = [*_verdict(result), *_breakdown(result), *_lines(result, show_all=show_all)]
     unchecked = _not_checked(result, "" if show_all else option)
-    after = [*unchecked, *_footer(result, show_all=show_all)]
+    ranks = _ranks(result, show_all=show_all)
+    after = [*ranks, *unchecked, *_footer(result, show_all=show_all)]
     room = None if show_all else MOST_LINES - len(before) - len(after)
     return "\n".join([*before, *_findings(result, room), *after]) + "\n"
 
@@ -218,6 +220,32 @@ def _fix(fix: Fix, *, is_whole: bool) -> list[str]:
     if risk := risk_of(fix):
         lines += [f"Risk: {risk}.", ""]
     return lines
+
+
+def _ranks(result: Result, *, show_all: bool) -> list[str]:
+    """The ranks that matter, or all of them; none for a single rank."""
+    if not result.ranks:
+        return []
+    shown = result.ranks if show_all else those_that_matter(result.ranks)
+    head = ("rank", "step", "works", "waits", "moves data", "late by", "last in", "takes longer")
+    rest = others_sentence(result.ranks, shown)
+    return [
+        "### Ranks",
+        "",
+        *table(head, map(_rank_row, shown), frozenset(range(7))),
+        "",
+        *([line(rest), ""] if rest else []),
+    ]
+
+
+def _rank_row(rank: RankUse) -> tuple[str, ...]:
+    times = (rank.step_ns, rank.work_ns, rank.wait_ns, rank.transfer_ns, rank.late_ns)
+    return (
+        str(rank.rank),
+        *("?" if ns is None else _small(units.format_ns(ns)) for ns in times),
+        "?" if rank.last is None else units.format_count(rank.last),
+        prose(takes_longer(rank)),
+    )
 
 
 def _not_checked(result: Result, option: str) -> list[str]:

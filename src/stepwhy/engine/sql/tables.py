@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from stepwhy.engine.explain import open_run, ranks_of
-from stepwhy.engine.sql.views import VIEWS, findings_view, view_of
+from stepwhy.engine.explain import explain_opened, open_run, ranks_of
+from stepwhy.engine.sql.views import VIEWS, findings_view, ranks_view, view_of
 from stepwhy.export.arrow import arrow_table
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import NULL
@@ -16,13 +17,15 @@ from stepwhy.trace.integrity import ENUMS
 from stepwhy.trace.schema import TABLES, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from stepwhy.engine.explain import Progress
     from stepwhy.engine.privacy import Redact
     from stepwhy.engine.rank_sets import Opened
+    from stepwhy.findings import Result
     from stepwhy.trace.schema import Column, Table
 
+_OF_RUN: dict[str, Callable[[Result], Any]] = {"ranks": ranks_view, "findings": findings_view}
 NAMES: tuple[str, ...] = (*VIEWS, *TABLES)
 """Names of all tables and views."""
 
@@ -72,14 +75,19 @@ class RunTables:
         """
         import pyarrow as pa  # noqa: PLC0415 - optional, and the import takes 0.1 s
 
-        if name == "findings":
-            return findings_view(self._opened)
+        if name in _OF_RUN:
+            return _OF_RUN[name](self._result)
         if name in VIEWS:
             of_ranks = [view_of(name, facts) for facts in self._facts]
         else:
             of_ranks = list(self._stored(name))  # type: ignore[arg-type]
         ranks = [facts.trace.meta.rank for facts in self._facts]
         return pa.concat_tables(map(_with_rank, of_ranks, ranks)).unify_dictionaries()
+
+    @cached_property
+    def _result(self) -> Result:
+        """The result of the run, which takes as long as to explain it."""
+        return explain_opened(self._opened, [])
 
     def _stored(self, table: Table) -> Iterator[Any]:
         """One table of each rank, with rows that are numbered across all ranks."""

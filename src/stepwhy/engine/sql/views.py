@@ -1,25 +1,24 @@
-"""Views: steps, breakdown, lines of the program, operations and findings as Arrow tables."""
+"""Views: steps, breakdown, lines of the program, operations, ranks, findings; as Arrow tables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from stepwhy.columns.sums import LARGEST
-from stepwhy.engine.explain import explain_opened
 from stepwhy.export.arrow import text_array
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.lines import line_breakdown
 from stepwhy.trace import NULL, Kind, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from stepwhy.engine.rank_sets import Opened
-    from stepwhy.findings import Finding, LineOperation, LineTime
+    from stepwhy.findings import Finding, LineOperation, LineTime, Result
     from stepwhy.passes.facts import Facts
 
 VIEWS: dict[str, dict[str, tuple[str, str, str]]] = {
@@ -69,6 +68,30 @@ VIEWS: dict[str, dict[str, tuple[str, str, str]]] = {
         "self_ns": ("BIGINT", "ns", "The part of it that is not in operations inside of it."),
         "bytes": ("BIGINT", "bytes", "Bytes moved or produced in the mean steady step."),
     },
+    "ranks": {
+        "step_ns": ("BIGINT", "ns", "Wall time of its mean steady step."),
+        "work_ns": ("BIGINT", "ns", "The part of it that is not spent communicating only."),
+        "wait_ns": ("BIGINT", "ns", "Time in collectives until the last rank has arrived."),
+        "transfer_ns": ("BIGINT", "ns", "Time in the same collectives from then on."),
+        "unsplit_ns": (
+            "BIGINT",
+            "ns",
+            "Time in other collectives, whose waits and transfers cannot be told apart.",
+        ),
+        "late_ns": ("BIGINT", "ns", "How much longer the median of the others waits."),
+        "late_steps": ("BIGINT", "", "Steps in which it is late, if more than by chance."),
+        "caused_wait_ns": (
+            "BIGINT",
+            "ns",
+            "What all others wait in collectives in which it arrives last.",
+        ),
+        "last": ("BIGINT", "", "Number of such collectives in all steps."),
+        "longer": ("VARCHAR", "", "Category that takes it longer than the others, if it is late."),
+        "longer_ns": ("BIGINT", "ns", "How much longer."),
+        "operation": ("VARCHAR", "", "Operation that takes it longer."),
+        "phase": ("VARCHAR", "", "Phase of that operation."),
+        "line": ("VARCHAR", "", "Line of the program that takes it longer."),
+    },
     "findings": {
         "id": ("VARCHAR", "", "Name of the diagnosis."),
         "verdict": ("VARCHAR", "", "found, clear, not_applicable, no_data, incomplete or error."),
@@ -95,18 +118,28 @@ def view_of(name: str, facts: Facts) -> Any:
     return _OF_RANK[name](facts)
 
 
-def findings_view(opened: Sequence[Opened]) -> Any:
-    """The findings of a run as a `pyarrow.Table`, with predicted savings.
+def findings_view(result: Result) -> Any:
+    """The findings of a run as a `pyarrow.Table`, with predicted savings."""
+    return _of_records("findings", map(_finding, result.findings))
 
-    Args:
-        opened: The traces of its ranks.
-    """
+
+def ranks_view(result: Result) -> Any:
+    """The ranks of a run as a `pyarrow.Table`, as reports list them; empty for a single rank."""
+    rows = (
+        {name: None if value == "" else value for name, value in asdict(rank).items()}
+        for rank in result.ranks
+    )
+    return _of_records("ranks", rows, rank="INTEGER")
+
+
+def _of_records(view: str, records: Iterable[dict[str, Any]], **more: str) -> Any:
+    """A table of records that have the columns of a view, and some more, by SQL type."""
     import pyarrow as pa  # noqa: PLC0415 - optional, and the import takes 0.1 s
 
-    types = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
-    kinds = ((column, types[kind]) for column, (kind, *_) in VIEWS["findings"].items())
-    findings = explain_opened(opened, []).findings
-    return pa.Table.from_pylist(list(map(_finding, findings)), schema=pa.schema(kinds))
+    types = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "INTEGER": pa.int32()}
+    kinds = {name: kind for name, (kind, *_) in VIEWS[view].items()} | more
+    schema = pa.schema((name, types[kind]) for name, kind in kinds.items())
+    return pa.Table.from_pylist(list(records), schema=schema)
 
 
 def _finding(one: Finding) -> dict[str, str | int | None]:
@@ -193,7 +226,7 @@ def _line_rows(facts: Facts) -> tuple[LineTime, ...]:
 
 
 def _of_rows(view: str, rows: Sequence[tuple[Any, ...]]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - see `findings_view`
+    import pyarrow as pa  # noqa: PLC0415 - see `_of_records`
 
     types = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
     schema = pa.schema((name, types[kind]) for name, (kind, *_) in VIEWS[view].items())
@@ -234,7 +267,7 @@ def _means(facts: Facts, sums: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _sizes(facts: Facts, sums: NDArray[np.int64]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - see `findings_view`
+    import pyarrow as pa  # noqa: PLC0415 - see `_of_records`
 
     return pa.array(_means(facts, sums), mask=sums == NULL)
 
@@ -244,7 +277,7 @@ def _texts(values: NDArray[Any], texts: Sequence[str], *, null: int = NULL) -> A
 
 
 def _table(**columns: Any) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - see `findings_view`
+    import pyarrow as pa  # noqa: PLC0415 - see `_of_records`
 
     return pa.table(columns)
 
@@ -257,4 +290,4 @@ _OF_RANK: dict[str, Callable[[Facts], Any]] = {
     "ops": _ops,
 }
 
-__all__ = ["VIEWS", "findings_view", "view_of"]
+__all__ = ["VIEWS", "findings_view", "ranks_view", "view_of"]

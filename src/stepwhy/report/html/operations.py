@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from stepwhy import units
 from stepwhy.kernel_names.short import short_name
 from stepwhy.report import words
+from stepwhy.report.html.tables import NOT_RECORDED, Cell, Column, Table, size_cell, time_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from stepwhy.findings import Op, Result
     from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
 
-_NOT_RECORDED = "–"  # noqa: RUF001 - en dash intended
 # More rows of a view add little; `stepwhy ops` prints them all.
 _MOST_ROWS = 200
 # Paths of modules and names of generated kernels may have thousands of characters.
@@ -27,54 +25,6 @@ _TITLES = {
     "op": ("By type", "Type"),
     "code": ("By source line", "Line"),
 }
-
-
-class Column(msgspec.Struct, frozen=True):
-    """A column of a table.
-
-    Args:
-        title: Its heading.
-        kind: 'name': what the row is about; 'text'; 'number'; 'share': a number with a bar.
-        is_choice: Whether rows can be filtered by the values of this column.
-        is_sorted: Whether the rows are in descending order of this column.
-    """
-
-    title: str
-    kind: Literal["name", "text", "number", "share"] = "number"
-    is_choice: bool = False
-    is_sorted: bool = False
-
-
-class Cell(msgspec.Struct, frozen=True):
-    """A cell of a table.
-
-    Args:
-        text: What it shows.
-        value: Number to sort by; None for a text, and for a number that was not recorded.
-        full: The whole text if `text` is shortened; '' otherwise.
-        bar: Length of the bar of a share, percent of the longest.
-    """
-
-    text: str
-    value: float | None = None
-    full: str = ""
-    bar: float = 0.0
-
-
-class Table(msgspec.Struct, frozen=True):
-    """A table of operations.
-
-    Args:
-        title: Its heading.
-        caption: What its numbers mean.
-        columns: The columns.
-        rows: Cells of each row, one per column.
-    """
-
-    title: str
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
 
 
 def operation_tables(result: Result, views: Sequence[ProfileResult]) -> list[Table]:
@@ -108,7 +58,7 @@ def _by_device(result: Result) -> Table:
     whole, steps = words.whole(result), words.steps_of_operations(result)
     return Table(
         "By kernel and device",
-        f"{_means(result)}; shares of the {whole}; {_NOT_RECORDED} means not recorded",
+        f"{_means(result)}; shares of the {whole}; {NOT_RECORDED} means not recorded",
         _OP_COLUMNS,
         tuple(_op_row(op, steps[op.device], longest) for op in ops),
     )
@@ -117,11 +67,11 @@ def _by_device(result: Result) -> Table:
 def _op_row(op: Op, step_ns: int, longest: int) -> tuple[Cell, ...]:
     return (
         _name(op.name),
-        _time(op.self_ns),
+        time_cell(op.self_ns),
         _share(op.self_ns, step_ns, longest),
-        _time(op.total_ns),
+        time_cell(op.total_ns),
         Cell(words.format_calls(op.count), op.count),
-        _size(op.bytes),
+        size_cell(op.bytes),
         Cell(op.phase),
         Cell(op.device),
     )
@@ -152,10 +102,10 @@ def _of_view(view: ProfileResult, result: Result) -> Table:
         tuple(
             (
                 _name(node.name, is_kernel=view.view == "op"),
-                _time(time(node.total)),
+                time_cell(time(node.total)),
                 _share(time(node.total), time(view.total), longest),
-                _time(time(node.own)),
-                *((_time(node.total.host_ns),) if has_both else ()),
+                time_cell(time(node.own)),
+                *((time_cell(node.total.host_ns),) if has_both else ()),
                 Cell(words.format_calls(node.total.count), node.total.count),
                 *_sizes(node, measures),
             )
@@ -170,7 +120,7 @@ def _caption(view: ProfileResult, result: Result, shown: int) -> str:
         parts.append(f"the costliest {shown} of {units.format_count(len(view.nodes))}")
     if result.run.ranks > 1:
         parts.append("the first rank")
-    return f"{'; '.join(parts)}; {_NOT_RECORDED} means not recorded"
+    return f"{'; '.join(parts)}; {NOT_RECORDED} means not recorded"
 
 
 def _means(result: Result) -> str:
@@ -198,7 +148,7 @@ def _measures(total: Cost) -> dict[str, Callable[[Cost], int | None]]:
 def _sizes(
     node: ProfileNode, measures: dict[str, Callable[[Cost], int | None]]
 ) -> tuple[Cell, ...]:
-    return tuple(_size(measure(node.total)) for measure in measures.values())
+    return tuple(size_cell(measure(node.total)) for measure in measures.values())
 
 
 # --- Cells ---
@@ -211,13 +161,5 @@ def _name(name: str, *, is_kernel: bool = True) -> Cell:
     return Cell(short, full="" if short == name else whole)
 
 
-def _time(ns: int) -> Cell:
-    return Cell(units.format_ns(ns), ns)
-
-
 def _share(ns: int, whole_ns: int, longest: int) -> Cell:
     return Cell(words.share(ns, whole_ns), ns, bar=round(100 * ns / max(longest, 1), 1))
-
-
-def _size(size: int | None) -> Cell:
-    return Cell(_NOT_RECORDED) if size is None else Cell(units.format_bytes(size), size)

@@ -20,6 +20,7 @@ from stepwhy.report.html.bidi import isolate
 from stepwhy.report.html.lines import line_table
 from stepwhy.report.html.memory import memory_charts
 from stepwhy.report.html.operations import operation_tables
+from stepwhy.report.html.ranks import rank_view
 from stepwhy.report.html.timeline import timeline_view
 from stepwhy.report.without_findings import nothing_found
 from stepwhy.text import plain
@@ -35,7 +36,9 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
     """The whole page for a result, with its timeline if there is one."""
     view = timeline_view(timeline, result)
     operations = operation_tables(result, timeline.views if timeline else ())
-    scripts = _scripts(has_tables=bool(operations), has_timeline=view is not None)
+    ranks = rank_view(result)
+    has_tables = bool(operations) or ranks is not None
+    scripts = _scripts(has_tables=has_tables, has_timeline=view is not None)
     script = "".join(map(_asset, scripts))
     text = (
         _environment()
@@ -50,6 +53,7 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
             advice=advice.next_steps(result) if result.verdict.bound_by == "unknown" else [],
             timeline=view,
             operations=operations,
+            ranks=ranks,
             lines=line_table(result),
             chart=chart.step_chart(result.steps),
             levels=levels.level_charts(result),

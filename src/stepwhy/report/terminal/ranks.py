@@ -8,10 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 
 from stepwhy import units
-from stepwhy.kernel_names.short import short_name
-from stepwhy.report import words
 from stepwhy.report.console import Text
-from stepwhy.text import one_line
+from stepwhy.report.ranks import others_sentence, takes_longer, those_that_matter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 
     from stepwhy.findings import RankUse, Result
 
-_SHOWN = 8  # ranks without --all; more are summed up
 _WIDE = 90  # columns; narrower tables leave out what takes a rank longer
 
 
@@ -34,22 +31,14 @@ def ranks_section(result: Result, width: int, *, show_all: bool) -> Iterator[Ren
     """
     if not result.ranks:
         return
-    shown = result.ranks if show_all else _chosen(result.ranks)
+    shown = result.ranks if show_all else those_that_matter(result.ranks)
     remark = f"  {len(shown)} of {len(result.ranks)}, per step"
     yield Text.assemble(("\nRanks", "bold"), (remark, "dim"))
     yield Padding(_table(shown, wide=width >= _WIDE), (0, 0, 0, 2))
     if len(shown) < len(result.ranks):
-        yield Padding(
-            Text("Those that the others wait for longest; all with --all.", "dim"), (0, 2)
-        )
-
-
-def _chosen(ranks: Sequence[RankUse]) -> Sequence[RankUse]:
-    """The ranks that matter most, in the order of their numbers."""
-    if len(ranks) <= _SHOWN:
-        return ranks
-    matter = sorted(ranks, key=lambda r: (not r.longer, -(r.late_ns or 0), -r.work_ns))
-    return sorted(matter[:_SHOWN], key=lambda rank: rank.rank)
+        which = "Those that the others wait for longest; all with --all."
+        rest = others_sentence(result.ranks, shown)
+        yield Padding(Text(f"{which} {rest}", "dim"), (0, 2))
 
 
 def _table(ranks: Sequence[RankUse], *, wide: bool) -> Table:
@@ -69,17 +58,8 @@ def _table(ranks: Sequence[RankUse], *, wide: bool) -> Table:
             *("?" if ns is None else units.format_ns(ns) for ns in times),
             "?" if rank.last is None else units.format_count(rank.last),
         ]
-        table.add_row(*map(Text, cells), *([Text(_longer(rank))] if is_known else []))
+        table.add_row(*map(Text, cells), *([Text(takes_longer(rank))] if is_known else []))
     return table
-
-
-def _longer(rank: RankUse) -> str:
-    """What takes a rank longer than the others, in words."""
-    if not rank.longer:
-        return ""
-    label = words.CATEGORY_WORDS[rank.longer].label
-    operation = " ".join(filter(None, (short_name(rank.operation), rank.phase)))
-    return " · ".join(one_line(part) for part in (label, operation, rank.line) if part)
 
 
 __all__ = ["ranks_section"]

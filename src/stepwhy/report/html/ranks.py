@@ -1,0 +1,84 @@
+"""The section on ranks: a row per rank."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepwhy import units
+from stepwhy.report import words
+from stepwhy.report.html.tables import NOT_RECORDED, Cell, Column, Table, count_cell, time_cell
+from stepwhy.report.ranks import others_sentence, takes_longer, those_that_matter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.findings import RankUse, Result
+
+# More rows are no help to a reader, and make the page large.
+_MOST_ROWS = 200
+_COLUMNS = (
+    Column("Rank", "name"),
+    Column("Step"),
+    Column("Works"),
+    Column("Waits"),
+    Column("Moves data"),
+    Column("Late by"),
+    Column("Late in steps"),
+    Column("Last in"),
+    Column("Others wait for it"),
+    Column("Takes longer", "text"),
+)
+
+
+class RankView(msgspec.Struct, frozen=True):
+    """What the template shows.
+
+    Args:
+        table: The table.
+        note: What is left out, in words; '' for nothing.
+    """
+
+    table: Table
+    note: str
+
+
+def rank_view(result: Result) -> RankView | None:
+    """Template data of the ranks; None for a single one."""
+    if not result.ranks:
+        return None
+    shown = those_that_matter(result.ranks, _MOST_ROWS)
+    rest = others_sentence(result.ranks, shown)
+    note = f"{rest} 'stepwhy sql' lists all of them." if rest else ""
+    return RankView(_table(result, shown), note)
+
+
+def _table(result: Result, shown: Sequence[RankUse]) -> Table:
+    all_ranks, count = units.format_count(len(result.ranks)), units.format_count(len(shown))
+    which = f"{count} of {all_ranks} ranks" if count != all_ranks else f"{all_ranks} ranks"
+    mean = "mean per step" if words.whole(result) == "step" else "over the whole trace"
+    return Table(
+        "By rank",
+        f"{which}, {mean}; {NOT_RECORDED} means not recorded",
+        _COLUMNS,
+        tuple(map(_row, shown)),
+    )
+
+
+def _row(rank: RankUse) -> tuple[Cell, ...]:
+    return (
+        Cell(str(rank.rank)),
+        time_cell(rank.step_ns),
+        time_cell(rank.work_ns),
+        time_cell(rank.wait_ns),
+        time_cell(rank.transfer_ns),
+        time_cell(rank.late_ns),
+        Cell("") if rank.late_steps is None else count_cell(rank.late_steps),
+        count_cell(rank.last),
+        time_cell(rank.caused_wait_ns),
+        Cell(takes_longer(rank)),
+    )
+
+
+__all__ = ["RankView", "rank_view"]
