@@ -118,7 +118,7 @@ def observe_backward(module: ModuleType, run_dir: str) -> None:
         if walk.is_due and not torch.compiler.is_compiling():
             walk.walk(*args, **kwargs)
         result = original(*args, **kwargs)
-        if not torch.compiler.is_compiling() and steps.by_hand:
+        if steps.by_hand and not torch.compiler.is_compiling():
             steps.passed_backward()
         return result
 

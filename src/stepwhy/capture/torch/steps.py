@@ -15,10 +15,11 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from stepwhy.capture import registry
-from stepwhy.capture.clock import now_ns
+from stepwhy.capture.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.capture.compiled_code import never_compiled
 from stepwhy.capture.meters import ProcessLoad
 from stepwhy.capture.pacing import ChangeDetector, StepPace
@@ -134,7 +135,7 @@ class StepObserver:
         about a microsecond, since the training evicts this code from the CPU caches.
         """
         self.calls += 1
-        end_ns = now_ns()
+        end_ns = perf_counter_ns() + EPOCH_OFFSET_NS
         if end_ns < self._only_noted_until_ns and self._clock() is optimizer:  # type: ignore[misc]
             notes = self._log.notes
             if len(notes) < BATCH_STEPS and not self._compilations.fresh:
