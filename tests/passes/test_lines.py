@@ -154,6 +154,18 @@ def test_collectives_have_a_row_of_their_own():
     assert run.times() == {FORWARD: 60, "communication": 40}
 
 
+def test_copies_beside_an_operation_of_another_device_have_no_part_of_compute_time():
+    run = Timeline().steps(0, 100)
+    for device, kind, line in (
+        ("CPU:0", Kind.KERNEL, FORWARD),
+        ("CPU:1", Kind.COLLECTIVE, OTHER),
+        ("CPU:2", Kind.MEMCPY, OTHER),
+    ):
+        run.add(run.executor(device), kind, 0, 100, name=line, source=line)
+    (line,) = line_breakdown(Facts(run.trace(framework="tensorflow"))).lines
+    assert (line.line, line.categories) == (FORWARD, {"compute": 100 * run.unit_ns})
+
+
 def test_a_trace_with_python_functions_names_the_lines_itself():
     run = Timeline().steps(0, 100)
     main = run.thread()

@@ -125,12 +125,22 @@ def _activity(trace: Trace, index: int, rows: AnyRows) -> Activity:
 
 def _sets(trace: Trace, work: AnyRows) -> tuple[Intervals, Intervals, Intervals]:
     """Sets of time in which some work computes, communicates and copies."""
-    kinds, copy = trace.slices.kind[work], trace.slices.copy[work]
-    kinds = np.where((kinds == Kind.MEMCPY) & (copy == Copy.D2D), Kind.MEMSET, kinds)
+    kinds = _kinds_of_work(trace, work)
     compute, communication, transfer = (
         intervals_of(trace, work[among(kinds, members)]) for members in _WORK
     )
     return compute, communication, transfer
+
+
+def computes(trace: Trace, work: AnyRows) -> NDArray[np.bool_]:
+    """Whether each row of work of devices computes, rather than communicates or copies; (rows,)."""
+    return among(_kinds_of_work(trace, work), _WORK[0])
+
+
+def _kinds_of_work(trace: Trace, work: AnyRows) -> NDArray[np.integer[Any]]:
+    """Kind of each row of work of devices, as `_WORK` sorts them; (rows,)."""
+    kinds, copy = trace.slices.kind[work], trace.slices.copy[work]
+    return np.where((kinds == Kind.MEMCPY) & (copy == Copy.D2D), Kind.MEMSET, kinds)
 
 
 def _host_activity(trace: Trace, nesting: Nesting) -> Activity:

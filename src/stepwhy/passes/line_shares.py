@@ -12,7 +12,7 @@ from stepwhy.columns.groups import group_rows, numbered
 from stepwhy.columns.intervals import Intervals, Measure
 from stepwhy.columns.nesting import nearest
 from stepwhy.passes.breakdown import ON_DEVICE
-from stepwhy.passes.devices import HOST_DEVICE
+from stepwhy.passes.devices import HOST_DEVICE, computes
 from stepwhy.passes.driver_lines import DriverParts, carried_parts, node_rows
 from stepwhy.passes.innermost_parts import innermost_parts
 from stepwhy.passes.sampled_lines import FRAMEWORKS, driver_packages
@@ -92,6 +92,22 @@ class _Claims(msgspec.Struct, frozen=True):
     name: Ints
     row: Ints
     overlap: bool
+
+    def only(self, chosen: NDArray[np.bool_]) -> _Claims:
+        """Some of the claims.
+
+        Args:
+            chosen: Which; (claims,).
+        """
+        return _Claims(
+            self.starts[chosen],
+            self.ends[chosen],
+            self.line[chosen],
+            self.phase[chosen],
+            self.name[chosen],
+            self.row[chosen],
+            self.overlap,
+        )
 
 
 def driver_parts(facts: Facts) -> DriverParts | None:
@@ -174,7 +190,9 @@ def _claims(facts: Facts, category: str) -> _Claims | None:
     """What may claim the time of a category; None if the trace does not tell."""
     on_device = any(activity.index != HOST_DEVICE for activity in facts.leading)
     if category in ON_DEVICE and on_device:
-        return facts.derived(_of_devices)
+        claims = facts.derived(_of_devices)
+        # Other devices may copy meanwhile, which is not compute time.
+        return claims.only(computes(facts.trace, claims.row)) if category == "compute" else claims
     return facts.derived(_of_driver)
 
 
