@@ -65,6 +65,11 @@ TABLE: tuple[Format, ...] = (
         suffix=".json",
         extremes="tests.importers.sagemaker_samples:EXTREMES",
     ),
+    Format(
+        "flight_recorder",
+        "tests.importers.flight_recorder_samples:seeds",
+        extremes="tests.importers.flight_recorder_samples:EXTREMES",
+    ),
     Format("memory_timeline", "tests.importers.memory_timeline_samples:seeds"),
     Format(
         "operation_table",

@@ -27,6 +27,8 @@ WITHOUT_REPORT = {
     "allocator-pressure",
     "double-backward",
     "hot-line",
+    "hung-collective",
+    "mismatched-collective",
     "slow-group",
     "slow-link",
     "small-batch",

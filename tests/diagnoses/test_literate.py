@@ -7,6 +7,7 @@ import pytest
 
 from stepwhy.diagnoses import load
 from stepwhy.diagnoses.shared.rule import examine
+from stepwhy.passes.calls import calls_of, joined
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.rank_summary import summarise_rank
 from stepwhy.trace.notation import parse
@@ -23,7 +24,8 @@ def facts_of(case):
     traces = [parse(timeline) for timeline in case.timelines]
     if len(traces) == 1:
         return Facts(traces[0])
-    return Facts(traces[0], [summarise_rank(Facts(trace)) for trace in traces])
+    ranks = [rank for rank in map(summarise_rank, map(Facts, traces)) if rank is not None]
+    return Facts(traces[0], ranks, joined(map(calls_of, traces)))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.diagnosis}-{c.kind}-{c.title}")

@@ -90,6 +90,8 @@ TABLE: tuple[str, ...] = (
     "memory_growth",
     "memory_headroom",
     "unused_graph",
+    "hung_collective",
+    "mismatched_collective",
     "straggler",
     "start_skew",
     "sequence_imbalance",
@@ -161,7 +163,7 @@ def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]
         findings: What `run_all` found in the rank alone.
     """
     modules = [load(name) for name in TABLE]
-    compared = {m.RULE.id: examine(m, facts) for m in modules if m.RULE.of_ranks}
+    compared = {m.RULE.id: examine(m, facts) for m in modules if _across(m.RULE)}
     causes = rank([f for f in compared.values() if f.verdict == "found"])
     compared = {f.id: f for f in unless_waiting(facts, list(compared.values()))}
     merged = [
@@ -171,6 +173,11 @@ def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]
     explained = with_causes(facts, merged, _rules(TABLE))
     explained = _of_straggler(facts, compared["straggler"], explained)
     return rank(unless_explained(facts, explained, _families(TABLE)))
+
+
+def _across(rule: Rule) -> bool:
+    """Whether a rule judges all ranks together."""
+    return rule.of_ranks or rule.of_calls
 
 
 def _of_straggler(facts: Facts, late: Finding, findings: Sequence[Finding]) -> list[Finding]:
@@ -189,10 +196,11 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
     the operations themselves have to be done in any case (family 'compute'), or the fix is known to
     save only a share on average (`Rule.usual_share`).
 
-    What takes most of the run before its first step, or in a few long steps, comes before what a
-    step costs. Found ones that another explains come after all others that were found. A cause that
-    explains most of a symptom's cost (`Rule.refines`) ranks by the cost of the symptom. What is
-    often chosen on purpose (`Rule.is_deliberate`) comes after what is not.
+    What has ended the steps comes first (`Rule.of_calls`). What takes most of the run before its
+    first step, or in a few long steps, comes before what a step costs. Found ones that another
+    explains come after all others that were found. A cause that explains most of a symptom's cost
+    (`Rule.refines`) ranks by the cost of the symptom. What is often chosen on purpose
+    (`Rule.is_deliberate`) comes after what is not.
 
     Args:
         findings: In any order; the sort is stable.
@@ -201,7 +209,7 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
     rules = _rules(table)
     found = {f.id: f for f in findings if f.verdict == "found"}
 
-    def key(finding: Finding) -> tuple[int, bool, bool, bool, bool, int, bool]:
+    def key(finding: Finding) -> tuple[int, bool, bool, bool, bool, bool, int, bool]:
         rule = rules.get(finding.id)
         cost = _gain_ns(finding, rule)
         symptom = found.get(rule.refines) if rule and finding.id in found else None
@@ -211,6 +219,7 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
         return (
             _VERDICTS.index(finding.verdict),
             finding.explained_by != "",
+            not (rule and rule.of_calls),
             not _takes_most_of_the_run(finding),
             finding.cost_ns_per_step is None,
             bool(rule and rule.is_deliberate),

@@ -163,7 +163,9 @@ def analyse(one: Opened, *, predict: bool = True, seen: Seen | None = None) -> A
     result = assemble(facts, one.path, one.format, predict=predict)
     if seen is not None:
         seen(one, facts, result)
-    return Analysed(one.trace, result, facts.derived(decide), facts.derived(summarise_rank))
+    return Analysed(
+        one.trace, result, facts.derived(decide), facts.derived(summarise_rank), facts.calls
+    )
 
 
 def read_placement(

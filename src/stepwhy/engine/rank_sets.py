@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from stepwhy.answers.verdict import Decision
     from stepwhy.findings import Result
+    from stepwhy.passes.calls import RunCalls
     from stepwhy.passes.ranks import Rank
     from stepwhy.trace import Meta, Trace
 
@@ -45,12 +46,14 @@ class Analysed(msgspec.Struct, frozen=True):
         result: Its result.
         decision: What bounds its step.
         rank: Its summary, None if nothing can be compared.
+        calls: The collectives that it has entered.
     """
 
     trace: Trace
     result: Result
     decision: Decision
     rank: Rank | None
+    calls: RunCalls
 
 
 class OfTrace(Protocol):

@@ -10,11 +10,13 @@ from stepwhy.answers.parallel import parallel_use
 from stepwhy.answers.rank_table import group_uses, rank_uses
 from stepwhy.diagnoses import run_across
 from stepwhy.engine.assemble import verdict_of
+from stepwhy.engine.hangs import with_hang
 from stepwhy.engine.pricing import priced
 from stepwhy.engine.rank_findings import of_every_rank
 from stepwhy.engine.rank_sets import whole_ranks, why_several
 from stepwhy.findings import Device, DeviceTotal
 from stepwhy.findings.reasons import RankChoice
+from stepwhy.passes.calls import joined
 from stepwhy.passes.facts import Facts
 from stepwhy.whatif.ranks import Job
 from stepwhy.wording.notes import rank_note
@@ -51,11 +53,17 @@ def combine(analysed: Sequence[Analysed], notes: list[str], *, predict: bool = T
         predict: Whether to predict what fixes would gain.
     """
     result = _combined(analysed, notes, predict=predict)
+    result = with_hang(result, joined(one.calls for one in analysed), _ending(analysed))
     if any(finding.verdict == "found" for finding in result.findings):
         return result
     from stepwhy.report.without_findings import with_summary  # noqa: PLC0415 - else not needed
 
     return with_summary(result)
+
+
+def _ending(analysed: Sequence[Analysed]) -> str:
+    """How the run ended, as the first of its ranks that failed has recorded it."""
+    return next((one.trace.meta.ending for one in analysed if one.trace.meta.ending), "")
 
 
 def _combined(analysed: Sequence[Analysed], notes: list[str], *, predict: bool) -> Result:
@@ -84,15 +92,20 @@ def _combined(analysed: Sequence[Analysed], notes: list[str], *, predict: bool) 
             span_ns=max(r.trace.span_ns for r in results),
             devices=_of_all([r.trace.devices for r in results], metas),
         ),
-        notes=(rank_note(choice), *chosen.notes, *notes),
+        notes=(*_choice_note(choice), *chosen.notes, *notes),
     )
+
+
+def _choice_note(choice: RankChoice) -> list[str]:
+    """The note on which rank the report covers; none if no rank has steps."""
+    return [rank_note(choice)] if choice.slowest_ns else []
 
 
 def _compared(analysed: Sequence[Analysed], rank: int, *, predict: bool) -> Result:
     """The result of one rank, with what the comparison of all ranks finds."""
     one = next(one for one in analysed if one.trace.meta.rank == rank)
     summaries = [one.rank for one in analysed if one.rank is not None]
-    facts = Facts(one.trace, summaries)
+    facts = Facts(one.trace, summaries, joined(one.calls for one in analysed))
     findings = run_across(facts, one.result.findings)
     if predict:
         findings = priced(facts, findings, _replayable(analysed))

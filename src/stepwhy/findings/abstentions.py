@@ -39,6 +39,7 @@ SIGNALS = {
     # What single diagnoses need beyond that.
     "all-ranks": "all ranks of the run",
     "process-groups": "which ranks exchange how many bytes with each other",
+    "collective-calls": "which collectives each rank has entered",
     "causes-of-waits": "why ranks wait for each other",
     "enough-steps": "enough steps",
     "enough-operations": "enough operations, kernels or copies",

@@ -21,6 +21,7 @@ from stepwhy.passes.breakdown import (
     unexplained,
 )
 from stepwhy.passes.callbacks import callback_time
+from stepwhy.passes.calls import RunCalls, calls_of
 from stepwhy.passes.clocks import clocks_disagree
 from stepwhy.passes.devices import Activity, Totals, find_activities, total
 from stepwhy.passes.disk_syncs import ExposedSyncs, exposed_syncs
@@ -57,11 +58,15 @@ class Facts:
     Args:
         trace: The trace.
         ranks: All ranks of the run with this one, if several were recorded.
+        calls: The collectives that all of them have entered; None for those of the trace.
     """
 
-    def __init__(self, trace: Trace, ranks: Sequence[Rank] = ()) -> None:
+    def __init__(
+        self, trace: Trace, ranks: Sequence[Rank] = (), calls: RunCalls | None = None
+    ) -> None:
         self.trace = trace
         self.ranks = ranks
+        self._calls = calls
         self._nearest: dict[tuple[Kind, ...], NDArray[np.int32]] = {}
         self._derived: dict[Callable[[Facts], Any], Any] = {}
 
@@ -82,6 +87,11 @@ class Facts:
             compute: The function.
         """
         return cast("T | None", self._derived.get(compute))
+
+    @cached_property
+    def calls(self) -> RunCalls:
+        """The collectives that the ranks have entered, and where they stood in a long step."""
+        return calls_of(self.trace) if self._calls is None else self._calls
 
     @cached_property
     def nesting(self) -> nesting.Nesting:

@@ -40,6 +40,8 @@ def shows_steady_steps(facts: Facts) -> bool:
 def _reasons(facts: Facts) -> Iterator[Unknown]:
     """All reasons, the one to report first."""
     trace, meta = facts.trace, facts.trace.meta
+    if meta.limit and not len(trace.slices) and len(trace.collective_calls):
+        yield Limited(meta.limit)
     if (lack := _empty(facts)) is not None:
         yield lack
     if meta.limit:

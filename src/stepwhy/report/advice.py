@@ -45,6 +45,9 @@ _LOOK_BETWEEN = (
 # Counters of files that end early: what is missing may stand behind the cut.
 _CUT = frozenset({"json-truncated", "gzip-truncated", "protobuf-truncated", "database-truncated"})
 _WATCH = "Watch the run with 'stepwhy run train.py': summaries do not show what a step does."
+_WATCH_CALLS = "Watch the run with 'stepwhy run train.py' to see what takes the time of its steps."
+# Formats that list collectives, and nothing else.
+_OF_COLLECTIVES = {"flight-recorder"}
 
 
 def next_steps(result: Result) -> list[str]:
@@ -55,6 +58,8 @@ def next_steps(result: Result) -> list[str]:
     ]
     if any(file.format == "tensorboard" for file in result.inputs):
         return list(dict.fromkeys([*filter(None, advice), _WATCH]))
+    if all(file.format in _OF_COLLECTIVES for file in result.inputs):
+        return list(dict.fromkeys([*filter(None, advice), _WATCH_CALLS]))
     missing = result.verdict.abstention.missing if result.verdict.abstention else ()
     if result.steps.source == "hook":
         if "kernels" in missing:

@@ -60,7 +60,8 @@ class Meta(msgspec.Struct, frozen=True):
             of whole forward and backward passes, not of kernels), 'ranks' (every process is a
             rank of one run; its id is the rank), 'programs' (the compiled programs that ran, so
             that tables about their instructions are complete), 'host-ahead' (the host was seen to
-            begin steps before the device had finished earlier ones).
+            begin steps before the device had finished earlier ones), 'collective-calls' (which
+            collectives each rank has entered, in order).
         device_expected: Whether an accelerator was in use, seen or not; also if nothing shows that
             `idle_accelerator` was not.
         idle_accelerator: Model of an accelerator that the machine has, and that the run is not
@@ -139,6 +140,8 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     index_inputs: Columns
     discards: Columns
     table_updates: Columns
+    collective_calls: Columns
+    positions: Columns
     meta: Meta
     health: Health
 

@@ -23,12 +23,12 @@ r"""A trace drawn as text: the fixtures of literate tests.
 - **Arrows** ``call -> work``: the n-th slice with the first name or letter launched the n-th with
   the second. Several are separated by commas; a call may have several, as that of a graph does.
 - **Tables** are ``nodes:``, ``copies:``, ``waits:``, ``counters:``, ``marks:``, ``events:``,
-  ``levels:``, ``allocations:``, ``samples:``, ``stages:`` or ``line_times:`` with their columns,
-  then one row per line until a blank line; ``-`` is the null, an empty cell the empty string.
-  Copies and counters name nodes and devices, allocations tracks. ``session_values:`` and ``flows:``
-  are tables, too; they name slices, of several with the same name or letter the first;
-  ``operands:``, ``rewrites:``, ``discards:`` and ``table_updates:`` name all of them. Quantities
-  take a unit: ``3 ms``.
+  ``levels:``, ``allocations:``, ``samples:``, ``stages:``, ``line_times:``, ``positions:`` or
+  ``collective_calls:`` with their columns, then one row per line until a blank line; ``-`` is the
+  null, an empty cell the empty string. Copies and counters name nodes and devices, allocations
+  tracks. ``session_values:`` and ``flows:`` are tables, too; they name slices, of several with the
+  same name or letter the first; ``operands:``, ``rewrites:``, ``discards:`` and
+  ``table_updates:`` name all of them. Quantities take a unit: ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, its pipeline ``stage``
   (``1``, or ``1 of 4``), ``world_size``, ``signals`` (default: those for which something is drawn;
   ``+x`` and ``-x`` change that), ``expects: accelerator``, ``model`` (of the accelerators below
@@ -88,6 +88,8 @@ _TABLES: dict[str, Table] = {
     "index_inputs": "index_inputs",
     "discards": "discards",
     "table_updates": "table_updates",
+    "collective_calls": "collective_calls",
+    "positions": "positions",
 }  # fmt: skip
 _FACTS = (
     "unit", "format", "framework", "rank", "stage", "world_size", "signals", "expects", "arrows",

@@ -28,6 +28,7 @@ _TIME_COLUMNS: dict[Table, str] = {
     "levels": "time_ns",
     "allocations": "time_ns",
     "waits": "time_ns",
+    "positions": "time_ns",
 }
 _SLICE_COLUMNS = tuple(c for c in COLUMNS if c.unit == "row of slices")
 

@@ -54,6 +54,8 @@ class Rule(msgspec.Struct, frozen=True):
         refines: Id of the symptom that this pattern can cause; '' for none. If it explains most of
             the symptom's cost, the symptom is only listed as explained by it.
         of_ranks: Whether the pattern shows only in the comparison of several ranks, `Facts.ranks`.
+        of_calls: Whether it judges the collectives that the ranks have entered, `Facts.calls`.
+            Steps that end in one do not go on, so that what it finds comes first.
         of_stages: Whether it also shows in one stage of a pipeline.
         without_steps: Whether it can judge a record that does not show the steps.
         usual_share: Share of the cost that the fix saved on average where it was tried, or that it
@@ -72,6 +74,7 @@ class Rule(msgspec.Struct, frozen=True):
     accelerator_only: bool = False
     refines: str = ""
     of_ranks: bool = False
+    of_calls: bool = False
     of_stages: bool = False
     without_steps: bool = False
     usual_share: float = 1.0
@@ -170,6 +173,8 @@ def examine(diagnosis: Diagnosis, facts: Facts) -> Finding:
 
 
 def _abstain(rule: Rule, facts: Facts) -> Finding | None:
+    if rule.of_calls:
+        return None if facts.calls.calls else _without_calls(rule, facts)
     if rule.of_ranks:
         enough = len(facts.ranks) > 1 or (rule.of_stages and is_stage(facts))
         return None if enough else _one_rank(rule, facts)
@@ -200,6 +205,14 @@ def untimed(rule: Rule, facts: Facts) -> Finding | None:
 def is_stage(facts: Facts) -> bool:
     """Whether a rank is a stage of a pipeline, of which it is known how many stages it has."""
     return len({stage for _, stage in facts.trace.meta.stages}) > 1
+
+
+def _without_calls(rule: Rule, facts: Facts) -> Finding:
+    """The abstention of a rule about collectives where no rank lists those that it entered."""
+    has_several = facts.trace.meta.world_size > 1 or len(facts.ranks) > 1
+    if has_several or facts.trace.is_kind(Kind.COLLECTIVE).any() or not len(facts.trace.slices):
+        return rule.lacks("collective-calls")
+    return rule.not_applicable("The run has one rank.")
 
 
 def _one_rank(rule: Rule, facts: Facts) -> Finding:

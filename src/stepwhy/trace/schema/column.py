@@ -33,6 +33,8 @@ Table = Literal[
     "index_inputs",
     "discards",
     "table_updates",
+    "collective_calls",
+    "positions",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 

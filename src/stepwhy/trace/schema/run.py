@@ -238,6 +238,82 @@ RUN: tuple[Column, ...] = (
         "How many columns, at one end, hold one value in every row.",
     ),
     Column("index_inputs", "at_start", "int8", "0 or 1", "", "Whether that is the start."),
+    Column(
+        "collective_calls",
+        "of_rank",
+        "int64",
+        "",
+        "-1",
+        "Rank that made the call; null for the rank of the trace.",
+    ),
+    string("collective_calls", "group", "Name of the process group, the same on all ranks."),
+    string(
+        "collective_calls",
+        "description",
+        "What the group is for, as the program calls it, e.g. 'tp'.",
+        null=NO_STRING,
+    ),
+    string(
+        "collective_calls",
+        "members",
+        "Numbers of the ranks in the group as JSON, e.g. '[0, 1]'.",
+        null=NO_STRING,
+    ),
+    Column("collective_calls", "size", "int64", "", "-1", "Number of ranks in the group."),
+    Column(
+        "collective_calls",
+        "sequence",
+        "int64",
+        "",
+        "",
+        "Number of the call in its group, the same on all ranks that take part in it; calls "
+        "between two ranks have numbers of their own.",
+    ),
+    Column("collective_calls", "p2p", "int8", "0 or 1", "", "Whether it is between two ranks."),
+    string("collective_calls", "operation", "As the library calls it, e.g. 'all_reduce'."),
+    Column(
+        "collective_calls", "elements", "int64", "", "-1", "Number of elements that the rank gives."
+    ),
+    string(
+        "collective_calls",
+        "shapes",
+        "Their shapes as the library writes them, e.g. '[[3, 4]]'; long lists are shortened.",
+        null=NO_STRING,
+    ),
+    string("collective_calls", "types", "Types of these elements, e.g. 'Float'.", null=NO_STRING),
+    Column("collective_calls", "entered_ns", "int64", "ns", "-1", "When the rank entered it."),
+    Column("collective_calls", "dur_ns", "int64", "ns", "-1", "How long it ran."),
+    Column(
+        "collective_calls",
+        "done",
+        "int8",
+        "0 or 1",
+        "-1",
+        "Whether it had ended when the record was written.",
+    ),
+    string(
+        "collective_calls",
+        "line",
+        "Innermost line of the program's own code that called it, 'file(line): function'.",
+        null=NO_STRING,
+    ),
+    Column(
+        "positions",
+        "time_ns",
+        "int64",
+        "ns",
+        "",
+        "When a process noted where it stands, as a step took much longer than usual; ordered.",
+    ),
+    Column("positions", "since_ns", "int64", "ns", "", "When that step began."),
+    Column("positions", "steps", "int64", "", "-1", "Number of steps before it."),
+    Column("positions", "usual_ns", "int64", "ns", "-1", "Median step time until then."),
+    string(
+        "positions",
+        "lines",
+        "Lines of the program on the stack of its driving thread as in `samples`, outermost "
+        "first, separated by '; '; '' for other code.",
+    ),
 )
 
 __all__ = ["RUN"]

@@ -1,0 +1,152 @@
+"""Ranks wait in a collective that another rank has not entered.
+
+## What it means
+The training stands still. Some ranks have entered a collective, such as an all-reduce, and wait for
+the others; at least one rank has not entered it, because it waits for something else, fails, has
+left the loop, or takes another branch of the program.
+
+## Why it costs
+A collective ends on no rank before all of its ranks have entered it. The job holds all of its
+devices until a timeout ends it, by default 10 minutes with NCCL and 30 with Gloo.
+
+## How it is measured
+The ranks of a process group number their collectives alike. The record of each rank lists those
+that it has entered, and which of them have ended: dumps of PyTorch's flight recorder. The first
+number that a rank has not reached, while others wait in it, names the collective. Of several, that
+one is reported whose missing ranks do not wait in another collective themselves. The rank stands at
+the line that it noted itself in the long step; without, at the line of the call that it waits in,
+or else of its last call.
+
+Dumps of a running job are not taken at the same instant. Those of a job that hangs do not change:
+dump again after a minute if in doubt.
+
+## Fix
+Look at the line where the missing rank stands. Often only some ranks call the collective (an `if`
+on the rank, uneven numbers of batches, an exception that is caught), or a rank reads data, saves a
+checkpoint or waits for a lock. If all ranks have entered the collective, compare what they give to
+it, and look at network and devices.
+
+## Fix risk
+None.
+
+## When it abstains
+`no_data` if no record lists the collectives. `incomplete` if all recorded ranks have entered the
+collective and nothing shows for how long they wait, or if only some of the ranks are recorded and
+none of them waits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses.shared.rule import Rule
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.hangs import find_hang
+from stepwhy.wording.hangs import collective_name, ranks_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepwhy.findings import Finding
+    from stepwhy.findings.hangs import At, Hang
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="hung-collective",
+    family="ranks",
+    name="A collective that a rank does not enter",
+    found="Let all ranks enter the collective that the others wait in",
+    clear="No rank waits in a collective",
+    of_calls=True,
+)
+
+_MOST_NAMED = 8
+_SNAPSHOT = (
+    "All recorded ranks have entered {}, and it has not ended. Whether it hangs cannot be told "
+    "from one dump: dump again after a minute, and explain that."
+)
+_SOME_RANKS = (
+    "The recorded ranks wait in no collective, but not all ranks are recorded. Explain the dumps "
+    "of all ranks together."
+)
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the collectives that the ranks have entered and not left."""
+    hang = find_hang(facts.calls)
+    if hang is None:
+        return RULE.nothing() if _is_complete(facts) else RULE.incomplete("all-ranks", _SOME_RANKS)
+    evidence = tuple(_evidence(hang))
+    if not hang.missing and not hang.unrecorded and hang.waited_ns is None:
+        return RULE.incomplete("whole-run", _SNAPSHOT.format(collective_name(hang)), evidence)
+    return RULE.finding(None, evidence, _fix(hang))
+
+
+def _is_complete(facts: Facts) -> bool:
+    """Whether the calls of all ranks are recorded."""
+    recorded = {calls.rank for calls in facts.calls.calls}
+    expected = max(calls.size for calls in facts.calls.calls)
+    return len(recorded) >= max(facts.trace.meta.world_size, expected, 2)
+
+
+def _evidence(hang: Hang) -> Iterator[Evidence]:
+    for at in hang.missing[:_MOST_NAMED]:
+        yield Evidence("rank that has not entered it", _rank(at.rank), "", _place(at))
+    more = len(hang.missing) - _MOST_NAMED
+    if more > 0:
+        yield Evidence("further ranks that have not entered it", more, "count")
+    yield Evidence("collective", collective_name(hang), "", hang.call.line)
+    yield Evidence("what goes into it", f"{hang.call.types} {hang.call.shapes}".strip(), "")
+    yield Evidence("ranks that wait in it", len(hang.waiting), "count", ranks_text(hang.waiting))
+    if hang.unrecorded:
+        absent = ranks_text(hang.unrecorded)
+        yield Evidence("ranks without a record", len(hang.unrecorded), "count", absent)
+    if hang.waited_ns is not None:
+        yield Evidence("how long the step had lasted when it was noted", hang.waited_ns, "ns")
+
+
+def _rank(number: int | None) -> str:
+    return "unknown" if number is None else str(number)
+
+
+def _place(at: At) -> str:
+    """Where a rank stands, in a few words."""
+    inside = f"waits in {at.inside}" if at.inside else ""
+    return " ".join(filter(None, (inside, at.line)))
+
+
+def _fix(hang: Hang) -> Fix:
+    return (
+        _WAITING
+        if any(at.inside for at in hang.missing)
+        else _NOT_CALLED
+        if hang.missing
+        else (_NO_RECORD if hang.unrecorded else _ALL_INSIDE)
+    )
+
+
+_NOT_CALLED = Fix(
+    "Look at the line where the missing rank stands: what it waits for, or why it does not get to "
+    "the collective. Ranks often differ in the number of their batches, in a branch on the rank, "
+    "or in an exception that is caught.",
+    "",
+    "none",
+)
+_WAITING = Fix(
+    "The missing rank waits in another collective itself: let all ranks call the collectives of "
+    "their groups in the same order.",
+    "",
+    "none",
+)
+_NO_RECORD = Fix(
+    "Look at the output of the ranks without a record: they may have ended, or still run without "
+    "having been asked for a dump. Explain the dumps of all ranks together.",
+    "",
+    "none",
+)
+_ALL_INSIDE = Fix(
+    "All ranks have entered it, so the program is not at fault: look at the network and the "
+    "devices of these ranks, and at what NCCL logs with NCCL_DEBUG=INFO.",
+    "",
+    "none",
+)

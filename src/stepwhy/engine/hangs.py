@@ -1,0 +1,40 @@
+"""A result begins with the collective that its ranks wait in, if they do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from stepwhy.passes.hangs import find_hang, find_mismatch
+from stepwhy.wording.hangs import hang_sentence, mismatch_sentence
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Result
+    from stepwhy.passes.calls import RunCalls
+
+_IDS = ("mismatched-collective", "hung-collective")
+
+
+def with_hang(result: Result, calls: RunCalls, ending: str) -> Result:
+    """The result, whose first sentence says which rank hangs where, or which calls differ.
+
+    Args:
+        result: The result.
+        calls: The collectives of all ranks.
+        ending: How the run ended, as recorded.
+    """
+    found = {f.id for f in result.findings if f.verdict == "found"}.intersection(_IDS)
+    sentences = [*(_sentence(name, calls) for name in _IDS if name in found), ending]
+    return replace(result, run=replace(result.run, ending=" ".join(filter(None, sentences))))
+
+
+def _sentence(name: str, calls: RunCalls) -> str:
+    if name == "mismatched-collective":
+        mismatch = find_mismatch(calls)
+        return mismatch_sentence(mismatch) if mismatch else ""
+    hang = find_hang(calls)
+    return hang_sentence(hang) if hang else ""
+
+
+__all__ = ["with_hang"]

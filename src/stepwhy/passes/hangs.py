@@ -1,0 +1,234 @@
+"""Which collective ranks wait in, who has not entered it, and which calls do not match.
+
+The ranks of a process group number their collectives alike. So the first number that a rank has not
+reached, while others wait in it, names the collective that hangs; and two ranks that called
+something else under the same number do not fit each other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from stepwhy.findings.hangs import At, Hang, Mismatch, Variant
+from stepwhy.kernel_names.collectives import collective_of
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepwhy.findings.hangs import Call, Group
+    from stepwhy.passes.calls import RankCalls, RunCalls
+
+    Difference = Literal["operation", "elements", "types"]
+
+    Ints = NDArray[np.int64]
+
+# Collectives to which all ranks give equally much: the others may differ by rank.
+_EQUAL = frozenset({"all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce"})
+# A library may gather lists of different lengths; what has ended has worked.
+_MAY_DIFFER = frozenset({"all-gather"})
+_ALL_RANKS = "default_pg"  # what PyTorch calls the group of all ranks
+_NUMBER = regex(r"\d{1,9}")
+
+
+def find_hang(run: RunCalls) -> Hang | None:
+    """The collective in which ranks wait for another one, or all of them; None without one.
+
+    Of several, the one whose missing ranks do not wait in another collective themselves, and then
+    the one that was entered first.
+
+    Args:
+        run: The calls of all ranks.
+    """
+    found = [hang for group in _groups(run) if (hang := _hang(group, run)) is not None]
+    return min(found, key=_distance, default=None)
+
+
+def _distance(hang: Hang) -> tuple[bool, bool, int]:
+    """Sort key: how far a hang is from its cause."""
+    return (not hang.missing, any(at.inside for at in hang.missing), hang.sequence)
+
+
+def _groups(run: RunCalls) -> Iterator[list[RankCalls]]:
+    """The calls of each group, without those between two ranks."""
+    found: defaultdict[Group, dict[int | None, RankCalls]] = defaultdict(dict)
+    for calls in run.calls:
+        if not calls.p2p and len(calls.sequence):
+            found[calls.group].setdefault(calls.rank, calls)
+    for of_rank in found.values():
+        yield [of_rank[rank] for rank in sorted(of_rank, key=_number)]
+
+
+def _number(rank: int | None) -> int:
+    """The number of a rank; the unknown comes first."""
+    return NULL if rank is None else rank
+
+
+def _hang(ranks: Sequence[RankCalls], run: RunCalls) -> Hang | None:
+    last = {calls.rank: int(calls.sequence[-1]) for calls in ranks}
+    behind, ahead = min(last.values()), max(last.values())
+    numbers = range(behind + 1, ahead + 1) if behind < ahead else range(ahead, ahead + 1)
+    sequence = next((n for n in numbers if not _is_over(ranks, n)), NULL)
+    waiting = [calls for calls in ranks if _waits(calls, sequence, is_last=behind == ahead)]
+    if not waiting:
+        return None
+    first = waiting[0]
+    missing = [rank for rank, reached in last.items() if reached < sequence]
+    lasted = [p.lasted_ns for p in run.positions if p.rank in {calls.rank for calls in waiting}]
+    return Hang(
+        group=first.group,
+        description=first.description,
+        sequence=sequence,
+        call=first.call(first.at(sequence)),
+        waiting=tuple(calls.rank for calls in waiting),
+        missing=tuple(where(rank, run) for rank in missing),
+        unrecorded=_unrecorded(first, last),
+        waited_ns=max(lasted, default=None),
+    )
+
+
+def _unrecorded(calls: RankCalls, recorded: Collection[int | None]) -> tuple[int, ...]:
+    """Ranks of a group of which nothing is recorded, as far as its members are known.
+
+    Of a group of all ranks whose members are not recorded, numbers between those that are.
+    """
+    members = set(map(int, _NUMBER.findall(calls.group.members)))
+    if not members and calls.description == _ALL_RANKS and None not in recorded:
+        members = set(range(max(rank for rank in recorded if rank is not None)))
+    return tuple(sorted(members.difference(recorded)))
+
+
+def _waits(calls: RankCalls, sequence: int, *, is_last: bool) -> bool:
+    """Whether a rank is in a collective, or may be where it is not known whether it has left.
+
+    Args:
+        calls: The calls of the rank in a group.
+        sequence: Number of the collective.
+        is_last: Whether no rank has entered a later one: all may have left it.
+    """
+    place = calls.at(sequence)
+    if place == NULL:
+        return False
+    return bool(calls.done[place] == 0 or (calls.done[place] == NULL and not is_last))
+
+
+def _is_over(ranks: Sequence[RankCalls], sequence: int) -> bool:
+    """Whether some rank has left a collective: then the others need not wait for all."""
+    places = [(calls, calls.at(sequence)) for calls in ranks]
+    return any(place != NULL and calls.done[place] == 1 for calls, place in places)
+
+
+def where(rank: int | None, run: RunCalls) -> At:
+    """Where a rank stands.
+
+    What it noted itself comes first, then the call that it waits in, then the last call that it
+    made.
+
+    Args:
+        rank: The rank.
+        run: The calls of all ranks.
+    """
+    newest, place = _newest(rank, run)
+    is_open = newest is not None and bool(newest.done[place] == 0)
+    inside = _named(newest, place) if newest is not None and is_open else ""
+    noted = next((p for p in run.positions if p.rank == rank and p.line), None)
+    if noted is not None:
+        return At(rank, noted.line, is_now=True, inside=inside)
+    line = newest.call(place).line if newest is not None else ""
+    return At(rank, line, is_now=bool(is_open and line), inside=inside)
+
+
+def _newest(rank: int | None, run: RunCalls) -> tuple[RankCalls | None, int]:
+    """The call of a rank that it entered last, in any group."""
+    mine = [calls for calls in run.calls if calls.rank == rank and len(calls.sequence)]
+    newest = max(mine, key=lambda calls: int(calls.entered_ns.max()), default=None)
+    return newest, -1 if newest is None else int(np.argmax(newest.entered_ns))
+
+
+def _named(calls: RankCalls, place: int) -> str:
+    call = calls.call(place)
+    return f"{call.operation} {int(calls.sequence[place])}"
+
+
+def find_mismatch(run: RunCalls) -> Mismatch | None:
+    """The first call that does not match those of other ranks; None without one.
+
+    Args:
+        run: The calls of all ranks.
+    """
+    found = [m for group in _groups(run) if (m := _first_mismatch(group)) is not None]
+    return min(found, key=lambda one: one.sequence, default=None)
+
+
+def _first_mismatch(ranks: Sequence[RankCalls]) -> Mismatch | None:
+    if len(ranks) < 2:
+        return None
+    for sequence in _common(ranks):
+        made = {c.rank: (c, c.at(sequence)) for c in ranks if c.at(sequence) != NULL}
+        calls = {rank: of.call(place) for rank, (of, place) in made.items()}
+        is_over = all(of.done[place] == 1 for of, place in made.values())
+        what = _difference(list(calls.values()), is_over=is_over)
+        if what:
+            group, description = ranks[0].group, ranks[0].description
+            return Mismatch(group, description, sequence, what, _variants(calls, what))
+    return None
+
+
+def _common(ranks: Sequence[RankCalls]) -> list[int]:
+    """Numbers that at least two ranks have and under which they called different things.
+
+    The lines of the program do not count. Comparing whole columns first keeps this fast.
+    """
+    kinds: dict[tuple[object, ...], int] = {}
+    parts = []
+    for calls in ranks:
+        of_kind = [kinds.setdefault(kind[:-1], len(kinds)) for kind in calls.kinds]
+        parts.append(np.stack([calls.sequence, np.array(of_kind, dtype=np.int64)[calls.code]]))
+    pairs = np.unique(np.concatenate(parts, axis=1), axis=1)
+    numbers, counts = np.unique(pairs[0], return_counts=True)
+    found: list[int] = numbers[counts > 1].tolist()
+    return found
+
+
+def _difference(calls: Sequence[Call], *, is_over: bool) -> Difference | None:
+    """In what calls that should match differ; None if they match.
+
+    Args:
+        calls: What the ranks called.
+        is_over: Whether all of them have ended.
+    """
+    kinds = {collective_of(call.operation) or call.operation for call in calls}
+    if len(kinds) > 1:
+        return "operation"
+    kind = kinds.pop()
+    if kind not in _EQUAL:
+        return None
+    if len({call.types for call in calls if call.types}) > 1:
+        return "types"
+    may_differ = is_over and kind in _MAY_DIFFER
+    sizes = {call.elements for call in calls if call.elements is not None}
+    return "elements" if len(sizes) > 1 and not may_differ else None
+
+
+def _variants(calls: Mapping[int | None, Call], what: Difference) -> tuple[Variant, ...]:
+    """The different calls, those of the fewest ranks first; of equally many, those of later ranks.
+
+    Args:
+        calls: What each rank called.
+        what: In what they differ.
+    """
+    by_value: defaultdict[object, list[int | None]] = defaultdict(list)
+    for rank in sorted(calls, key=_number):
+        value = getattr(calls[rank], what)
+        by_value[collective_of(value) or value if what == "operation" else value].append(rank)
+    groups = sorted(by_value.values(), key=lambda ranks: (len(ranks), -_number(ranks[0])))
+    return tuple(Variant(calls[ranks[0]], tuple(ranks)) for ranks in groups)
+
+
+__all__ = ["find_hang", "find_mismatch", "where"]

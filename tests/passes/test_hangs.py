@@ -1,0 +1,142 @@
+"""Collectives that hang, and calls that do not match."""
+
+import numpy as np
+import pytest
+
+from stepwhy.findings.hangs import At, Call, Group
+from stepwhy.passes.calls import Position, RankCalls, RunCalls, calls_of
+from stepwhy.passes.hangs import find_hang, find_mismatch, where
+from stepwhy.trace.notation import parse
+
+REDUCE = Call("all_reduce", 3, "[[3]]", "Float", "train.py(7): step")
+GATHER = Call("all_gather", 3, "[[3]]", "Float", "train.py(9): step")
+
+
+def calls(rank, *made, group="0", first=1, members="", description="default_pg", p2p=False):
+    """The calls of a rank: whether each has ended, with the call if that is no all-reduce."""
+    pairs = [one if isinstance(one, tuple) else (one, REDUCE) for one in made]
+    kinds = tuple(dict.fromkeys(call for _, call in pairs))
+    sequence = np.arange(first, first + len(pairs))
+    return RankCalls(
+        rank,
+        Group(group, members),
+        description,
+        2,
+        p2p,
+        sequence,
+        np.array([done for done, _ in pairs]),
+        sequence * 10**9 + int(group),
+        np.array([kinds.index(call) for _, call in pairs]),
+        kinds,
+    )
+
+
+def run(*ranks, positions=()):
+    return RunCalls(ranks, tuple(positions))
+
+
+def test_the_first_collective_that_a_rank_has_not_entered():
+    hang = find_hang(run(calls(0, 1, 1, 0, 0), calls(1, 1, 1), calls(2, 1, 1, 0)))
+    assert (hang.sequence, hang.waiting, [at.rank for at in hang.missing]) == (3, (0, 2), [1])
+
+
+def test_what_has_ended_is_no_hang():
+    assert find_hang(run(calls(0, 1, 1), calls(1, 1, 1))) is None
+    assert find_hang(run(calls(0, 1, 1), calls(1, 1))) is None
+    assert find_hang(run()) is None
+
+
+def test_a_rank_that_sends_does_not_wait_but_the_next_collective_does():
+    hang = find_hang(run(calls(0, 1, 1, 0), calls(1, 1)))
+    assert (hang.sequence, hang.waiting) == (3, (0,))
+
+
+def test_the_record_may_begin_anywhere():
+    hang = find_hang(run(calls(0, 1, 0, first=40), calls(1, 1, 1, 0, first=39)))
+    assert (hang.sequence, hang.missing) == (41, ())
+
+
+def test_of_several_groups_the_one_whose_missing_rank_does_not_wait_itself():
+    waits_for_1 = [calls(0, 1, 0), calls(1, 1)]
+    waits_for_2 = [calls(1, 1, 0, group="1"), calls(2, 1, group="1")]
+    hang = find_hang(run(*waits_for_1, *waits_for_2))
+    assert (hang.group.name, [at.rank for at in hang.missing]) == ("1", [2])
+
+
+@pytest.mark.parametrize(
+    ("members", "description", "unrecorded"),
+    [("[0, 1, 3]", "tp", (1,)), ("", "default_pg", (1, 2)), ("", "tp", ())],
+)
+def test_ranks_without_a_record(members, description, unrecorded):
+    about = {"members": members, "description": description}
+    hang = find_hang(run(calls(0, 1, 0, **about), calls(3, 1, 0, **about)))
+    assert hang.unrecorded == unrecorded
+
+
+def test_where_it_is_unknown_what_has_ended_only_missing_ranks_show_a_hang():
+    assert find_hang(run(calls(0, -1, -1), calls(1, -1, -1))) is None
+    assert find_hang(run(calls(0, -1, -1), calls(1, -1))).sequence == 2
+
+
+def test_a_rank_stands_where_it_noted_or_waits_or_was_last():
+    noted = Position(1, "train.py(6): step", 40 * 10**9, 9, 10**8)
+    assert where(1, run(calls(1, 1), positions=[noted])) == At(1, noted.line, is_now=True)
+    assert where(1, run(calls(1, 1, 0))) == At(1, REDUCE.line, is_now=True, inside="all_reduce 2")
+    assert where(1, run(calls(1, 1))) == At(1, REDUCE.line)
+    assert where(1, run()) == At(1)
+
+
+def test_the_first_call_that_differs():
+    run_ = run(calls(0, 1, 1, 0), calls(1, 1, (1, GATHER), (0, GATHER)), calls(2, 1, 1, 0))
+    found = find_mismatch(run_)
+    assert (found.sequence, found.what) == (2, "operation")
+    assert [v.ranks for v in found.variants] == [(1,), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("operation", "done", "what"),
+    [
+        ("all_reduce", 1, "elements"),
+        ("all_gather", 0, "elements"),
+        ("all_gather", 1, None),
+        ("all_to_all", 0, None),
+        ("gather", 0, None),
+        ("barrier", 0, None),
+    ],
+)
+def test_sizes_matter_where_all_give_equally_much(operation, done, what):
+    one, other = (Call(operation, count, f"[[{count}]]", "Float", "a.py(1)") for count in (3, 5))
+    found = find_mismatch(run(calls(0, (done, one)), calls(1, (done, other))))
+    assert (found and found.what) == what
+
+
+def test_lines_shapes_of_one_size_and_unknown_sizes_do_not_matter():
+    others = [REDUCE._replace(line="b.py(2)"), REDUCE._replace(shapes="[[1, 3]]")]
+    others += [REDUCE._replace(elements=None), REDUCE._replace(types="")]
+    for other in others:
+        assert find_mismatch(run(calls(0, 1), calls(1, (1, other)))) is None
+
+
+def test_calls_between_two_ranks_have_numbers_of_their_own():
+    sent = Call("send 0->1", 3, "[[3]]", "Float", "a.py(1)")
+    pair = [calls(0, (1, sent), p2p=True), calls(1, (1, REDUCE), p2p=True)]
+    assert find_mismatch(run(*pair)) is None
+    assert find_hang(run(*pair)) is None
+
+
+def test_the_calls_of_a_trace():
+    found = calls_of(
+        parse("""
+rank: 3
+collective_calls: of_rank | group | sequence | operation | done | entered_ns
+- | 0 | 2 | all_reduce | 0 | 2 s
+- | 0 | 1 | broadcast | 1 | 1 s
+7 | 0 | 1 | broadcast | - | 1 s
+
+positions: time_ns | since_ns | steps | usual_ns | lines
+50 s | 10 s | 4 | 1 s | a.py(1): main; b.py(2): f
+""")
+    )
+    assert sorted((c.rank, c.sequence.tolist()) for c in found.calls) == [(3, [1, 2]), (7, [1])]
+    assert found.calls[0].call(1).operation == "all_reduce"
+    assert found.positions == (Position(3, "b.py(2): f", 40 * 10**9, 4, 10**9),)
