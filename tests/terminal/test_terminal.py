@@ -220,6 +220,12 @@ CASES = {
         (0, ["--out", f"run3{NAME}", MISSING], {"launch": MISSING}),
         (0, ["--out", FOLDER, SCRIPT], {"launch": FOLDER}),
     ],
+    "stepwhy top": [
+        (0, [f"run{NAME}", "--once"], {}),
+        (3, [FOLDER, "--once"], {}),
+        (3, [MISSING], {}),
+        (2, [FOLDER, "--sort", NAME], {}),
+    ],
     # The process that makes the report of 'stepwhy run'.
     "stepwhy aside": [
         (0, [FOLDER], {}),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _COMMANDS = (
     "bench", "check", "compare", "explain", "export", "lab", "mcp", "ops", "placement", "run",
-    "serve", "sql", "try", "whatif",
+    "serve", "sql", "top", "try", "whatif",
 )  # fmt: skip
 """Names of the commands. Each is a function in the module of the same name in this package."""
 _MODULES = {"try": "trial"}  # `try` is a keyword
@@ -96,6 +96,7 @@ def cli() -> None:
     \b
     stepwhy check train.py     check what can be observed, before a long run
     stepwhy run train.py       observe a training run, then explain it
+    stepwhy top DIR            watch the ranks of a job while it runs
     stepwhy explain PATH       explain a run directory or a trace of another profiler
     stepwhy whatif PATH        predict what a change of the program would gain
     stepwhy bench train.py     measure the step time in several runs

@@ -17,6 +17,7 @@ from stepwhy.text import block, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rich.console import RenderableType
     from rich.progress import ProgressColumn
     from rich.style import Style
 
@@ -94,4 +95,20 @@ def progress_bar(*columns: ProgressColumn) -> Iterator[Callable[[str, int, int |
         )
 
 
-__all__ = ["Console", "Text", "description_column", "progress_bar"]
+@contextmanager
+def whole_screen(console: Console) -> Iterator[Callable[[RenderableType], None]]:
+    """Use the whole screen of a terminal, and show again at the end what was there.
+
+    Args:
+        console: The console.
+
+    Yields:
+        A function that shows something instead of what was shown.
+    """
+    from rich.live import Live  # noqa: PLC0415 - takes 10 ms to load
+
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        yield lambda view: live.update(view, refresh=True)
+
+
+__all__ = ["Console", "Text", "description_column", "progress_bar", "whole_screen"]

@@ -1,9 +1,10 @@
-"""Read the run directory while the training writes to it, for metrics.
+"""Read the run directory while the training writes to it, for metrics and for `stepwhy top`.
 
-This runs in the launcher's process: the training does nothing for it. Logs are read once, as they
-grow, so that the cost does not depend on the length of the run.
+This runs in the launcher's process, or in another one: the training does nothing for it. Logs are
+read once, as they grow, so that the cost does not depend on the length of the run.
 """
 
+from stepwhy.capture.live.ranks import LiveRanks
 from stepwhy.capture.live.run import LiveRun
 
-__all__ = ["LiveRun"]
+__all__ = ["LiveRanks", "LiveRun"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from stepwhy.capture.live.follower import LogFollower
-from stepwhy.capture.live.steps import StepMeter, is_amount
+from stepwhy.capture.live.steps import StepMeter, is_amount, members
 from stepwhy.capture.process.folder import PROCESS_FILE
 from stepwhy.metrics.model import Process, Queue, Usage
 from stepwhy.regular_files import read_regular
@@ -55,9 +53,9 @@ class LiveProcess:
             self._read_file()
         self._meter.add(self._logs["steps"].new_lines())
         for line in self._logs["levels"].new_lines():
-            self._add_level(_members(line))
+            self._add_level(members(line))
         for line in self._logs["counters"].new_lines():
-            self._add_sample(_members(line))
+            self._add_sample(members(line))
         process = Process(
             self._framework or "",
             self._rank,
@@ -89,7 +87,7 @@ class LiveProcess:
     def _read_file(self) -> None:
         """Read the framework and rank, once the file is there."""
         try:
-            about = _members(read_regular(self._file, _MOST_PROCESS_FILE))
+            about = members(read_regular(self._file, _MOST_PROCESS_FILE))
         except OSError:
             return
         framework, rank = about.get("framework"), about.get("rank")
@@ -124,15 +122,6 @@ def _gpus(gpus: Any) -> dict[int, int]:
         for gpu in found
         if is_amount(gpu.get("index")) and is_amount(gpu.get("used_bytes"))
     }
-
-
-def _members(line: bytes) -> dict[str, Any]:
-    """A JSON object; {} if it is damaged."""
-    try:
-        read = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return read if isinstance(read, dict) else {}
 
 
 __all__ = ["LiveProcess"]

@@ -8,8 +8,10 @@ calls, so each one is counted, and the choice is made when the numbers are read.
 from __future__ import annotations
 
 import json
+from collections import deque
 
 from stepwhy.metrics.model import DurationCounter
+from stepwhy.metrics.ranks import RecentStep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +25,10 @@ _FEWEST_RUNS = 3
 _LEAST_SHARE = 0.05
 _LEAST_FREQUENCY = 0.5
 _LONGEST_STEP_NS = 24 * 3600 * 10**9
+# Steps that a job which is watched is judged by.
+_RECENT = 20
+# Without the options and the search for other encodings of `json.loads`, which takes as long.
+_decoded = json.JSONDecoder().decode
 # A program makes a few; one that makes a new one in every step is not followed forever.
 _MOST_SIGNATURES = 1024
 
@@ -38,19 +44,29 @@ class Steps:
         waits: Number of waits that were seen.
         total_ns: Wall time of all steps.
         last_end_ns: End of the last step; 0 without any.
+        recent: The last ones of those without a profiler, the oldest first.
     """
 
     __slots__ = (
-        "count", "input_wait_ns", "last_end_ns", "observed_ns", "total_ns", "unprofiled", "waits",
+        "count", "input_wait_ns", "last_end_ns", "observed_ns", "recent", "total_ns", "unprofiled",
+        "waits",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.count = self.input_wait_ns = self.observed_ns = self.waits = 0
         self.total_ns = self.last_end_ns = 0
         self.unprofiled = DurationCounter()
+        self.recent: deque[RecentStep] = deque(maxlen=_RECENT)
 
     def add(
-        self, start_ns: int, end_ns: int, *, profiled: bool, light: bool, wait_ns: int | None
+        self,
+        start_ns: int,
+        end_ns: int,
+        *,
+        profiled: bool,
+        light: bool,
+        wait_ns: int | None,
+        cpu_ns: int | None = None,
     ) -> None:
         """Count a step, unless its length is impossible.
 
@@ -60,6 +76,7 @@ class Steps:
             profiled: Whether a profiler ran.
             light: Whether it was only timed, without a look at its waits.
             wait_ns: Time in which it waited for input; None if no wait was seen.
+            cpu_ns: CPU time of the driving thread; None if unknown.
         """
         duration_ns = max(end_ns - start_ns, 0)
         if duration_ns > _LONGEST_STEP_NS:
@@ -70,6 +87,7 @@ class Steps:
         if profiled:
             return
         self.unprofiled.add(duration_ns)
+        self.recent.append(RecentStep(duration_ns, None if light else wait_ns, cpu_ns))
         if not light:
             self.observed_ns += duration_ns
             self.input_wait_ns += min(wait_ns or 0, duration_ns)
@@ -81,7 +99,7 @@ class StepMeter:
 
     def __init__(self) -> None:
         self._noted = Steps()
-        self._calls = {kind: _Calls() for kind in _CALLS}
+        self._calls = {kind: _Calls(is_since=kind == "call") for kind in _CALLS}
         self._explicit_ns: int | None = None
         self._profiled_run = False
 
@@ -119,14 +137,20 @@ class StepMeter:
             profiled=record["profiled"] or (is_explicit and self._profiled_run),
             light=record["light"],
             wait_ns=record["input_wait_ns"],
+            cpu_ns=record["cpu_ns"],
         )
         self._profiled_run = False
 
 
 class _Calls:
-    """The calls of one kind, by their signature."""
+    """The calls of one kind, by their signature.
 
-    def __init__(self) -> None:
+    Args:
+        is_since: Whether their CPU time is that since the last call that marks a step.
+    """
+
+    def __init__(self, *, is_since: bool) -> None:
+        self._is_since = is_since
         self._signatures: dict[int, _Signature] = {}
         self._was_profiled = False
         # Over all calls so far.
@@ -148,7 +172,7 @@ class _Calls:
             known.time_ns += max(record["end_ns"] - record["start_ns"], 0)
             known.opened += record["profiled"] and not self._was_profiled
             here = (record["start_ns"], self._waited_ns, self._waits, self._light)
-            known.begin(here, profiled_before)
+            known.begin(here, profiled_before, record["cpu_ns"] if self._is_since else None)
         self._was_profiled = record["profiled"]
 
     def steps(self) -> Steps:
@@ -183,7 +207,9 @@ class _Signature:
         self.steps = Steps()
         self._last: tuple[int, int, int, int] | None = None
 
-    def begin(self, here: tuple[int, int, int, int], profiled: int) -> None:
+    def begin(
+        self, here: tuple[int, int, int, int], profiled: int, cpu_ns: int | None = None
+    ) -> None:
         """End the step before a call, and begin the next one.
 
         Args:
@@ -191,6 +217,7 @@ class _Signature:
                 of waits, and the number of light ones: the wait before a call belongs to the step
                 before it.
             profiled: Number of profiled calls before it.
+            cpu_ns: CPU time of the driving thread in the step that ends; None if unknown.
         """
         last, self._last = self._last, here
         was_profiled, self.profiled = profiled > self.profiled, profiled
@@ -203,14 +230,15 @@ class _Signature:
             profiled=was_profiled,
             light=light > 0,
             wait_ns=waited_ns if waits else None,
+            cpu_ns=cpu_ns,
         )
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
     """The members of a line that count; None for a damaged line."""
     try:
-        read = json.loads(line)
-        wait_ns = read.get("input_wait_ns")
+        read = _decoded(line.decode())
+        wait_ns, cpu_ns = read.get("input_wait_ns"), read.get("cpu_ns")
         record = {
             "kind": str(read["kind"]),
             "start_ns": read["start_ns"],
@@ -219,6 +247,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
             "profiled": bool(read.get("profiled")),
             "light": bool(read.get("light")),
             "input_wait_ns": wait_ns if is_amount(wait_ns) else None,
+            "cpu_ns": cpu_ns if is_amount(cpu_ns) else None,
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
@@ -226,9 +255,18 @@ def _record(line: bytes) -> dict[str, Any] | None:
     return record if times and isinstance(record["signature"], int) else None
 
 
+def members(line: bytes) -> dict[str, Any]:
+    """A line of a log, or a file, that is one JSON object; {} if it is damaged."""
+    try:
+        read = _decoded(line.decode())
+    except (ValueError, RecursionError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
 def is_amount(value: object) -> TypeGuard[int]:
     """Whether a logged value is a time, duration or size; the file may contain anything."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
-__all__ = ["StepMeter", "Steps", "is_amount"]
+__all__ = ["StepMeter", "Steps", "is_amount", "members"]

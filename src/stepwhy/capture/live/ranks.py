@@ -1,0 +1,216 @@
+"""The ranks of a job that runs, from the ends of their logs.
+
+The job does nothing for it: what is read here is logged anyway, and nothing is written. The folder
+may be shared by many machines, whose clocks need not agree.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from pathlib import Path
+
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.live.steps import StepMeter, is_amount, members
+from stepwhy.capture.live.tail import LogTail
+from stepwhy.capture.process.folder import PROCESS_FILE
+from stepwhy.metrics.ranks import Gpu, RankNow, usual_step
+from stepwhy.regular_files import read_regular
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+_PROCESS, _RANK = "process-", "rank-"
+# Processes are looked for, and whether silent ones have ended, so often.
+_SEARCH_S = 5.0
+_MOST_PROCESSES = 20_000
+_MOST_PROCESS_FILE = _MOST_RUN_FILE = 1 << 20  # bytes; they have some hundred
+
+
+class LiveRanks:
+    """Reads the ranks of a run directory, or of a folder with one per rank.
+
+    Args:
+        run_dir: The folder.
+        clock: Seconds on a clock that is never set.
+        wall_ns: Nanoseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        clock: Callable[[], float] = time.monotonic,
+        wall_ns: Callable[[], int] = now_ns,
+    ) -> None:
+        self._run_dir = run_dir
+        self._clock, self._wall_ns = clock, wall_ns
+        self._processes: dict[str, _Process] = {}
+        self._searched_s: float | None = None
+
+    def read(self) -> list[RankNow]:
+        """The ranks with at least one step, by number; of one that was started again, the last.
+
+        Processes without a rank are listed if no process has one: the one with the last step.
+        """
+        now_s = self._clock()
+        if self._searched_s is None or now_s - self._searched_s >= _SEARCH_S:
+            self._search()
+            self._searched_s = now_s
+        latest: dict[int | None, RankNow] = {}
+        for process in self._processes.values():
+            now = process.read(now_s, self._wall_ns)
+            before = latest.get(now.rank)
+            if now.steps and (before is None or _last(now) > _last(before)):
+                latest[now.rank] = now
+        if len(latest) > 1:
+            latest.pop(None, None)
+        return [latest[rank] for rank in sorted(latest, key=lambda rank: rank or 0)]
+
+    def _search(self) -> None:
+        """Find new processes, and read again what is known of the silent ones."""
+        for path in _process_folders(str(self._run_dir)):
+            if path not in self._processes and len(self._processes) < _MOST_PROCESSES:
+                self._processes[path] = _Process(path)
+        for process in self._processes.values():
+            process.has_news = True
+
+
+def _last(rank: RankNow) -> int:
+    return rank.last_step_ns or 0
+
+
+def _process_folders(run_dir: str) -> Iterator[str]:
+    """Folders of processes in a run directory, and in those of its ranks."""
+    for entry in _folders(run_dir):
+        if entry.name.startswith(_PROCESS):
+            yield entry.path
+        elif entry.name.startswith(_RANK):
+            inner = _folders(entry.path)
+            yield from (one.path for one in inner if one.name.startswith(_PROCESS))
+
+
+def _folders(path: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as entries:
+            return [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+class _Process:
+    """Follows the logs of one process.
+
+    Args:
+        folder: Its folder.
+
+    Attributes:
+        has_news: Whether its file may have changed.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.has_news = True
+        self._file = f"{folder}/{PROCESS_FILE}"
+        self._run_file = f"{Path(folder).parent}/run.json"
+        self._steps, self._counters = LogTail(folder, "steps"), LogTail(folder, "counters")
+        self._meter = StepMeter()
+        self._grew_s: float | None = None
+        self._samples: deque[dict[str, Any]] = deque(maxlen=2)
+        self._rank: int | None = None
+        self._is_known = self._is_ended = False
+        self._now = RankNow(None)
+
+    def read(self, now_s: float, wall_ns: Callable[[], int]) -> RankNow:
+        """What it does now.
+
+        Args:
+            now_s: The time, on the clock of the reader.
+            wall_ns: Nanoseconds since the epoch.
+        """
+        lines = [] if self._is_ended else self._steps.new_lines()
+        samples = [] if self._is_ended else self._counters.new_lines()
+        if self.has_news and not (lines and self._is_known):
+            self._read_file()
+        self.has_news = False
+        if lines or samples:
+            self._add(lines, samples, now_s, wall_ns)
+        silent_s = 0.0 if self._grew_s is None else now_s - self._grew_s
+        return self._now._replace(rank=self._rank, silent_s=silent_s, is_ended=self._is_ended)
+
+    def _add(
+        self, lines: list[bytes], samples: list[bytes], now_s: float, wall_ns: Callable[[], int]
+    ) -> None:
+        """Count the new lines."""
+        self._meter.add(lines)
+        self._samples.extend(filter(_is_sample, map(members, samples[-2:])))
+        steps = self._meter.steps()
+        if lines and self._grew_s is None:
+            # What was logged before is as old as its machine's clock says, as far as that agrees.
+            self._grew_s = now_s - max(wall_ns() - steps.last_end_ns, 0) / 1e9
+        elif lines:
+            self._grew_s = now_s
+        last = self._samples[-1] if self._samples else {}
+        recent = tuple(steps.recent)
+        self._now = RankNow(
+            self._rank,
+            recent,
+            usual_step(recent),
+            steps.last_end_ns or None,
+            cores=self._cores(),
+            resident_bytes=_amount(last, "resident_bytes"),
+            gpus=_gpus(last.get("gpus")),
+            sampled_ns=last.get("time_ns"),
+        )
+
+    def _read_file(self) -> None:
+        """Read the rank, and whether the process has ended."""
+        try:
+            about = members(read_regular(self._file, _MOST_PROCESS_FILE))
+        except OSError:
+            return
+        self._is_known, self._rank = True, _amount(about, "rank")
+        run = self._about_run() if _amount(about, "ended_ns") is None else about
+        self._is_ended = _amount(run, "ended_ns") is not None
+
+    def _about_run(self) -> dict[str, Any]:
+        """What is known of the run, which ends even if the process was killed."""
+        try:
+            return members(read_regular(self._run_file, _MOST_RUN_FILE))
+        except OSError:
+            return {}
+
+    def _cores(self) -> float | None:
+        """CPU cores that it used between its last two samples; None if unknown."""
+        if len(self._samples) < 2:
+            return None
+        before, after = self._samples
+        used = [_amount(sample, "cpu_ns") for sample in (before, after)]
+        elapsed_ns = after["time_ns"] - before["time_ns"]
+        if used[0] is None or used[1] is None or elapsed_ns <= 0 or used[1] < used[0]:
+            return None
+        return float((used[1] - used[0]) / elapsed_ns)
+
+
+def _is_sample(sample: dict[str, Any]) -> bool:
+    return is_amount(sample.get("time_ns"))
+
+
+def _gpus(gpus: Any) -> tuple[Gpu, ...]:
+    """GPUs of a sample; empty without any."""
+    found = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
+    return tuple(Gpu(_percent(gpu), _amount(gpu, "used_bytes")) for gpu in found)
+
+
+def _percent(gpu: dict[str, Any]) -> float | None:
+    percent = _amount(gpu, "utilisation_percent")
+    return None if percent is None else min(percent, 100) / 100
+
+
+def _amount(values: dict[str, Any], name: str) -> int | None:
+    value = values.get(name)
+    return value if is_amount(value) else None
+
+
+__all__ = ["LiveRanks"]

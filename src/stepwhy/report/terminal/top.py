@@ -1,0 +1,229 @@
+"""The ranks of a job that runs, as a table that fits the terminal."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+
+from stepwhy import units
+from stepwhy.report.console import Text
+from stepwhy.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import RenderableType
+
+    from stepwhy.metrics.ranks import Judged
+
+    Measure = Callable[[Judged], float | None]
+    Column = tuple[str, Measure, Callable[[float], str]]
+
+_NAMED = 4  # ranks in a sentence
+_LINES_AROUND = 6  # of the screen: title, sentence, heading, and blank lines
+_FEWEST_ROWS = 3
+_UNKNOWN = "-"
+_GAP = 2  # columns of the terminal
+_WIDEST_STATE = 12  # such as 'late: input'
+# What narrow terminals leave out first.
+_LEAST_IMPORTANT = ("GPU memory", "CPU time", "memory", "GPU", "cores", "input wait")
+_CAUSES = {"input": "waits for input", "cpu": "computes on the CPU"}
+
+
+def _cores(cores: float) -> str:
+    return f"{cores:.1f}"
+
+
+_COLUMNS: tuple[Column, ...] = (
+    ("step", lambda one: one.now.step_ns, units.format_ns),
+    ("late by", lambda one: one.late_ns or None, units.format_ns),
+    ("input wait", lambda one: one.now.input_wait_ns, units.format_ns),
+    ("CPU time", lambda one: one.now.cpu_ns, units.format_ns),
+    ("cores", lambda one: one.now.cores, _cores),
+    ("GPU", lambda one: one.now.gpu_busy, units.format_fraction),
+    ("GPU memory", lambda one: one.now.gpu_bytes, units.format_bytes),
+    ("memory", lambda one: one.now.resident_bytes, units.format_bytes),
+)
+ORDERS: dict[str, Measure] = {
+    "step": lambda one: one.now.step_ns,
+    "late": lambda one: one.late_ns,
+    "input": lambda one: one.now.input_wait_ns,
+    "cpu": lambda one: one.now.cpu_ns,
+    "gpu": lambda one: one.now.gpu_busy,
+    "memory": lambda one: one.now.resident_bytes,
+}
+"""What ranks can be sorted by, the largest first."""
+
+
+def top_view(
+    name: str, ranks: Sequence[Judged], width: int, height: int | None, order: str = "rank"
+) -> RenderableType:
+    """The job in a sentence, and a row per rank; of more than fit, those that matter.
+
+    Args:
+        name: Of the folder.
+        ranks: The ranks, by number.
+        width: Columns of the terminal.
+        height: Lines of the terminal; None for all ranks.
+        order: 'rank', or a key of `ORDERS`.
+    """
+    if not ranks:
+        return Text.assemble((one_line(name), "bold"), "\n\nNo process has logged a step here yet.")
+    most = len(ranks) if height is None else max(height - _LINES_AROUND, _FEWEST_ROWS)
+    shown = _chosen(ranks, most, order)
+    listed = set(map(id, shown))
+    others = [one for one in ranks if id(one) not in listed]
+    title = Text.assemble(
+        (one_line(name), "bold"),
+        (f"  {_summary(ranks)}", "dim"),
+        no_wrap=True,
+        overflow="ellipsis",
+    )
+    return Group(title, _sentence(ranks), Text(), _table(shown, others, width))
+
+
+def _chosen(ranks: Sequence[Judged], most: int, order: str) -> list[Judged]:
+    """The ranks to list, in their order."""
+    if order in ORDERS:
+        measure = ORDERS[order]
+        return sorted(ranks, key=lambda one: -(measure(one) or 0))[:most]
+    if len(ranks) <= most:
+        return list(ranks)
+    matter = sorted(ranks, key=_importance)
+    return sorted(matter[:most], key=lambda one: one.now.rank or 0)
+
+
+def _importance(one: Judged) -> tuple[bool, bool, int, float]:
+    wait_ns, memory = one.now.input_wait_ns or 0, one.now.resident_bytes or 0
+    return (not one.is_suspect, not one.has_stopped, -one.late_ns, -(wait_ns + memory / 2**40))
+
+
+def _summary(ranks: Sequence[Judged]) -> str:
+    """How many ranks there are, and how long their steps take."""
+    steps = [one.now.step_ns for one in ranks if one.now.step_ns]
+    count = "1 rank" if len(ranks) == 1 else f"{units.format_count(len(ranks))} ranks"
+    ended = sum(one.now.is_ended for one in ranks)
+    parts = [count, f"step {units.format_ns(median(steps))}" if steps else ""]
+    parts += [f"{units.format_count(ended)} ended"] if ended else []
+    return " · ".join(filter(None, parts))
+
+
+def _sentence(ranks: Sequence[Judged]) -> Text:
+    """What is wrong: ranks that stopped, else ranks that are late."""
+    stopped = [one for one in ranks if one.has_stopped]
+    if stopped:
+        return Text(_about_stopped(ranks, stopped), "bold red")
+    late = sorted((one for one in ranks if one.cause), key=lambda one: -one.late_ns)
+    if late:
+        return Text(_about_late(late), "yellow")
+    if len(ranks) == 1:
+        return Text()
+    return Text("No rank waits longer for input, or computes longer on the CPU, than the others.")
+
+
+def _about_stopped(ranks: Sequence[Judged], stopped: Sequence[Judged]) -> str:
+    since = _age(min(one.now.silent_s for one in stopped))
+    running = [one for one in ranks if not one.now.is_ended]
+    everyone = len(stopped) == len(running) > 1
+    who = "No rank has" if everyone else f"{_names(stopped)} {_have(stopped)} not"
+    text = f"{who} ended a step for {since}."
+    if not everyone:
+        return text
+    suspects = [one for one in stopped if one.is_suspect]
+    if not suspects:
+        return f"{text} The logs do not show which one the others wait for."
+    return f"{text} Look at {_names(suspects).lower()} first: unlike the others since then."
+
+
+def _about_late(late: Sequence[Judged]) -> str:
+    first = late[0]
+    what, more = _CAUSES[first.cause], units.format_ns(first.late_ns)
+    text = f"{_names([first])} {what} {more} longer than the others in each step."
+    return text if len(late) == 1 else f"{text} Late, too: {_names(late[1:]).lower()}."
+
+
+def _names(ranks: Sequence[Judged]) -> str:
+    numbers = [_rank(one) for one in ranks[:_NAMED]]
+    more = len(ranks) - len(numbers)
+    listed = ", ".join(numbers) + (f" and {units.format_count(more)} more" if more else "")
+    return f"Rank {listed}" if len(ranks) == 1 else f"Ranks {listed}"
+
+
+def _have(ranks: Sequence[Judged]) -> str:
+    return "has" if len(ranks) == 1 else "have"
+
+
+def _rank(one: Judged) -> str:
+    return _UNKNOWN if one.now.rank is None else str(one.now.rank)
+
+
+def _table(shown: Sequence[Judged], others: Sequence[Judged], width: int) -> Table:
+    columns = [column for column in _COLUMNS if _is_known(column, (*shown, *others))]
+    rows = [_row(columns, one) for one in shown]
+    if others:
+        rows.append(_row_of_others(columns, others))
+    names = ["rank", *(name for name, *_ in columns), "last step"]
+    kept = _fitting([names, *rows], width - _WIDEST_STATE)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+    for place in kept:
+        table.add_column(names[place], justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for row, one in zip(rows, [*shown, None], strict=False):
+        cells = [Text(row[place]) for place in kept]
+        table.add_row(*cells, Text() if one is None else _state(one), style="" if one else "dim")
+    return table
+
+
+def _row(columns: Sequence[Column], one: Judged) -> list[str]:
+    cells = [_cell(measure(one), form) for _, measure, form in columns]
+    return [_rank(one), *cells, _UNKNOWN if one.now.is_ended else _age(one.now.silent_s)]
+
+
+def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Numbers of the columns that fit, without the least important ones of the first row."""
+    widths = [max(map(len, column)) + _GAP for column in zip(*rows, strict=True)]
+    kept = list(range(len(widths)))
+    for name in _LEAST_IMPORTANT:
+        if sum(widths[place] for place in kept) <= width:
+            break
+        kept = [place for place in kept if rows[0][place] != name]
+    return kept
+
+
+def _is_known(column: Column, ranks: Sequence[Judged]) -> bool:
+    return any(column[1](one) is not None for one in ranks)
+
+
+def _cell(value: float | None, form: Callable[[float], str]) -> str:
+    return _UNKNOWN if value is None else form(value)
+
+
+def _row_of_others(columns: Sequence[Column], others: Sequence[Judged]) -> list[str]:
+    """The medians of the ranks that are not listed."""
+    cells = [f"{units.format_count(len(others))} more"]
+    for _, measure, form in columns:
+        known = [value for value in map(measure, others) if value is not None]
+        cells.append(_cell(median(known) if known else None, form))
+    return [*cells, _age(median(one.now.silent_s for one in others))]
+
+
+def _state(one: Judged) -> Text:
+    if one.now.is_ended:
+        return Text("ended", "dim")
+    if one.has_stopped:
+        return Text("stopped (!)" if one.is_suspect else "stopped", "red")
+    return Text(f"late: {one.cause}" if one.cause else "", "yellow")
+
+
+def _age(seconds: float) -> str:
+    """A duration in whole seconds, minutes or hours."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.0f} h"
+
+
+__all__ = ["ORDERS", "top_view"]

@@ -1,0 +1,107 @@
+"""The ranks of a job that runs, on the terminal."""
+
+import io
+
+from stepwhy.metrics.ranks import Gpu, RankNow, RecentStep, judge, usual_step
+from stepwhy.report.console import Console
+from stepwhy.report.terminal.top import top_view
+
+MS = 1_000_000
+
+
+def rank(number, wait_ms=1, **values):
+    steps = (RecentStep(100 * MS, wait_ms * MS, 40 * MS),) * 20
+    return RankNow(number, steps, usual_step(steps), last_step_ns=10**18, **values)
+
+
+def shown(*ranks, width=120, height=None, order="rank", name="job"):
+    stream = io.StringIO()
+    view = top_view(name, judge(ranks), width, height, order)
+    Console(file=stream, width=width).print(view)
+    return stream.getvalue()
+
+
+def numbers(text):
+    """The first word of each row of the table."""
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.split()[:2] == ["rank", "step"])
+    return [line.split()[0] for line in lines[start + 1 :]]
+
+
+def test_a_row_per_rank_by_number():
+    text = shown(rank(2), rank(10, cores=1.5, resident_bytes=1 << 30))
+    assert "job  2 ranks · step 100 ms" in text
+    assert numbers(text) == ["2", "10"]
+    assert "No rank waits longer for input" in text
+    assert "1.5" in text
+    assert "1.00 GiB" in text
+
+
+def test_what_nothing_is_known_of_has_no_column():
+    text = shown(rank(0), rank(1))
+    assert "GPU" not in text
+    assert "cores" not in text
+    assert "GPU memory" in shown(rank(0, gpus=(Gpu(0.5, 1),)), rank(1))
+
+
+def test_the_late_rank_is_named_with_its_cause():
+    text = shown(rank(0), rank(1, wait_ms=41), rank(2))
+    assert "Rank 1 waits for input 40.0 ms longer than the others in each step." in text
+    assert "late: input" in text
+
+
+def test_the_latest_of_several_is_named_first():
+    text = shown(*(rank(n, wait_ms=41 + n if n in {3, 5} else 1) for n in range(12)))
+    assert "Rank 5 waits for input 45.0 ms" in text
+    assert "Late, too: rank 3." in text
+
+
+def test_a_rank_that_has_stopped_is_named():
+    text = shown(rank(0), rank(1, silent_s=65), rank(2))
+    assert "Rank 1 has not ended a step for 65 s." in text
+    assert "stopped" in text.splitlines()[-2]
+
+
+def test_if_all_have_stopped_the_one_unlike_the_others_is_named():
+    since = {"silent_s": 300, "sampled_ns": 10**18 + 1}
+    text = shown(*(rank(n, cores=float(n != 3), **since) for n in range(8)))
+    assert "No rank has ended a step for 5 min. Look at rank 3 first" in text
+    assert text.count("(!)") == 1
+
+
+def test_if_all_have_stopped_alike_nobody_is_blamed():
+    text = shown(*(rank(n, silent_s=60) for n in range(8)))
+    assert "The logs do not show which one the others wait for." in " ".join(text.split())
+    assert "(!)" not in text
+
+
+def test_many_ranks_fit_the_screen_and_the_others_are_summed_up():
+    ranks = [rank(n, wait_ms=90 if n == 517 else 1) for n in range(1024)]
+    text = shown(*ranks, height=24)
+    assert len(text.splitlines()) <= 24
+    assert "517" in numbers(text)
+    assert numbers(text)[-1] == "1,006"
+    assert "1,006 more" in text
+
+
+def test_sorted_ranks_begin_with_the_largest():
+    ranks = [rank(n, wait_ms=n) for n in range(6)]
+    assert numbers(shown(*ranks, order="input")) == ["5", "4", "3", "2", "1", "0"]
+
+
+def test_narrow_terminals_have_fewer_columns():
+    gpus = (Gpu(0.97, 60 << 30),)
+    text = shown(
+        *(rank(n, cores=1.0, resident_bytes=8 << 30, gpus=gpus) for n in range(3)), width=60
+    )
+    assert "…" not in text
+    assert "input wait" in text
+    assert "GPU memory" not in text
+
+
+def test_a_name_cannot_steer_the_terminal():
+    assert "\x1b" not in shown(rank(0), name="a\x1b[2J")
+
+
+def test_before_the_first_step():
+    assert "No process has logged a step here yet." in shown()
