@@ -193,7 +193,10 @@ def _answer(text: str, result: Any, left_out: Sequence[LeftOut] = ()) -> Answer:
         result: What becomes the data.
         left_out: What is left out of the result.
     """
-    data, cut = fitted(compact(msgspec.json.decode(json.render(result))), MOST_DATA - _ROOM)
+    whole = msgspec.json.decode(json.render(result))
+    # Thousands of times, which would be cut short; the table of ranks has their means.
+    whole.pop("rank_steps", None)
+    data, cut = fitted(compact(whole), MOST_DATA - _ROOM)
     everything = list(_merged(left_out, cut))
     data["left_out"] = msgspec.to_builtins(everything)
     return Answer(f"{shortened(text)}{tables.remarks(everything)}", data)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from stepwhy.answers.parallel import parallel_use
+from stepwhy.answers.rank_steps import rank_steps
 from stepwhy.answers.rank_table import group_uses, rank_uses
 from stepwhy.diagnoses import run_across
 from stepwhy.engine.assemble import verdict_of
@@ -117,6 +118,7 @@ def _compared(analysed: Sequence[Analysed], rank: int, *, predict: bool) -> Resu
         verdict=verdict,
         ranks=rank_uses(facts),
         groups=group_uses(facts),
+        rank_steps=rank_steps(facts),
     )
 
 

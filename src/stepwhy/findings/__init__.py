@@ -50,7 +50,7 @@ from stepwhy.findings.predictions import (
     WhatIfResult,
 )
 from stepwhy.findings.profile import OPS_SCHEMA, Cost, ProfileNode, ProfileResult
-from stepwhy.findings.ranks import GroupUse, RankUse
+from stepwhy.findings.ranks import GroupUse, RankSteps, RankStepsRow, RankUse
 from stepwhy.findings.result import (
     CATEGORIES,
     SCHEMA,
@@ -149,6 +149,8 @@ __all__ = [
     "PricingInputs",
     "ProfileNode",
     "ProfileResult",
+    "RankSteps",
+    "RankStepsRow",
     "RankUse",
     "Refusal",
     "Replay",

@@ -47,6 +47,35 @@ class RankUse(msgspec.Struct, frozen=True):
     line: str = ""
 
 
+class RankStepsRow(msgspec.Struct, frozen=True):
+    """One rank, or several that are alike, in each step.
+
+    Args:
+        ranks: Its number; of several ranks, their numbers, and the times are medians of them.
+        work_ns: Time that is not spent communicating only, as recorded; (columns,).
+        wait_ns: Time in collectives until the last rank has arrived; (columns,).
+    """
+
+    ranks: tuple[int, ...]
+    work_ns: tuple[int, ...]
+    wait_ns: tuple[int, ...]
+
+
+class RankSteps(msgspec.Struct, frozen=True):
+    """How long ranks work and wait in each step that all of them recorded.
+
+    Args:
+        steps: Number of the first step of each column; (columns,).
+        per_column: Number of steps in a column; if several, times are their means.
+        rows: The ranks by number. Of many, first those that work longest for a step, compared with
+            the others, one by one, and then the others together.
+    """
+
+    steps: tuple[int, ...]
+    per_column: int
+    rows: tuple[RankStepsRow, ...]
+
+
 class GroupUse(msgspec.Struct, frozen=True):
     """The collectives of one kind in one process group, in the mean step.
 
@@ -82,4 +111,4 @@ class GroupUse(msgspec.Struct, frozen=True):
     split: str
 
 
-__all__ = ["GroupUse", "RankUse"]
+__all__ = ["GroupUse", "RankSteps", "RankStepsRow", "RankUse"]

@@ -18,7 +18,7 @@ from stepwhy.findings.machine import GpuLoad, HostLine  # noqa: TC001 - the sche
 from stepwhy.findings.memory import MemoryUse  # noqa: TC001 - the schema reads it
 from stepwhy.findings.parallel import ParallelUse  # noqa: TC001 - the schema reads it
 from stepwhy.findings.placement import Placement  # noqa: TC001 - the schema reads it
-from stepwhy.findings.ranks import GroupUse, RankUse  # noqa: TC001 - the schema reads them
+from stepwhy.findings.ranks import GroupUse, RankSteps, RankUse  # noqa: TC001 - the schema reads them
 from stepwhy.findings.wall_clock import WallClock  # noqa: TC001 - the schema reads it
 from stepwhy.findings.watched import (  # noqa: TC001 - the JSON schema reads the annotations
     EventGroup,
@@ -415,4 +415,5 @@ class Result(msgspec.Struct, frozen=True):
     lines: LineBreakdown | None = None
     ranks: tuple[RankUse, ...] = ()
     groups: tuple[GroupUse, ...] = ()
+    rank_steps: RankSteps | None = None
     nothing_found: str = ""

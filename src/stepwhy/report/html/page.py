@@ -38,7 +38,11 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
     operations = operation_tables(result, timeline.views if timeline else ())
     ranks = rank_view(result)
     has_tables = bool(operations) or ranks is not None
-    scripts = _scripts(has_tables=has_tables, has_timeline=view is not None)
+    scripts = _scripts(
+        has_tables=has_tables,
+        has_heat=ranks is not None and ranks.heat is not None,
+        has_timeline=view is not None,
+    )
     script = "".join(map(_asset, scripts))
     text = (
         _environment()
@@ -86,9 +90,10 @@ def _style(*, has_charts: bool) -> str:
     return (_asset("charts.css") if has_charts else "") + _asset("style.css")
 
 
-def _scripts(*, has_tables: bool, has_timeline: bool) -> list[str]:
+def _scripts(*, has_tables: bool, has_heat: bool, has_timeline: bool) -> list[str]:
     """Scripts of the page, without those of parts that it does not have."""
     scripts = ["copy.js", "placement.js"]
+    scripts += ["ranks.js"] * has_heat
     return scripts + ["tables.js"] * has_tables + ["timeline.js"] * has_timeline
 
 

@@ -1,13 +1,15 @@
-"""The section on ranks: a row per rank."""
+"""The section on ranks: a row per rank, and heat maps of ranks and steps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from stepwhy import units
 from stepwhy.report import words
+from stepwhy.report.html.heat import HeatMaps, heat_maps
 from stepwhy.report.html.tables import NOT_RECORDED, Cell, Column, Table, count_cell, time_cell
 from stepwhy.report.ranks import others_sentence, takes_longer, those_that_matter
 
@@ -18,13 +20,16 @@ if TYPE_CHECKING:
 
 # More rows are no help to a reader, and make the page large.
 _MOST_ROWS = 200
+# The rows that are seen without scrolling or a click; of more, the latest ranks come first.
+_AT_A_GLANCE = 25
+_LATE_BY = "Late by"
 _COLUMNS = (
     Column("Rank", "name"),
     Column("Step"),
     Column("Works"),
     Column("Waits"),
     Column("Moves data"),
-    Column("Late by"),
+    Column(_LATE_BY),
     Column("Late in steps"),
     Column("Last in"),
     Column("Others wait for it"),
@@ -38,10 +43,12 @@ class RankView(msgspec.Struct, frozen=True):
     Args:
         table: The table.
         note: What is left out, in words; '' for nothing.
+        heat: The heat maps; None if the ranks' steps are not compared.
     """
 
     table: Table
     note: str
+    heat: HeatMaps | None
 
 
 def rank_view(result: Result) -> RankView | None:
@@ -51,19 +58,28 @@ def rank_view(result: Result) -> RankView | None:
     shown = those_that_matter(result.ranks, _MOST_ROWS)
     rest = others_sentence(result.ranks, shown)
     note = f"{rest} 'stepwhy sql' lists all of them." if rest else ""
-    return RankView(_table(result, shown), note)
+    return RankView(_table(result, shown), note, heat_maps(result.rank_steps))
 
 
 def _table(result: Result, shown: Sequence[RankUse]) -> Table:
     all_ranks, count = units.format_count(len(result.ranks)), units.format_count(len(shown))
     which = f"{count} of {all_ranks} ranks" if count != all_ranks else f"{all_ranks} ranks"
+    is_many = len(shown) > _AT_A_GLANCE
     mean = "mean per step" if words.whole(result) == "step" else "over the whole trace"
     return Table(
         "By rank",
         f"{which}, {mean}; {NOT_RECORDED} means not recorded",
-        _COLUMNS,
-        tuple(map(_row, shown)),
+        tuple(_sorted(column) for column in _COLUMNS) if is_many else _COLUMNS,
+        tuple(map(_row, sorted(shown, key=_lateness) if is_many else shown)),
     )
+
+
+def _sorted(column: Column) -> Column:
+    return replace(column, is_sorted=column.title == _LATE_BY)
+
+
+def _lateness(rank: RankUse) -> int:
+    return -(rank.late_ns or 0)
 
 
 def _row(rank: RankUse) -> tuple[Cell, ...]:
