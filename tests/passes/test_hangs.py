@@ -5,7 +5,7 @@ import pytest
 
 from stepwhy.findings.hangs import At, Call, Group
 from stepwhy.passes.calls import Position, RankCalls, RunCalls, calls_of
-from stepwhy.passes.hangs import find_hang, find_mismatch, where
+from stepwhy.passes.hangs import find_hang, find_mismatch, hangs_by_mismatch, where
 from stepwhy.trace.notation import parse
 
 REDUCE = Call("all_reduce", 3, "[[3]]", "Float", "train.py(7): step")
@@ -140,3 +140,10 @@ positions: time_ns | since_ns | steps | usual_ns | lines
     assert sorted((c.rank, c.sequence.tolist()) for c in found.calls) == [(3, [1, 2]), (7, [1])]
     assert found.calls[0].call(1).operation == "all_reduce"
     assert found.positions == (Position(3, "b.py(2): f", 40 * 10**9, 4, 10**9),)
+
+
+def test_ranks_that_called_different_things_wait_because_of_that():
+    gathers = calls(1, 1, (0, GATHER))
+    assert hangs_by_mismatch(run(calls(0, 1, 0), gathers))
+    assert not hangs_by_mismatch(run(calls(0, 1, 0), calls(1, 1)))
+    assert not hangs_by_mismatch(run(calls(0, 1, 0), calls(1, 1, 0)))

@@ -106,6 +106,11 @@ _TORCH = (
             ("stopThread", "_ZN9libkineto12ConfigLoader10stopThreadEv"),
         )
     ),
+    Name(
+        "torch._C._distributed_c10d",
+        "_dump_fr_trace",
+        "the collectives that a rank has entered before a hang",
+    ),
     Name("torch.cuda", "_sleep", "kernels after a window that was abandoned"),
     Name("torch.cuda", "is_current_stream_capturing", "windows beside CUDA graphs"),
 )

@@ -9,6 +9,7 @@
         events.jsonl             rare events with reasons: a trace, a compilation, a graph change
         levels.jsonl             fill levels of queues and buffers
         loaders.jsonl            configuration of data loaders
+        stall.json.gz            where it stood in a step that took much longer than usual
         stacks.json              where the driving thread, its workers and other threads were
         messages.jsonl           messages for the user: level, slug, text
         windows/<nnn>/           one traced window: window.json and the framework's own files
@@ -275,6 +276,21 @@ class Recorder:
             write_json(self._folder.path / name, value)
 
         self.guard(write)
+
+    def note(self, name: str, value: Mapping[str, Any]) -> None:
+        """Like `keep`, from another thread than the driving one; never raises.
+
+        A failure, such as a full disk, does not end the observation.
+
+        Args:
+            name: Name of the file.
+            value: Its content.
+        """
+        if not self.alive:
+            return
+        with contextlib.suppress(Exception):
+            self._folder.open(self._about)
+            write_json(self._folder.path / name, value)
 
     def _flush(self) -> None:
         """Write everything pending."""

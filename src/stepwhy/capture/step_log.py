@@ -7,6 +7,7 @@ many at a time.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
@@ -26,6 +27,7 @@ UNKNOWN = -1
 BATCH_STEPS = 512
 LONG_STEP_NS = 100_000_000
 """A step of this duration is written when it ends, which takes less than 0.1 % of the next one."""
+_RECENT_STEPS = 64  # enough for a median
 # How long a light step leaves the writing to the next observed step, at most.
 _GRACE_NS = 100_000_000
 
@@ -42,6 +44,7 @@ class StepLog:
         start_ns: When the first of them began; 0 for no step.
         due_ns: When the next batch is due.
         late_ns: When even a light step writes it.
+        recent_ns: Durations of the latest steps that were written.
     """
 
     def __init__(self, recorder: Recorder, compare: Callable[[int, int], object]) -> None:
@@ -56,6 +59,7 @@ class StepLog:
         """Start over, as in a process that has seen no step (after a fork)."""
         self.notes: list[Note] = []
         self.start_ns = self.due_ns = self.late_ns = 0
+        self.recent_ns: deque[int] = deque(maxlen=_RECENT_STEPS)
         self._pace = WritePace()
         self._compiled: dict[int, str] = {}
 
@@ -63,6 +67,13 @@ class StepLog:
         """The next step starts at `start_ns`; what came before belongs to none."""
         self.write()
         self.start_ns = start_ns
+
+    @property
+    def last_end_ns(self) -> int:
+        """When the last step ended; 0 if none has. Any thread may ask."""
+        notes = self.notes
+        last = notes[-1] if notes else self.start_ns
+        return last if isinstance(last, int) else last[0]
 
     def compiled(self, members: str) -> None:
         """Add compilations to the last noted step.
@@ -81,7 +92,7 @@ class StepLog:
             return
         self.notes, self._compiled = [], {}
         lines: list[str] = []
-        start_ns, compare = self.start_ns, self._compare
+        start_ns, compare, recent_ns = self.start_ns, self._compare, self.recent_ns
         for note in notes:
             if isinstance(note, int):
                 end_ns, profiled, members = note, 0, ',"light":1'
@@ -94,6 +105,7 @@ class StepLog:
                 f'{{"kind":"step","start_ns":{start_ns},"end_ns":{end_ns},'
                 f'"profiled":{profiled}{members}}}'
             )
+            recent_ns.append(end_ns - start_ns)
             if not profiled:
                 compare(start_ns, end_ns)
             start_ns = end_ns

@@ -124,9 +124,14 @@ def user_line(frame: FrameType | None = None) -> str:
     """
     at: FrameType | None = frame or sys._getframe(1)
     while at is not None:
-        code = at.f_code
-        name = _files().user_name(code.co_filename)
-        if name is not None:
-            return f"{name}({at.f_lineno}): {code.co_name}"
+        if line := line_of(at):
+            return line
         at = at.f_back
     return ""
+
+
+def line_of(frame: FrameType) -> str:
+    """The line of one frame: 'train.py(41): step'; '' if it is not of the user's code."""
+    code = frame.f_code
+    name = _files().user_name(code.co_filename)
+    return "" if name is None else f"{name}({frame.f_lineno}): {code.co_name}"

@@ -11,11 +11,12 @@ devices until a timeout ends it, by default 10 minutes with NCCL and 30 with Glo
 
 ## How it is measured
 The ranks of a process group number their collectives alike. The record of each rank lists those
-that it has entered, and which of them have ended: dumps of PyTorch's flight recorder. The first
-number that a rank has not reached, while others wait in it, names the collective. Of several, that
-one is reported whose missing ranks do not wait in another collective themselves. The rank stands at
-the line that it noted itself in the long step; without, at the line of the call that it waits in,
-or else of its last call.
+that it has entered, and which of them have ended: dumps of PyTorch's flight recorder, which
+`stepwhy run` also makes in a step that takes more than ten times the median step and 30 s. The
+first number that a rank has not reached, while others wait in it, names the collective. Of several,
+that one is reported whose missing ranks do not wait in another collective themselves. The rank
+stands at the line that it noted itself in the long step; without, at the line of the call that it
+waits in, or else of its last call.
 
 Dumps of a running job are not taken at the same instant. Those of a job that hangs do not change:
 dump again after a minute if in doubt.

@@ -24,7 +24,7 @@ def with_hang(result: Result, calls: RunCalls, ending: str) -> Result:
         calls: The collectives of all ranks.
         ending: How the run ended, as recorded.
     """
-    found = {f.id for f in result.findings if f.verdict == "found"}.intersection(_IDS)
+    found = {f.id for f in result.findings if f.verdict == "found" and not f.explained_by}
     sentences = [*(_sentence(name, calls) for name in _IDS if name in found), ending]
     return replace(result, run=replace(result.run, ending=" ".join(filter(None, sentences))))
 

@@ -82,15 +82,17 @@ class RunCalls(NamedTuple):
     Args:
         calls: By rank and group.
         positions: One for each rank that noted it.
+        world_size: Number of ranks of the run; NULL if unknown.
     """
 
     calls: tuple[RankCalls, ...] = ()
     positions: tuple[Position, ...] = ()
+    world_size: int = NULL
 
 
 def calls_of(trace: Trace) -> RunCalls:
     """The collectives in one trace, and the newest position of its process."""
-    return RunCalls(tuple(_calls(trace)), tuple(_positions(trace)))
+    return RunCalls(tuple(_calls(trace)), tuple(_positions(trace)), trace.meta.world_size)
 
 
 def joined(parts: Iterable[RunCalls]) -> RunCalls:
@@ -99,6 +101,7 @@ def joined(parts: Iterable[RunCalls]) -> RunCalls:
     return RunCalls(
         tuple(calls for part in found for calls in part.calls),
         tuple(position for part in found for position in part.positions),
+        max((part.world_size for part in found), default=NULL),
     )
 
 

@@ -34,6 +34,7 @@ _EQUAL = frozenset({"all-reduce", "all-gather", "reduce-scatter", "broadcast", "
 # A library may gather lists of different lengths; what has ended has worked.
 _MAY_DIFFER = frozenset({"all-gather"})
 _ALL_RANKS = "default_pg"  # what PyTorch calls the group of all ranks
+_MOST_RANKS = 1 << 17  # more is damage
 _NUMBER = regex(r"\d{1,9}")
 
 
@@ -88,19 +89,23 @@ def _hang(ranks: Sequence[RankCalls], run: RunCalls) -> Hang | None:
         call=first.call(first.at(sequence)),
         waiting=tuple(calls.rank for calls in waiting),
         missing=tuple(where(rank, run) for rank in missing),
-        unrecorded=_unrecorded(first, last),
+        unrecorded=_unrecorded(first, last, run.world_size),
         waited_ns=max(lasted, default=None),
     )
 
 
-def _unrecorded(calls: RankCalls, recorded: Collection[int | None]) -> tuple[int, ...]:
+def _unrecorded(
+    calls: RankCalls, recorded: Collection[int | None], world_size: int
+) -> tuple[int, ...]:
     """Ranks of a group of which nothing is recorded, as far as its members are known.
 
-    Of a group of all ranks whose members are not recorded, numbers between those that are.
+    The members of a group of all ranks follow from their number, or else from gaps between those
+    that are recorded.
     """
     members = set(map(int, _NUMBER.findall(calls.group.members)))
     if not members and calls.description == _ALL_RANKS and None not in recorded:
-        members = set(range(max(rank for rank in recorded if rank is not None)))
+        last = max(rank for rank in recorded if rank is not None)
+        members = set(range(min(max(world_size, last), _MOST_RANKS)))
     return tuple(sorted(members.difference(recorded)))
 
 
@@ -164,6 +169,18 @@ def find_mismatch(run: RunCalls) -> Mismatch | None:
     """
     found = [m for group in _groups(run) if (m := _first_mismatch(group)) is not None]
     return min(found, key=lambda one: one.sequence, default=None)
+
+
+def hangs_by_mismatch(run: RunCalls) -> bool:
+    """Whether ranks wait because they have called different things in the same group.
+
+    Args:
+        run: The calls of all ranks.
+    """
+    hang, mismatch = find_hang(run), find_mismatch(run)
+    if hang is None or mismatch is None:
+        return False
+    return mismatch.group == hang.group and mismatch.sequence <= hang.sequence
 
 
 def _first_mismatch(ranks: Sequence[RankCalls]) -> Mismatch | None:
@@ -231,4 +248,4 @@ def _variants(calls: Mapping[int | None, Call], what: Difference) -> tuple[Varia
     return tuple(Variant(calls[ranks[0]], tuple(ranks)) for ranks in groups)
 
 
-__all__ = ["find_hang", "find_mismatch", "where"]
+__all__ = ["find_hang", "find_mismatch", "hangs_by_mismatch", "where"]

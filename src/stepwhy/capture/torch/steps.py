@@ -26,9 +26,11 @@ from stepwhy.capture.pacing import ChangeDetector, StepPace
 from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.process.threads import threads_and_cores
 from stepwhy.capture.run_times import RunTimes
+from stepwhy.capture.stall_watch import StallWatch, Standing
 from stepwhy.capture.step_log import BATCH_STEPS, LONG_STEP_NS, UNKNOWN, StepLog
 from stepwhy.capture.step_marks import marks
 from stepwhy.capture.torch.cuda_graphs import CudaGraphs
+from stepwhy.capture.torch.flight_recorder import recorded_collectives, takes_part
 from stepwhy.capture.torch.function_modes import untold
 from stepwhy.capture.torch.semantic_step import SemanticStep
 
@@ -100,6 +102,7 @@ class StepObserver:
         self._semantic = SemanticStep(recorder, window, compilations)
         self._load = ProcessLoad()
         self._types = ParameterTypes(recorder)
+        self._stalls = StallWatch(recorder, self._standing, recorded_collectives)
         self.graphs = CudaGraphs()
         self.has_optimizer = False
         self.forget()
@@ -110,6 +113,8 @@ class StepObserver:
         self._types.forget()
         self.graphs.forget()
         self._semantic.forget()
+        self._stalls.forget()
+        self._is_paused = False
         self._clock: weakref.ref[Any] | None = None
         self._others: dict[int, list[int]] = {}
         self._former: weakref.ref[Any] | None = None
@@ -230,6 +235,9 @@ class StepObserver:
             ends: Times of its earlier steps in a row and of this one; these were only timed.
         """
         self._clock = weakref.ref(clock, self._lose_clock)
+        self._is_paused = False
+        if takes_part():
+            self._stalls.start()
         self.by_hand = clock is self._passes
         self._others = {}
         self._compilations.take()
@@ -251,6 +259,7 @@ class StepObserver:
     def pause(self) -> None:
         """What follows belongs to no step until `resume`; never raises."""
         try:
+            self._is_paused = True
             self._log.write()
             self._semantic.give_up()
             self._window.pause()
@@ -334,6 +343,14 @@ class StepObserver:
         elif is_light:
             self._light = self._waits.light = True
             self._only_note_steps()
+
+    def _standing(self) -> Standing | None:
+        """The current step, for another thread; None while there is none."""
+        log = self._log
+        since_ns = log.last_end_ns
+        if self._is_paused or not since_ns:
+            return None
+        return Standing(since_ns, self._steps, tuple(log.recent_ns), self._thread)
 
     def _compare(self, start_ns: int, end_ns: int) -> None:
         """Open another window if the step time has changed for good."""

@@ -14,6 +14,7 @@ from stepwhy.diagnoses.shared.settings import LAUNCHES_WAIT, MOST_WAIT
 from stepwhy.passes.batch_work import find_batch_work, starts_processes
 from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.devices import intervals_of, known_bytes
+from stepwhy.passes.hangs import hangs_by_mismatch
 from stepwhy.passes.stalls import time_of_kinds
 from stepwhy.trace import Kind
 from stepwhy.wording.notes import PROCESSES_BESIDE_OPERATIONS
@@ -60,7 +61,7 @@ def with_causes(
     causes = _refined(facts, found, rules) | _kept_graphs(found)
     causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
     causes |= _of_evaluations(facts, found) | _of_callbacks(facts, found)
-    causes |= _of_waiting_launches(found)
+    causes |= _of_waiting_launches(found) | _of_mismatches(facts, found)
     # The wait of such calls for their own input goes with them.
     is_own = causes.get("input-bound") == "frequent-evaluation"
     unsure = frozenset() if is_own else _behind_workers(facts, found, rules)
@@ -73,6 +74,13 @@ def with_causes(
         )
         for f in findings
     ]
+
+
+def _of_mismatches(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:
+    """A collective that hangs because ranks called different things."""
+    both = found.keys() >= {"hung-collective", "mismatched-collective"}
+    is_cause = both and hangs_by_mismatch(facts.calls)
+    return {"hung-collective": "mismatched-collective"} if is_cause else {}
 
 
 def _saving(facts: Facts, finding: Finding, unsure: frozenset[str]) -> Saving | None:

@@ -121,12 +121,23 @@ def read_dump(data: bytes, origin: str, builder: TraceBuilder) -> Dump:
         CorruptInputError: Nothing of it can be read, or it is a pickle that would run code.
     """
     content = _content(data, origin, builder.health)
-    entries = content.get("entries")
-    if not isinstance(entries, list):
+    if not isinstance(content.get("entries"), list):
         raise CorruptInputError(
             f"{origin} is a damaged dump of a flight recorder: its list of collectives is missing",
             "Copy it again, or let the rank dump again",
         )
+    return add_dump(content, builder)
+
+
+def add_dump(content: Mapping[str, Any], builder: TraceBuilder) -> Dump:
+    """Add the calls of a decoded dump to `collective_calls`; without entries, none.
+
+    Args:
+        content: The dump.
+        builder: Takes the rows and counts what is damaged.
+    """
+    entries = content.get("entries")
+    entries = entries if isinstance(entries, list) else []
     groups = _groups(content.get("pg_config"))
     found = [entry for entry in map(_entry, entries[:_MOST_ENTRIES]) if entry is not None]
     health = builder.health
@@ -296,6 +307,7 @@ def program_line(frames: Sequence[_Frame]) -> str:
 __all__ = [
     "DEFAULT_GROUP",
     "Dump",
+    "add_dump",
     "is_dump",
     "members_text",
     "operation_of",

@@ -2,8 +2,8 @@
 
 Layout, version 1: `run.json`; per observed process `process-<pid>/` with `process.json`,
 `steps.jsonl`, `events.jsonl`, `levels.jsonl`, `counters.jsonl`, `messages.jsonl`, `semantic.json`,
-`lines.json.gz` and `windows/<nnn>/`, which hold what the framework's own profiler wrote. A process
-that was killed leaves a log without an end; what was flushed is read.
+`lines.json.gz`, `stall.json.gz` and `windows/<nnn>/`, which hold what the framework's own profiler
+wrote. A process that was killed leaves a log without an end; what was flushed is read.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from stepwhy.importers.formats.run_directory.pipeline_log import add_loaders, ad
 from stepwhy.importers.formats.run_directory.semantic_log import add_semantics
 from stepwhy.importers.formats.run_directory.session_windows import join_runs
 from stepwhy.importers.formats.run_directory.stack_log import add_samples
+from stepwhy.importers.formats.run_directory.stall_log import STALL_FILE, add_stall
 from stepwhy.importers.formats.run_directory.step_log import (
     lone_runs,
     marks_of,
@@ -46,7 +47,7 @@ from stepwhy.inputs.folders import RunFolder
 from stepwhy.inputs.kinds import is_file
 from stepwhy.inputs.side_files import MOST_RECORD_BYTES
 from stepwhy.redaction.commands import redact_command
-from stepwhy.trace import Meta, Trace, TraceBuilder
+from stepwhy.trace import NULL, Meta, Trace, TraceBuilder
 from stepwhy.trace.merge import concatenate
 from stepwhy.units import format_exit
 
@@ -101,10 +102,15 @@ def read(path: Path, read_trace: ReadTrace) -> list[Recording]:
         found = top.folders("process-*")
         folders = [RunFolder(folder.path, path, [*top.refused]) for folder in found]
     recordings = [_read_process(folder, run, read_trace) for folder in folders]
-    recordings = [r for r in recordings if len(r.trace.slices) or len(r.trace.marks)]
+    recordings = [r for r in recordings if _shows_something(r.trace)]
     if not recordings:
         raise _nothing_observed(top, folders, run)
     return recordings
+
+
+def _shows_something(trace: Trace) -> bool:
+    """Whether a process was observed in a step."""
+    return any(map(len, (trace.slices, trace.marks, trace.positions)))
 
 
 def _nothing_observed(top: RunFolder, folders: Sequence[RunFolder], run: RunFile) -> NoTracesError:
@@ -159,7 +165,7 @@ def _read_process(folder: RunFolder, run: RunFile, read_trace: ReadTrace) -> Rec
     lines = read_log(folder, "steps")
     steps = read_steps(lines)
     left_out: list[str] = []
-    log = _log(folder, process, steps.records, left_out)
+    log = _log(folder, process, steps.records, left_out, run)
     untimed = untimed_steps(steps.records, process.observer) if run.exit_code else 0
     traces = [*windows.traces, *join_runs(windows.runs, session_steps(steps.records))]
     trace = mark_functions(concatenate([*traces, log]))
@@ -173,7 +179,8 @@ def _read_process(folder: RunFolder, run: RunFile, read_trace: ReadTrace) -> Rec
     ]
     if len(notes) > _MOST_NOTES:
         notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more notes are left out."]
-    meta = _meta(trace.meta, process, run, notes, marked=len(log.marks) > 0)
+    listed = len(log.collective_calls) > 0
+    meta = _meta(trace.meta, process, run, notes, marked=len(log.marks) > 0, listed=listed)
     meta = _with_ending(meta, ending_of(run, process, log, untimed))
     if not len(trace.slices) and meta.framework:
         lone = bool(lone_runs(steps.records))
@@ -183,7 +190,11 @@ def _read_process(folder: RunFolder, run: RunFile, read_trace: ReadTrace) -> Rec
 
 
 def _log(
-    folder: RunFolder, process: ProcessFile, steps: Sequence[Line], left_out: list[str]
+    folder: RunFolder,
+    process: ProcessFile,
+    steps: Sequence[Line],
+    left_out: list[str],
+    run: RunFile,
 ) -> Trace:
     """What the observer and the sampler wrote down of a process; `left_out` gets what is lost."""
     builder = TraceBuilder()
@@ -198,13 +209,18 @@ def _log(
     add_samples(folder.read("stacks.json"), builder)
     left_out += add_semantics(folder.read("semantic.json", MOST_RECORD_BYTES), builder)
     left_out += add_lines(folder.read(LINES_FILE, MOST_RECORD_BYTES), builder)
+    if run.exit_code != 0:  # what ended well did not hang
+        last_end_ns = max((step.end_ns for step in steps), default=NULL)
+        stall = folder.read(STALL_FILE, MOST_RECORD_BYTES)
+        left_out += add_stall(stall, last_end_ns, builder)
     return builder.finish(Meta("step-log"))
 
 
 def _meta(
-    meta: Meta, process: ProcessFile, run: RunFile, notes: list[str], *, marked: bool
+    meta: Meta, process: ProcessFile, run: RunFile, notes: list[str], *, marked: bool, listed: bool
 ) -> Meta:
     signals: set[Any] = set(meta.signals) | ({"step-log"} if marked else set())
+    signals |= {"collective-calls"} if listed else set()
     return replace(
         meta,
         framework=process.framework or meta.framework,
