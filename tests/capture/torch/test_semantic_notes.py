@@ -10,11 +10,12 @@ torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import _get_current_dispatch_mode  # noqa: E402
 
+from stepwhy.capture.torch.dispatch_modes import make_mode  # noqa: E402
 from stepwhy.capture.torch.feature_inputs import Ends, padded_features  # noqa: E402
 from stepwhy.capture.torch.fingerprints import fingerprint  # noqa: E402
 from stepwhy.capture.torch.fresh_constants import FreshConstants  # noqa: E402
 from stepwhy.capture.torch.gradient_use import NO_WEIGHT, OTHER, PENALTY  # noqa: E402
-from stepwhy.capture.torch.semantic_mode import StepNotes, make_mode  # noqa: E402
+from stepwhy.capture.torch.semantic_mode import StepNotes  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ FORCES = torch.rand(5, 6)
 
 def noted(step: Callable[[], None]) -> StepNotes:
     notes = StepNotes(list(MODEL.parameters()))
-    with make_mode(notes):
+    with make_mode(notes.run):
         step()
     assert notes.stopped is None
     return notes
@@ -186,7 +187,7 @@ def test_what_each_step_makes_of_the_same_values_is_found_again() -> None:
 def test_a_mode_of_the_program_above_is_left_alone() -> None:
     constants = FreshConstants({3: fingerprint(torch.rand(4))})
     constants.begin()
-    own = make_mode(StepNotes([]))
+    own = make_mode(StepNotes([]).run)
     with own:
         assert not constants.end(_get_current_dispatch_mode())
     assert constants.end(_get_current_dispatch_mode())

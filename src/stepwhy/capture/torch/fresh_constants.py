@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.torch.dispatch_modes import make_mode, run_unseen
 from stepwhy.capture.torch.fingerprints import bytes_of, fingerprint
 from stepwhy.capture.torch.function_modes import untold
 
@@ -51,7 +52,7 @@ class FreshConstants:
     def begin(self) -> None:
         """A step begins that is watched."""
         self._start_step()
-        self._mode = _make_mode(self)
+        self._mode = make_mode(self._run)
         self._mode.__enter__()
 
     def end(self, current: Any) -> bool:
@@ -80,7 +81,13 @@ class FreshConstants:
         self.left = set()
         self.end(current)
 
-    def look(self, values: Iterable[Any]) -> None:
+    def _run(self, func: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run an operation as it is, after its arguments were compared."""
+        if self._is_looking:
+            self._look_safely(args)
+        return run_unseen(func, args, kwargs)
+
+    def _look_safely(self, values: Iterable[Any]) -> None:
         """Compare the tensors among the arguments of an operation; never raises."""
         try:
             with untold():
@@ -111,45 +118,9 @@ class FreshConstants:
         places -= same
 
     @property
-    def is_looking(self) -> bool:
+    def _is_looking(self) -> bool:
         """Whether any is still to be found in the step."""
         return any(self._wanted.values())
-
-
-def _make_mode(constants: FreshConstants) -> Any:
-    """A dispatch mode that calls `FreshConstants.look` before each operation."""
-    import torch
-    from torch.utils import _python_dispatch
-
-    as_plain = torch._C.DisableTorchFunctionSubclass
-    base: Any = _python_dispatch.TorchDispatchMode
-
-    class ConstantsMode(base):  # type: ignore[misc]
-        """Runs each operation as it is."""
-
-        supports_higher_order_operators = True
-
-        @classmethod
-        def _should_skip_dynamo(cls) -> bool:
-            """Not by Dynamo's own means, which import it: a run that compiles has no such step."""
-            return False
-
-        @classmethod
-        def ignore_compile_internals(cls) -> bool:
-            """Let the first function that is compiled at all be compiled within the step."""
-            return True
-
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            if constants.is_looking:
-                constants.look(args)
-            # Subclasses have had their turn; being called from here would be another one.
-            with as_plain():
-                return func(*args, **(kwargs or {}))
-
-    made: Any = ConstantsMode
-    return made()
 
 
 __all__ = ["FreshConstants"]

@@ -1,7 +1,4 @@
-"""A dispatch mode that notes what each operation of one step reads, and changes nothing.
-
-It runs below autograd and autocast, so that it sees what they do, in both directions.
-"""
+"""Note what each operation of one step reads and makes, and change nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from collections import Counter
 from math import prod
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.torch.dispatch_modes import run_unseen
 from stepwhy.capture.torch.gradient_use import GradientUse
 from stepwhy.capture.torch.index_inputs import IndexInputs
 from stepwhy.capture.torch.lasting_sources import LastingSources
@@ -117,27 +115,31 @@ class StepNotes:
         self._origins = Provenance()
         self._origins.add_state(state)
 
-    def look(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Stop where an operation is about to run with a subclass of tensors; never raises.
-
-        Args:
-            args: Its arguments.
-            kwargs: Its further arguments.
-        """
-        try:
-            self._tensors((args, *kwargs.values()))
-        except Exception as error:
-            self.stopped = error
-
-    def add(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
-        """Note an operation that has run; never raises.
+    def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run an operation as it is, and note it unless noting has stopped.
 
         Args:
             func: The operation.
             args: Its arguments.
             kwargs: Its further arguments.
-            result: What it has returned.
         """
+        if self.stopped is None:
+            self._look(args, kwargs)
+        if self.stopped is not None:
+            return run_unseen(func, args, kwargs)
+        result = func(*args, **kwargs)
+        self._note(func, args, kwargs, result)
+        return result
+
+    def _look(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Stop where an operation is about to run with a subclass of tensors; never raises."""
+        try:
+            self._tensors((args, *kwargs.values()))
+        except Exception as error:
+            self.stopped = error
+
+    def _note(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+        """Note an operation that has returned `result`; never raises."""
         start_ns = time.perf_counter_ns()
         try:
             self._add(func, args, kwargs, result)
@@ -336,48 +338,4 @@ def is_special(tensor: Any) -> bool:
     )
 
 
-def make_mode(notes: StepNotes) -> Any:
-    """A dispatch mode that calls `StepNotes.add` after each operation, until that has stopped.
-
-    The class is made here because it derives from one of PyTorch's.
-    """
-    import torch
-    from torch.utils import _python_dispatch
-
-    base: Any = _python_dispatch.TorchDispatchMode
-    as_plain = torch._C.DisableTorchFunctionSubclass
-
-    class SemanticMode(base):  # type: ignore[misc]
-        """Runs each operation as it is."""
-
-        supports_higher_order_operators = True
-
-        @classmethod
-        def _should_skip_dynamo(cls) -> bool:
-            """Not by Dynamo's own means, which import it: a run that compiles has no such step."""
-            return False
-
-        @classmethod
-        def ignore_compile_internals(cls) -> bool:
-            """Let the first function that is compiled at all be compiled within the step."""
-            return True
-
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            further = kwargs or {}
-            if notes.stopped is None:
-                notes.look(args, further)
-            if notes.stopped is not None:
-                # Subclasses have had their turn; being called from here would be another one.
-                with as_plain():
-                    return func(*args, **further)
-            result = func(*args, **further)
-            notes.add(func, args, further, result)
-            return result
-
-    made: Any = SemanticMode
-    return made()
-
-
-__all__ = ["StepNotes", "StoppedError", "make_mode"]
+__all__ = ["StepNotes", "StoppedError", "is_special"]

@@ -19,10 +19,11 @@ from stepwhy.capture.clock import now_ns
 from stepwhy.capture.compiled_code import never_compiled
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.torch import cuda_graphs, gradient_use
+from stepwhy.capture.torch.dispatch_modes import make_mode
 from stepwhy.capture.torch.fresh_constants import FreshConstants
 from stepwhy.capture.torch.function_modes import is_told, untold
 from stepwhy.capture.torch.provenance import has_lasting_storages
-from stepwhy.capture.torch.semantic_mode import StepNotes, StoppedError, is_special, make_mode
+from stepwhy.capture.torch.semantic_mode import StepNotes, StoppedError, is_special
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +126,7 @@ class SemanticStep:
         self._attempts += 1
         self._step, self._start_ns = step, now_ns()
         self._notes = StepNotes(state)
-        self._mode = make_mode(self._notes)
+        self._mode = make_mode(self._notes.run)
         self.touched = True
         self._mode.__enter__()
 

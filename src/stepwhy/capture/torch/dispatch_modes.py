@@ -1,0 +1,68 @@
+"""Dispatch modes that observe the operations of a step and leave the results as they are.
+
+They run below autograd and autocast, so that they see what these do, in both directions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    Run = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]
+
+
+def make_mode(run: Run) -> Any:
+    """A dispatch mode that passes each operation to a function.
+
+    The class is defined here because it derives from one of PyTorch's.
+
+    Args:
+        run: Receives the operation, its arguments and its keyword arguments, and returns what the
+            operation returns.
+    """
+    from torch.utils import _python_dispatch
+
+    base: Any = _python_dispatch.TorchDispatchMode
+
+    class ObservingMode(base):  # type: ignore[misc]
+        """Passes each operation to `run`."""
+
+        supports_higher_order_operators = True
+
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            """Not by Dynamo's own means, which import it: a run that compiles has no such step."""
+            return False
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            """Let the first function that is compiled at all be compiled within the step."""
+            return True
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            return run(func, args, kwargs or {})
+
+    made: Any = ObservingMode
+    return made()
+
+
+def run_unseen(func: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Run an operation without calling subclasses of tensors again: they have had their turn.
+
+    Args:
+        func: The operation.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+    """
+    import torch
+
+    with torch._C.DisableTorchFunctionSubclass():
+        return func(*args, **kwargs)
+
+
+__all__ = ["make_mode", "run_unseen"]
