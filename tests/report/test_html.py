@@ -7,7 +7,7 @@ from msgspec import structs
 
 from stepwhy.errors import OutputError
 from stepwhy.findings import CATEGORIES, Edit, Evidence
-from stepwhy.findings.timeline import Timeline, TimelineRow
+from stepwhy.findings.timeline import ClockMatch, Timeline, TimelineRow
 from stepwhy.report import html
 from stepwhy.report.html import chart
 from stepwhy.report.html.timeline import timeline_view
@@ -273,6 +273,37 @@ def test_what_is_drawn_together_is_said(sample):
     assert "2,500,000 of 3,000,000 slices, all shorter than 4.00 µs, are drawn together" in text
     assert "contains more storage than the timeline" in text
     assert "each rank begins at its first step" in text
+
+
+@pytest.mark.parametrize(
+    ("match", "text"),
+    [
+        (
+            ClockMatch(7_000, 1_200_000_000, 5e-5),
+            (
+                "differ by up to 1.20 s and by 50.0 µs per second. They are aligned by "
+                "collectives, which end on all ranks together: times of different ranks can be "
+                "compared within 7.00 µs."
+            ),
+        ),
+        (ClockMatch(7_000, 8_000, 1e-9), "differ by up to 8.00 µs. They are aligned"),
+        (ClockMatch(7_000, 6_000, 0.0), "agree: collectives end on all of them within 7.00 µs."),
+    ],
+)
+def test_how_well_ranks_can_be_compared_is_said(sample, match, text):
+    rows = (TimelineRow("Steps", "", "steps", (0,)),)
+    timeline = Timeline(0, rows, {}, 0, match=match, ranks=(32, 1024), has_waits=True)
+    page = html.render(sample("input_bound"), timeline)
+    assert f"The clocks of the ranks {text}" in page
+    assert "32 of 1,024 ranks are drawn: those that the others wait for longest." in page
+    assert "waits for other ranks</li>" in page
+
+
+def test_without_ranks_nothing_is_said_of_them(sample):
+    timeline = Timeline(0, (TimelineRow("Steps", "", "steps", (0,)),), {}, 0)
+    page = html.render(sample("input_bound"), timeline)
+    assert "The clocks of the ranks" not in page
+    assert "waits for other ranks</li>" not in page
 
 
 def test_a_finding_names_what_it_is_about(sample):

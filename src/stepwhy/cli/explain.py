@@ -91,7 +91,7 @@ def explain(
     if html is not None and parts is not None:
         from stepwhy.report.html import write
 
-        write(html, result, parts.timeline())
+        write(html, result, parts.timeline(result.ranks))
     if form != "text":
         output.document(_document(result, form, show_all=show_all))
         return

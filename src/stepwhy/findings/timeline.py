@@ -11,8 +11,29 @@ from stepwhy.findings.result import CATEGORIES
 
 RowRole = Literal["steps", "time", "thread", "stream", "series", "replay"]
 
-DRAWN_CATEGORIES = (*CATEGORIES, "other")
-"""What a slice may be drawn as; the column 'category' holds indices into these."""
+DRAWN_CATEGORIES = (*CATEGORIES, "other", "wait")
+"""What a slice may be drawn as; the column 'category' holds indices into these. 'wait' is the part
+of communication in which a rank waits for another one."""
+
+
+class ClockMatch(msgspec.Struct, frozen=True):
+    """How well the clocks of ranks can be compared by collectives that end together.
+
+    Args:
+        spread_ns: By how much the ends differ, 95 % of them, once the clocks are aligned: the error
+            of every time that compares two ranks.
+        offset_ns: The largest difference between a clock and that of the first rank.
+        drift: The largest difference between the speeds of two clocks, as a fraction.
+    """
+
+    spread_ns: int
+    offset_ns: int
+    drift: float
+
+    @property
+    def differs(self) -> bool:
+        """Whether the clocks differ by more than the error."""
+        return self.offset_ns > self.spread_ns
 
 
 class TimelineSeries(msgspec.Struct, frozen=True):
@@ -162,6 +183,9 @@ class Timeline(msgspec.Struct, frozen=True):
         shortest_ns: Slices of at least this duration are drawn one by one.
         gaps: The longest gaps of the steady steps, longest first.
         aligned: Whether ranks begin at their first steps, because their clocks do not agree.
+        match: How the clocks of its ranks were aligned; None if they were not.
+        ranks: Numbers of ranks that are drawn, and of all.
+        has_waits: Whether waits for other ranks are drawn.
         warm_up: Number of steps at the beginning that are not steady.
         unplaced: Category that the timeline underrepresents, because its share comes from stack
             samples of steps that were not traced; '' for none.
@@ -182,6 +206,9 @@ class Timeline(msgspec.Struct, frozen=True):
     shortest_ns: int = 0
     gaps: tuple[Gap, ...] = ()
     aligned: bool = False
+    match: ClockMatch | None = None
+    ranks: tuple[int, int] = (1, 1)
+    has_waits: bool = False
     warm_up: int = 0
     unplaced: str = ""
     problem: str = ""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from stepwhy.columns.groups import numbered
 from stepwhy.columns.intervals import Intervals, windows_at
+from stepwhy.export.timeline.alignment import RankClock, with_waits
 from stepwhy.export.timeline.packing import columns_of
 from stepwhy.export.timeline.replays import replay_rows
 from stepwhy.export.timeline.rows import categories_of, track_rows
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.export.timeline.alignment import Alignment
     from stepwhy.export.timeline.replays import Replayed
     from stepwhy.export.timeline.samples import Sampled
     from stepwhy.passes.breakdown import Partition
@@ -68,7 +70,7 @@ class Part(msgspec.Struct, frozen=True):
         warm_up: Number of steps at the beginning that are not steady.
         unplaced: As in `Timeline`.
         shortest_ns: Slices of at least this duration were not merged.
-        aligned: Whether the clocks of its ranks were shifted.
+        aligned: As in `Timeline`.
         sampled: The samples of each row whose role is 'series', in order of the rows.
         left_out: As in `Timeline`.
     """
@@ -243,21 +245,24 @@ def _cut(text: str) -> str:
     return f"{text[:half]} … {text[-half:]}"
 
 
-def timeline_of(parts: Sequence[tuple[str, Part]]) -> Timeline:
+def timeline_of(parts: Sequence[tuple[str, Part]], alignment: Alignment | None = None) -> Timeline:
     """Pack the parts of a timeline.
 
     Args:
         parts: A title for the groups of each part, '' for none; and the parts, one per rank.
+        alignment: What the collectives of these ranks tell; None if nothing.
     """
     most = MOST_SLICES
     while True:
-        found = _packed(_together(parts, most))
+        found = _packed(_together(parts, most, alignment))
         if found.size <= MOST_BYTES or most < 1000:
-            return found
+            if alignment is None:
+                return found
+            return replace(found, match=alignment.match, has_waits=any(map(len, alignment.waits)))
         most = int(most * min(_ROOM * MOST_BYTES / found.size, _ROOM))
 
 
-def _together(parts: Sequence[tuple[str, Part]], most: int) -> Part:
+def _together(parts: Sequence[tuple[str, Part]], most: int, alignment: Alignment | None) -> Part:
     """Merge the parts of all ranks, and keep about `most` slices."""
     rows: list[TimelineRow] = []
     slices: list[Drawn] = []
@@ -266,15 +271,22 @@ def _together(parts: Sequence[tuple[str, Part]], most: int) -> Part:
     sampled: list[Sampled] = []
     strips, shortest = 0, 0
     each = most // _SLICES_PER_SAMPLE // max(sum(len(part.sampled) for _, part in parts), 1)
-    shifts = _shifts([part for _, part in parts])
-    for (title, part), shift in zip(parts, shifts, strict=True):
+    known = None if alignment is None else alignment.clocks
+    clocks = _clocks([part for _, part in parts]) if known is None else known
+    for place, ((title, part), clock) in enumerate(zip(parts, clocks, strict=True)):
         one, shortest_ns = thinned(part.slices, most // len(parts))
-        known = np.where(one.label == NULL, NULL, one.label + len(labels))
-        times = {"start_ns": one.start_ns - shift, "end_ns": one.end_ns - shift}
-        slices.append(replace(one, strip=one.strip + strips, label=known, **times))
-        gaps += [replace(gap, start_ns=gap.start_ns - shift) for gap in part.gaps]
+        if alignment is not None:
+            one = with_waits(one, _strip_of_times(part), alignment.waits[place])
+        label = np.where(one.label == NULL, NULL, one.label + len(labels))
+        times = {name: clock.aligned(getattr(one, name)) for name in ("start_ns", "end_ns")}
+        slices.append(replace(one, strip=one.strip + strips, label=label, **times))
+        starts = clock.aligned(np.array([gap.start_ns for gap in part.gaps], dtype=np.int64))
+        gaps += [
+            replace(gap, start_ns=start)
+            for gap, start in zip(part.gaps, starts.tolist(), strict=True)
+        ]
         sampled += [
-            replace(one, group=_group(title, one.group), times_ns=one.times_ns - shift)
+            replace(one, group=_group(title, one.group), times_ns=clock.aligned(one.times_ns))
             for one in thinned_rows(part.sampled, each)
         ]
         labels += part.labels
@@ -291,7 +303,7 @@ def _together(parts: Sequence[tuple[str, Part]], most: int) -> Part:
         parts[0][1].warm_up,
         parts[0][1].unplaced,
         shortest,
-        any(shifts),
+        known is None and any(clock.offset_ns for clock in clocks),
         tuple(sampled),
         sum(part.left_out for _, part in parts),
     )
@@ -319,13 +331,19 @@ def _group(*titles: str) -> str:
     return " · ".join(filter(None, titles))
 
 
-def _shifts(parts: Sequence[Part]) -> list[int]:
-    """What to subtract from the times of each rank, ns; zeros if their clocks agree."""
+def _clocks(parts: Sequence[Part]) -> list[RankClock]:
+    """Clocks on which each rank begins at its first step; those of the ranks if these agree."""
     spans = [_span(part.slices) for part in parts]
     shared = min(end for _, end in spans) - max(start for start, _ in spans)
     if len(parts) == 1 or shared >= _SHARED * min(end - start for start, end in spans):
-        return [0] * len(parts)
-    return [_first_step(part) for part in parts]
+        return [RankClock()] * len(parts)
+    return [RankClock(_first_step(part)) for part in parts]
+
+
+def _strip_of_times(part: Part) -> int:
+    """The strip that shows where the time of the step goes."""
+    place = next(i for i, row in enumerate(part.rows) if row.title == _TIME)
+    return sum(len(row.lanes) for row in part.rows[:place])
 
 
 def _span(slices: Drawn) -> tuple[int, int]:

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stepwhy.findings import Evidence, Finding, Result
-    from stepwhy.findings.timeline import Gap, Timeline
+    from stepwhy.findings.timeline import ClockMatch, Gap, Timeline
 
 # Slices that are evidence of nothing, such as named ranges.
 _OTHER_COLOUR = "#8f9aa5"
+# A pale shade of communication.
+_WAIT_COLOUR = "#d9c4de"
 # What an edit changes, where the category of the breakdown has another name.
 _CATEGORY_OF_EDIT = {
     "input": "input_wait", "kernels": "compute", "ops": "compute", "copies": "transfer",
@@ -34,6 +36,8 @@ _TELLING = (
 )  # fmt: skip
 # Between the names of one piece of evidence: 'a/Conv2D, a/Relu and 8 more'.
 _SEPARATOR = regex(r", | and \d+ more$")
+# A slower drift cannot be seen.
+_WORTH_A_WORD = 5e-8
 _LINE = regex(r"\S+\(\d+\)(: \S+)?")
 
 
@@ -126,6 +130,7 @@ def timeline_view(timeline: Timeline | None, result: Result) -> TimelineView | N
     categories = (
         *(Category(one.label, one.colour) for one in words.CATEGORY_WORDS.values()),
         Category("other", _OTHER_COLOUR),
+        Category("waits for other ranks", _WAIT_COLOUR),
     )
     predicted = predicted_steps(timeline, result)
     header = Header(
@@ -144,7 +149,7 @@ def timeline_view(timeline: Timeline | None, result: Result) -> TimelineView | N
             (name, base64.b64encode(data).decode()) for name, data in timeline.columns.items()
         ),
         predicted=predicted,
-        legend=categories,
+        legend=categories if timeline.has_waits else categories[:-1],
         notes=tuple(_notes(timeline)),
         gaps=timeline.gaps,
         series=series_rows(timeline.rows),
@@ -206,6 +211,7 @@ def _notes(timeline: Timeline) -> list[str]:
             f"The breakdown above contains more {label} than the timeline: stack samples of "
             "untraced steps show how much there is, but not when."
         )
+    notes += _about_ranks(timeline)
     if timeline.aligned:
         notes.append("The clocks of the ranks do not agree; each rank begins at its first step.")
     if timeline.left_out:
@@ -214,3 +220,30 @@ def _notes(timeline: Timeline) -> list[str]:
             f"{left_out} more counters are not shown; 'stepwhy export' writes all of them."
         )
     return notes
+
+
+def _about_ranks(timeline: Timeline) -> list[str]:
+    """Which ranks are drawn, and how well their times can be compared."""
+    notes = []
+    drawn, every = timeline.ranks
+    if drawn < every:
+        notes.append(
+            f"{drawn} of {units.format_count(every)} ranks are drawn: those that the others wait "
+            "for longest."
+        )
+    if timeline.match is not None:
+        notes.append(_about_clocks(timeline.match))
+    return notes
+
+
+def _about_clocks(match: ClockMatch) -> str:
+    error = units.format_ns(match.spread_ns)
+    if not match.differs:
+        return f"The clocks of the ranks agree: collectives end on all of them within {error}."
+    parts = [f"by up to {units.format_ns(match.offset_ns)}"]
+    if match.drift >= _WORTH_A_WORD:
+        parts.append(f"and by {1e6 * match.drift:.1f} µs per second")
+    return (
+        f"The clocks of the ranks differ {' '.join(parts)}. They are aligned by collectives, which "
+        f"end on all ranks together: times of different ranks can be compared within {error}."
+    )
