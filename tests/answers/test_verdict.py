@@ -389,7 +389,8 @@ def test_the_reason_counts_the_devices_that_idle():
         ("input", Finding("input-bound", "found", "Prefetch", 5), False),
         ("input", Finding("memory-headroom", "found", "Use a larger batch", None), False),
         ("input", Finding("serial-input", "clear", "Input is read in parallel"), False),
-        ("unknown", Finding("serial-input", "found", "Read in parallel", 5), False),
+        ("unknown", Finding("serial-input", "found", "Read in parallel", 5), True),
+        ("unknown", Finding("wall-device-gap", "found", "Record what the step does", 5), False),
     ],
 )
 def test_another_cause_is_fixed_first(bound_by, finding, is_named):

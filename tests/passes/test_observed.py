@@ -348,6 +348,22 @@ def test_a_loop_that_waits_for_the_device_now_and_then_lasts_the_mean_step():
 
 # With few waits, each stretch of the run holds only one, which may be a pause; together they take
 # most of the time.
+def test_what_takes_most_of_the_step_bounds_it_although_waits_were_not_traced():
+    line = Timeline().steps(0, 1, 2, 3, 4)
+    for step in range(4):
+        line.add(line.executor(), Kind.KERNEL, step, step + 0.83)
+        line.add(line.thread(), Kind.OP, step + 0.83, step + 1)
+    at = 1000.0
+    for step in range(600):
+        end = at + (6.4 if step % 10 == 9 else 1)
+        line.mark(at, end, cpu=1)
+        at = end
+    facts = Facts(line.trace(framework="jax"))
+    assert not facts.observed.wait_traced
+    assert facts.share("unexplained") > 1 / 3
+    assert decide(facts).bound_by == "host"
+
+
 @pytest.mark.parametrize(("every", "last"), [(10, 600), (50, 600), (25, 93), (16, 40)])
 def test_waits_that_were_not_traced_are_unexplained(every, last):
     facts = ahead((0, 1, 2, 3, 4), every=every, last=last, wait=20 if last > 500 else 500)

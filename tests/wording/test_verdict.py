@@ -144,6 +144,13 @@ def test_start_up_and_what_to_fix_first():
     )
 
 
+def test_a_known_problem_comes_before_what_is_not_known():
+    assert verdict_sentence(NotTraced(9, "it was short", "Train longer"), "Read in parallel") == (
+        "Read in parallel. Whether something else takes as long, stepwhy cannot tell: 9 steps were "
+        "timed, but none was traced: it was short. Train longer."
+    )
+
+
 @pytest.mark.parametrize("lack", Lack)
 def test_every_lack_has_a_sentence(lack):
     text = verdict_sentence(Gap(lack, NUMBERS.get(lack)))

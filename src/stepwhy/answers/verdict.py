@@ -181,7 +181,7 @@ def _gaps(facts: Facts) -> Iterator[Unknown]:
     if facts.observed is not None and facts.observed.at_least:
         yield Gap(Lack.LAST_WAIT, facts.observed.wall_ns)
     # If the host runs ahead, only steps that wait for the device show what it does.
-    if facts.observed is not None and not facts.observed.wait_traced and not _stalls_rule(facts):
+    if facts.observed is not None and not facts.observed.wait_traced and not _is_decided(facts):
         yield Gap(Lack.TRACED_WAITS)
     yield from _without_evidence(facts)
 
@@ -197,10 +197,15 @@ def _is_complete(facts: Facts) -> bool:
     return facts.steps.source == "whole-trace" and worked > 1 - MOST_UNEXPLAINED
 
 
-def _stalls_rule(facts: Facts) -> bool:
-    """Whether stalls that were measured, such as compilations, take most of the mean step."""
+def _is_decided(facts: Facts) -> bool:
+    """Whether it is known what takes most of the mean step, whatever untraced waits are for.
+
+    Stalls, such as compilations, were measured without a trace.
+    """
+    most = MOST_UNEXPLAINED * facts.wall_ns
     stalled = sum(facts.observed.stalls_ns.values()) if facts.observed else 0
-    return stalled > MOST_UNEXPLAINED * facts.wall_ns
+    known = max(ns for category, ns in facts.breakdown.items() if category != "unexplained")
+    return stalled > most or (known > most and next(_without_evidence(facts), None) is None)
 
 
 def _ops_per_step(facts: Facts) -> float | None:
@@ -352,6 +357,7 @@ def recorded_of(facts: Facts) -> Recorded:
 LITTLE_SAVED = 0.1
 # Findings that only repeat the verdict in more detail.
 _SAME = {
+    "unknown": {"wall-device-gap", "warmup-included", "slow-startup", "noisy-steps"},
     "input": {"input-bound"},
     "host": {"launch-bound", "host-sync", "session-overhead", "wall-device-gap"},
     "communication": {"exposed-communication"},
@@ -369,7 +375,7 @@ def first_to_fix(bound_by: BoundBy, findings: Sequence[Finding]) -> Finding | No
     """
     first = findings[0]
     is_cause = first.verdict == "found" and bool(first.cost_ns_per_step)
-    repeats = bound_by == "unknown" or first.id in _SAME.get(bound_by, ())
+    repeats = first.id in _SAME.get(bound_by, ())
     saves_little = first.saving is not None and first.saving.high_ns < LITTLE_SAVED * (
         first.cost_ns_per_step or 0
     )

@@ -162,6 +162,9 @@ def verdict_sentence(reason: Reason, fix_first: str = "") -> str:
                 f"{format_fraction(share)} of the time. A pipeline that is ahead of the steps "
                 f"pauses. To see how long they wait, record the steps as well.{fix}"
             )
+        case _ if fix_first:
+            why = why_unknown(reason)
+            return f"{fix_first}. Whether something else takes as long, stepwhy cannot tell: {why}"
         case _:
             return f"Cannot tell: {why_unknown(reason)}"
 
