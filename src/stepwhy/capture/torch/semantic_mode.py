@@ -46,6 +46,9 @@ _FEW = 4
 _MOST_DIMS = 3  # of features; masks and lengths have fewer
 # Elements of a result; what computes only smaller ones takes microseconds.
 _LEAST_WORK = 4096
+# Elements of a list or an array that becomes a tensor, which takes longer: 50 ns for each.
+_LEAST_MADE = 32
+_MADE = "aten::lift_fresh"
 _PARTS = frozenset({"aten::select", "aten::slice"})
 _OF_PARTS = _PARTS | {"aten::narrow", "aten::as_strided", "aten::detach", "aten::lift_fresh"}
 _NO_CONSTANT = -1
@@ -238,8 +241,9 @@ class StepNotes:
     def fresh_sources(self) -> dict[int, Any]:
         """Fingerprints of what the step has made anew and computed constants from, by place."""
         used = 0
-        for sources, (_, shape) in zip(self._constants, self._shapes, strict=True):
-            if sources > 0 and prod(shape) >= _LEAST_WORK:
+        for sources, (name, shape) in zip(self._constants, self._shapes, strict=True):
+            least = _LEAST_MADE if self.names[name] == _MADE else _LEAST_WORK
+            if sources > 0 and prod(shape) >= least:
                 used |= sources
         used &= ~self._origins.varying
         return {

@@ -89,11 +89,14 @@ class SemanticStep:
         self._stop_counting()
 
     @property
+    def is_open(self) -> bool:
+        """Whether a step is looked at, or the steps after it are, which each count."""
+        return self.touched or self._waiting is not None
+
+    @property
     def is_due(self) -> bool:
         """Whether `next_step` must be called for the step that begins."""
-        if self.touched:
-            return True
-        if self._waiting is not None:
+        if self.is_open:
             return True
         return not self._is_done and self._window.kept and not self._window.running
 

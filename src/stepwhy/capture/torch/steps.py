@@ -336,7 +336,7 @@ class StepObserver:
         if window.needs(self._steps):
             self._semantic.give_up()
             self._advance_window(end_ns - start_ns, profiled=bool(profiled))
-        elif lines.needs(self._steps) and not self._semantic.touched:
+        elif lines.needs(self._steps) and not self._semantic.is_open:
             self._advance_window(end_ns - start_ns, profiled=bool(profiled))
         elif self._semantic.is_due:
             self._semantic.next_step(self._steps, optimizer)
