@@ -4,12 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
+from tests.passes.timeline import Timeline
 
 from stepwhy.diagnoses import TABLE, load, rank, run_all
 from stepwhy.diagnoses.shared.causes import with_causes
 from stepwhy.diagnoses.shared.settings import LAUNCHES_WAIT
 from stepwhy.findings import Evidence, Finding, Saving, parse_edit
 from stepwhy.passes.facts import Facts
+from stepwhy.trace import NULL, Kind
 from stepwhy.trace.notation import parse
 
 RULES = {load(name).RULE.id: load(name).RULE for name in TABLE}
@@ -240,3 +242,25 @@ def test_what_calls_of_predict_compile_is_explained_by_them(compiling_ms, cause)
         Facts(trace), [found("frequent-evaluation"), found("recompilation", 10_000_000)], RULES
     )
     assert findings[1].explained_by == cause
+
+
+def small(constants):
+    """A step of 100 small operations, the first of which compute constants."""
+    line = Timeline(unit_ns=10_000).steps(0, 100)
+    for run in range(100):
+        name = "aten::add" if run < constants else "aten::mul"
+        line.add(line.thread(), Kind.OP, run, run + 1, name=name)
+        line.builder.add(
+            "step_ops",
+            name=line.builder.intern(name),
+            padding=0,
+            constant=int(run < constants),
+            line=NULL,
+        )
+    return Facts(line.trace(framework="pytorch"))
+
+
+@pytest.mark.parametrize(("constants", "cause"), [(60, "constant-computation"), (40, "")])
+def test_small_operations_that_make_constants_are_explained_by_them(constants, cause):
+    findings = [found("eager-loop"), found("constant-computation")]
+    assert with_causes(small(constants), findings, RULES)[0].explained_by == cause

@@ -179,6 +179,14 @@ RUNS = [
         "assert Layer(torch.ones(3, 3))(torch.ones(3, 2)).tolist() == [[1, 1]] * 3",
     ),
     (
+        "constant_computation",
+        "_FIX_MADE",
+        TORCH
+        + "values, loader = [1.0, 2.0], [torch.ones(2)]\n"
+        + "loss_of = lambda batch, weights: (batch * weights).sum()",
+        "assert loss == 3",
+    ),
+    (
         "double_backward",
         "_FIX",
         TORCH

@@ -10,7 +10,7 @@ from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.engine.pricing import priced
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.facts import Facts
-from stepwhy.trace import Kind
+from stepwhy.trace import NULL, Kind
 from stepwhy.trace.notation import parse
 
 MS = 1_000_000
@@ -180,3 +180,43 @@ def test_what_a_fused_instruction_computes_tells_its_primitive(scope, verdict):
             texts = {"name": text(name), "source": text(line), "scope": text(found)}
             drawn.builder.add("instruction_scopes", **texts)
     assert diagnose(Facts(drawn.trace(framework="jax"))).verdict == verdict
+
+
+def choosing(runs):
+    """Steps of 20 ms, 12 of which a line takes to choose of what a layer has computed."""
+    line = Timeline().steps(0, 20, 40)
+    for start in (0, 20):
+        line.add(line.thread(), Kind.OP, start, start + 8, name="aten::mm", source="a.py(9): f")
+        for run in range(runs):
+            at = start + 8 + run * 12 / runs
+            line.add(
+                line.thread(), Kind.OP, at, at + 12 / runs, name="aten::argmax", source="a.py(1): f"
+            )
+    return Facts(line.trace(framework="pytorch"))
+
+
+@pytest.mark.parametrize(("runs", "cost_ms"), [(1, None), (16, 12)])
+def test_no_gain_is_promised_of_a_line_that_chooses_once_of_what_a_layer_computes(runs, cost_ms):
+    facts = choosing(runs)
+    (found,) = unless_explained(facts, [diagnose(facts)])
+    assert found.verdict == "found"
+    assert found.cost_ns_per_step == (cost_ms and cost_ms * MS)
+    assert (found.saving is None) == (cost_ms is None)
+
+
+@pytest.mark.parametrize(("layers", "verdict"), [(1, "found"), (100, "clear")])
+def test_python_that_launches_layers_is_theirs(layers, verdict):
+    line = Timeline().steps(0, 20)
+    for run in range(layers):
+        at = run * 20 / layers
+        line.add(line.thread(), Kind.OP, at, at + 10 / layers, name="aten::linear")
+    for op in [*(["aten::linear", NULL] * layers)]:
+        line.builder.add(
+            "line_times",
+            step=50,
+            op=op if op == NULL else line.builder.intern(op),
+            line=line.builder.intern("a.py(1): f"),
+            dur_ns=10 * MS // layers,
+            engine=0,
+        )
+    assert diagnose(Facts(line.trace(framework="pytorch"))).verdict == verdict

@@ -3,7 +3,8 @@
 ## What it means
 Operations of the forward pass depend on no parameter, batch or random number, so that their result
 is the same in every step: the matrix of a graph is normalised again, a table of positions or
-distances is rebuilt, a constant is converted to another type again.
+distances is rebuilt, a constant is converted to another type again, or a list of numbers to a
+tensor.
 
 ## Why it costs
 The work is done in every step for a result that could be kept.
@@ -16,7 +17,8 @@ the step, and is not one of several like it, which steps take in turn, nor a par
 that looks like a batch. Batches of a loader are gone by then. A tensor that each step makes anew,
 from a list or an array of NumPy, counts if the steps three and four later read one of the same
 values, unless these are all equal. The cost is the time, in the traced
-steps, of the operations outside of the backward pass that read only constants.
+steps, of the operations outside of the backward pass that read only constants, and of the Python
+at the same line that makes such a tensor of a list or an array.
 
 ## Fix
 Compute it once before the loop, and keep it in a buffer of the module.
@@ -36,22 +38,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stepwhy.diagnoses.shared.measure import by_string, on_scale, times
+from stepwhy.diagnoses.shared.constants import CONVERTED, constants
+from stepwhy.diagnoses.shared.measure import by_string, times
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.semantics import without_semantics
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.passes.semantic_ops import matched_ops, work_ns
-from stepwhy.trace import NULL, Phase, among
+from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
+    from stepwhy.diagnoses.shared.constants import Constants
+    from stepwhy.diagnoses.shared.measure import Group
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
-    from stepwhy.passes.semantic_ops import Matched
 
 RULE = Rule(
     id="constant-computation",
@@ -79,44 +81,53 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.incomplete(
             "semantic-step", "The run ended before it was seen which tensors stay as they are."
         )
-    matched = matched_ops(facts)
-    is_constant = _is_constant(facts, matched)
-    times_ns = np.where(is_constant, work_ns(facts, matched), 0)
-    cost = on_scale(facts, facts.mean_ns(int(times_ns.sum())))
+    found = constants(facts)
+    computed_ns, made_ns = found.computed_ns(facts), found.made_ns(facts)
+    cost = min(computed_ns + made_ns, facts.wall_ns)
     share = Evidence("share of the step in constants", cost / facts.wall_ns, "fraction")
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing((share,) if cost else ())
-    evidence = (share, *_operations(facts, matched, is_constant, times_ns))
+    made = (Evidence(CONVERTED, made_ns, "ns", _longest_line(facts, found)),) if made_ns else ()
+    evidence = (share, *_lines(facts, found), *made, *_operations(facts, found))
     gain = saving("compute constants once", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain, Edit("ops", "gone"))
+    is_made = made_ns > computed_ns
+    edit = Edit("python" if is_made else "ops", "gone")
+    return RULE.finding(cost, evidence, _FIX_MADE if is_made else _FIX, gain, edit)
 
 
-def _is_constant(facts: Facts, matched: Matched) -> NDArray[np.bool_]:
-    """Whether each matched operation computes a constant in the forward pass; (matched,)."""
-    known = facts.trace.step_ops.constant == 1
-    found: NDArray[np.bool_] = known[matched.places] & (matched.places != NULL)
-    phases = facts.phases[matched.rows]
-    found &= ~among(phases, (Phase.BACKWARD, Phase.OPTIMIZER))
-    return found
+def _lines(facts: Facts, found: Constants) -> tuple[Evidence, ...]:
+    """The lines that take longest to compute constants."""
+    lines = _by_line(facts, found, found.times_ns + found.making_ns)[:_SHOWN]
+    return times(facts, "time of constants at the line", lines)
 
 
-def _operations(
-    facts: Facts,
-    matched: Matched,
-    is_constant: NDArray[np.bool_],
-    times_ns: NDArray[np.int64],
-) -> tuple[Evidence, ...]:
-    """How many operations there are, at which lines, and which take longest."""
-    places, spent = matched.places[is_constant], times_ns[is_constant]
-    lines = by_string(facts, facts.trace.step_ops.line[places], spent)[:_SHOWN]
-    names = by_string(facts, facts.trace.step_ops.name[places], spent)[:_SHOWN]
+def _longest_line(facts: Facts, found: Constants) -> str:
+    lines = _by_line(facts, found, found.making_ns)
+    return lines[0].name if lines else ""
+
+
+def _by_line(facts: Facts, found: Constants, spent: NDArray[np.int64]) -> list[Group]:
+    lines = by_string(facts, facts.trace.step_ops.line[found.places], spent)
+    return [group for group in lines if group.name]
+
+
+def _operations(facts: Facts, found: Constants) -> tuple[Evidence, ...]:
+    """How many operations there are, and which take longest."""
+    names = by_string(facts, facts.trace.step_ops.name[found.places], found.times_ns)[:_SHOWN]
     return (
-        *times(facts, "time of constants at the line", [g for g in lines if g.name]),
-        Evidence("operations on constants per step", len(places) / facts.steady_count, "count"),
+        Evidence("operations on constants per step", len(found.rows) / facts.steady_count, "count"),
         *times(facts, "time of the operation, on constants", names),
     )
 
 
+_FIX_MADE = Fix(
+    "Make the tensor once, before the loop: to convert a list or an array of numbers takes longer "
+    "than to compute with them.",
+    "weights = torch.tensor(values)        # before the loop\n"
+    "for batch in loader:\n"
+    "    loss = loss_of(batch, weights)",
+    "changes-memory",
+)
 _FIX = Fix(
     "Compute it once, before the loop or when the module is made, and keep it as a buffer, which "
     "moves to the device with the module. Compute it again only when what it depends on changes.",

@@ -13,8 +13,10 @@ intermediate results.
 Operations that the program launches count, except those of the backward pass and the optimizer. The
 cost is the time of the step in which an operation is launched, in which an operation of at most 25
 µs runs, or in which Python runs between two operations for at most 500 µs. The diagnosis is made
-for steps with at least 100 such operations that spend at least 30 % of their time this way. If the
-same sequence of operations repeats, the evidence names it. On an accelerator, `launch-bound` judges
+for steps with at least 100 such operations that spend at least 30 % of their time this way. What
+recording short operations takes is left out. If the same sequence of operations repeats, the
+evidence names it. Where [`constant-computation`](constant-computation.md) shows that most of these
+operations compute constants, that finding comes first. On an accelerator, `launch-bound` judges
 this.
 
 ## Fix
@@ -37,7 +39,7 @@ import numpy as np
 
 from stepwhy.diagnoses.shared.eager_calls import eager_loop
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.diagnoses.shared.sampled import launching_lines
+from stepwhy.diagnoses.shared.work_lines import work_lines
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 
@@ -84,12 +86,17 @@ def diagnose(facts: Facts) -> Finding:
         Evidence("operations per step", len(loop.calls) / max(facts.steady_count, 1), "count"),
         Evidence("median time of an operation", _median_ns(facts, loop.calls), "ns"),
         *_sequence_evidence(facts, sequence, repeats),
-        *launching_lines(facts),
+        *work_lines(facts, _of_sequence(facts, loop.calls, sequence)),
     )
     gain = saving("remove dispatch", LEAST_SAVED * loop.cost_ns, loop.cost_ns)
     fix = _fix(facts, [facts.trace.string(name) for name in sequence], repeats)
     # No edit: how long the compiled operations take is not in a record of the others.
     return RULE.finding(loop.cost_ns, evidence, fix, gain)
+
+
+def _of_sequence(facts: Facts, calls: NDArray[np.int64], sequence: list[int]) -> NDArray[np.int64]:
+    """The operations that the sequence consists of; all of them without one."""
+    return calls[np.isin(facts.trace.slices.name[calls], sequence)] if sequence else calls
 
 
 def _first_step(facts: Facts, calls: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -110,10 +117,11 @@ def _repeated(names: NDArray[np.int64]) -> tuple[list[int], int]:
     for period in range(1, min(_LONGEST_SEQUENCE, len(names) // _FEWEST_REPEATS) + 1):
         differs = np.flatnonzero(names[period:] != names[:-period])
         begins, ends = np.append(-1, differs) + 1, np.append(differs, len(names) - period)
-        longest = int(np.argmax(ends - begins))
-        repeats = int(ends[longest] - begins[longest]) // period + 1
-        if repeats >= _FEWEST_REPEATS and repeats * period > len(best[0]) * best[1]:
-            start = int(begins[longest])
+        # A loop in a loop may begin or end differently each time.
+        every = (ends - begins) // period + 1
+        repeats = int(every[every >= _FEWEST_REPEATS].sum())
+        if repeats * period > len(best[0]) * best[1]:
+            start = int(begins[np.argmax(ends - begins)])
             best = names[start : start + period].tolist(), repeats
     return best
 

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.eager_calls import single_elements
+from stepwhy.diagnoses.shared.eager_calls import element_loop
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import SHOWN, cost_per_step, steady_events, summary
 from stepwhy.findings import Edit, Evidence, Fix
@@ -63,7 +63,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time in which garbage is collected."""
     if "step-log" not in facts.trace.meta.signals:
         return RULE.no_data("garbage", "Only 'stepwhy run' logs when garbage is collected.")
-    if single_elements(facts)[0]:
+    if element_loop(facts) is not None:
         return RULE.not_applicable("The loop reads single elements: see python-overhead.")
     inside = steady_events(facts, rows_of_kinds(facts.trace, "gc"))
     if not inside.recur:

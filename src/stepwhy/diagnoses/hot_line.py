@@ -27,6 +27,8 @@ The evidence has what the record shows: passes, waits, operations with their run
 whether an operation runs once per sample, and whether its arguments grow from step to step. The
 saving ranges from a line that is half as long to one that is gone. On a CPU it is a prediction with
 its error, on an accelerator a bound. A line that mostly waits for something else gets no saving.
+Nor does one that chooses of what a layer has computed, such as `argmax`, a few times per step: it
+is named as a part of the work. Python of up to 30 µs for each operation launches that.
 
 ## Fix
 Read the line. Compute what does not change once, before the loop; replace comparisons of all pairs
@@ -86,6 +88,13 @@ _OF_MEASUREMENT = frozenset(
 _LAYERS = regex(
     r"conv(?!ert)|mm(?:backward|\b|_)|matmul|linear|einsum|attention|attn|gemm|dot|lstm|gru|rnn"
     r"|norm(?!al)|softmax|cross_entropy|nll_loss|embedding|pool|adam|sgd|momentum"
+    r"|relu|gelu|silu|selu|sigmoid|dropout"
+)
+# They read what a layer has computed, once, and choose of it.
+_CHOICES = regex(r"arg_?max|arg_?min|top_?k")
+_MANY_RUNS = 16  # per step; a model chooses a few times, a loop over samples more often
+LAUNCH_NS = (
+    30_000  # ns of Python to run one operation of a layer; modules that call modules take so
 )
 _UPDATE = regex(r"Assign\w*VariableOp|Resource\w*Apply\w+")
 
@@ -141,8 +150,17 @@ def _own_ns(facts: Facts, row: LineTime, lines: LineBreakdown) -> int:
     updates_ns = sum(one.time_ns for one in row.operations if _UPDATE.match(one.name))
     if updates_ns >= UPDATES * known_ns:
         layers_ns = known_ns  # an optimizer that consists of small operations
+    if not known_ns:
+        return row.time_ns
     # Operations that are not named have the same share of layers.
-    return row.time_ns - round(work_ns * layers_ns / known_ns) if known_ns else row.time_ns
+    work_ns += _launching_ns(row)
+    return row.time_ns - round(work_ns * layers_ns / known_ns)
+
+
+def _launching_ns(row: LineTime) -> int:
+    """The part of a line's Python that launches its operations, such as calls of modules, ns."""
+    runs = sum(one.count for one in row.operations if one.phase != "backward")
+    return min(row.categories.get("python", 0), round(LAUNCH_NS * runs))
 
 
 def _added_ns(facts: Facts, row: LineTime) -> int:
@@ -234,11 +252,19 @@ def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> 
     own_ns = time_ns - waits
     if own_ns < MOST * time_ns:
         return RULE.finding(time_ns, hot.evidence, _FIX_WAIT)
+    if row is not None and _only_chooses(row):
+        return replace(RULE.finding(None, hot.evidence, _FIX_OWN), title=_OWN)
     gain = saving("the line half as long, or gone", LEAST_GAINED * own_ns, own_ns)
     gain = replace(gain, note=_NOTE)
     # A replay removes operations by name, and so those of other lines as well.
     edit = None if facts.has_accelerator or row is None else _edit(row, own_ns)
     return RULE.finding(time_ns, hot.evidence, _FIX, gain, edit)
+
+
+def _only_chooses(row: LineTime) -> bool:
+    """Whether a line mostly chooses of what layers have computed, which needs to be done once."""
+    chosen = (one for one in row.operations if _CHOICES.search(one.name.lower()))
+    return sum(one.time_ns for one in chosen if one.count < _MANY_RUNS) > MOST * row.time_ns
 
 
 def _edit(row: LineTime, own_ns: int) -> Edit:
@@ -251,6 +277,14 @@ _FIX = Fix(
     "Read the line, and ask whether each step needs it. What does not change can be computed once, "
     "before the loop. A comparison of all pairs can often be a product of matrices. To see what it "
     "costs in all, leave it out in a short run.",
+    "",
+    "changes-numerics",
+)
+_OWN = "The step consists of layers and of this line, which works on what they compute"
+_FIX_OWN = Fix(
+    "Nothing in the record shows that the line can be left out or made shorter: it reads what a "
+    "layer has computed, once. Ask whether each step needs the result; a smaller layer makes the "
+    "line shorter as well.",
     "",
     "changes-numerics",
 )

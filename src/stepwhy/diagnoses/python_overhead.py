@@ -11,11 +11,12 @@ step is launched only after it.
 
 ## How it is measured
 The cost is the time of the mean step in which the driving thread is in Python outside the framework
-and nothing computes, at most the share of its stack samples in lines of the program. Callbacks are
-left out: `host-callback` judges them. Where single elements of tensors are read, the operations
-that do so are part of the cost. The samples also name the lines and the function. In the trace of
-another profiler, its Python frames do, if one function takes most of this time by itself: what is
-spread over many functions launches work.
+and nothing computes, at most the share of its stack samples in lines of the program, and no more at
+a line than the breakdown by line has as Python there. Callbacks are left out: `host-callback`
+judges them. Where single elements of tensors are read, the operations of that loop are part of the
+cost, less what recording them takes, and so is Python at its lines. The samples also name the lines
+and the function. In the trace of another profiler, its Python frames do, if one function takes most
+of this time by itself: what is spread over many functions launches work.
 
 ## Fix
 Work on whole arrays instead of single elements. Do what does not depend on the step once, before
@@ -34,20 +35,27 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.diagnoses.shared.eager_calls import eager_loop, single_elements
+from stepwhy.diagnoses.shared.eager_calls import eager_loop, element_loop
 from stepwhy.diagnoses.shared.measure import by_string, times
 from stepwhy.diagnoses.shared.program import feeds_placeholders
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
+from stepwhy.diagnoses.shared.work_lines import work_lines
 from stepwhy.findings import Edit, Evidence, Fix
+from stepwhy.passes.lines import line_breakdown
 from stepwhy.passes.own_python import own_share
-from stepwhy.passes.sampled_lines import driver_lines, function_of
+from stepwhy.passes.sampled_lines import driver_lines, function_of, place_of
+from stepwhy.passes.slice_lines import slice_lines
 from stepwhy.passes.stalls import rows_of_kinds
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from stepwhy.diagnoses.shared.eager_calls import ElementLoop
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -65,29 +73,80 @@ SHARE = 0.10  # of the step; below it the gain is less than the variation betwee
 LEAST_SAVED = 0.6  # of the cost; work on whole arrays takes time, too
 
 _SHOWN = 3
+_OF_PYTHON = ("python", "unexplained")  # no record shows Python, and stack samples only some of it
 
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which the driving thread runs Python of the program."""
     if feeds_placeholders(facts):
         return RULE.not_applicable("The loop feeds placeholders: see python-preprocessing.")
-    lines = driver_lines(facts.sampled)
+    lines, elements = driver_lines(facts.sampled), element_loop(facts)
+    if elements is not None:
+        found = _of_elements(facts, elements, lines)
+        if found is not None:
+            return found
     if lines is None:
         return _from_trace(facts)
-    elements, reading_ns = single_elements(facts)
-    if elements:
-        function, share = _function(lines)
-        # Python makes a tensor of each element, for which there is no operation.
-        around_ns = _outside(facts) + facts.breakdown["unexplained"]
-        cost = min(around_ns + reading_ns, round(share * facts.wall_ns))
-        reads = Evidence("single elements read per step", elements, "count", function)
-        return _judge(facts, cost, (reads, *_line_evidence(lines)), _WHOLE_TENSORS)
-    cost = min(_outside(facts), round(own_share(lines) * facts.wall_ns))
+    cost = min(_outside(facts), _own_ns(facts, lines))
     function, of_function = _function(lines)
     named = Evidence(
         "samples of the driving thread in one function", of_function, "fraction", function
     )
     return _judge(facts, cost, (named, *_line_evidence(lines)), _ANY)
+
+
+def _own_ns(facts: Facts, lines: Counter[tuple[str, bool]]) -> int:
+    """Time of the step that the samples and the breakdown by line both give to own Python, ns.
+
+    A call of an operation, of the backward pass or of something that waits is a sample at the line
+    of the program, too: where the time of lines is known, only their Python counts.
+    """
+    sampled_ns = round(own_share(lines) * facts.wall_ns)
+    rows = facts.derived(line_breakdown)
+    if rows is None or rows.source == "samples":
+        return sampled_ns
+    python: Counter[str] = Counter()
+    for row in rows.lines:
+        python[place_of(row.line)] += sum(row.categories.get(c, 0) for c in _OF_PYTHON)
+    own: Counter[str] = Counter()
+    for (line, in_framework), count in lines.items():
+        if line and not in_framework:
+            own[place_of(line)] += count
+    ns_per_sample = facts.wall_ns / lines.total()
+    return round(sum(min(count * ns_per_sample, python[at]) for at, count in own.items()))
+
+
+def _of_elements(
+    facts: Facts, elements: ElementLoop, lines: Counter[tuple[str, bool]] | None
+) -> Finding | None:
+    """Judge a loop over single elements of tensors; None if it is not known where that is."""
+    strings = facts.derived(slice_lines)[elements.calls]
+    at = {facts.trace.string(one) for one in np.unique(strings[strings != NULL]).tolist()}
+    if at:
+        cost, evidence = _python_at(facts, at), work_lines(facts, elements.calls)
+        where = work_lines(facts, elements.reads)[0].where
+    elif lines is not None:
+        where, share = _function(lines)
+        # Python makes a tensor of each element, for which there is no operation.
+        around = _outside(facts) + facts.breakdown["unexplained"]
+        cost = min(around, round(share * facts.wall_ns) - elements.cost_ns)
+        evidence = _line_evidence(lines)
+    else:
+        return None
+    reads = Evidence("single elements read per step", elements.per_step, "count", where)
+    cost = max(cost + elements.cost_ns, 0)
+    return _judge(facts, cost, (reads, *evidence), _WHOLE_TENSORS)
+
+
+def _python_at(facts: Facts, lines: Collection[str]) -> int:
+    """Time of the step in Python at some lines, or there without an explanation, ns."""
+    rows = facts.derived(line_breakdown)
+    return sum(
+        row.categories.get(category, 0)
+        for row in (rows.lines if rows else ())
+        if row.line in lines
+        for category in _OF_PYTHON
+    )
 
 
 def _outside(facts: Facts) -> int:
@@ -99,7 +158,7 @@ def _outside(facts: Facts) -> int:
     loop = eager_loop(facts)
     collecting = steady_events(facts, rows_of_kinds(facts.trace, "gc"))
     left_out = facts.callback_ns + (loop.python_ns if loop else 0)
-    if collecting.recur and not single_elements(facts)[0]:
+    if collecting.recur and element_loop(facts) is None:
         left_out += cost_per_step(facts, collecting)
     return max(facts.breakdown["python"] - left_out, 0)
 

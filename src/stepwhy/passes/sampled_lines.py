@@ -79,7 +79,7 @@ def driver_lines(trace: Trace) -> Counter[tuple[str, bool]] | None:
     lines: Counter[tuple[str, bool]] = Counter()
     waiting = _waiting_places(trace)
     for line, package, is_input, count in _samples(trace, SampleRole.DRIVER):
-        is_other = is_input or package in LOGGERS or _place(line) in waiting
+        is_other = is_input or package in LOGGERS or place_of(line) in waiting
         lines["" if is_other else line, package in FRAMEWORKS] += count
     return lines if lines.total() >= FEWEST_SAMPLES else None
 
@@ -88,10 +88,10 @@ def _waiting_places(trace: Trace) -> frozenset[str]:
     """The places that were seen to wait until a file is on disk."""
     events = trace.events
     waits = np.isin(events.kind, trace.strings_where({"fsync"}))
-    return frozenset(_place(trace.string(line)) for line in set(events.source[waits].tolist()))
+    return frozenset(place_of(trace.string(line)) for line in set(events.source[waits].tolist()))
 
 
-def _place(line: str) -> str:
+def place_of(line: str) -> str:
     """'train.py(12): update' -> 'train.py(12'; samples name functions with their class."""
     return line.partition(")")[0]
 

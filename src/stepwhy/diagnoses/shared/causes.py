@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.diagnoses.shared.constants import constants
+from stepwhy.diagnoses.shared.eager_calls import eager_loop
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale
 from stepwhy.diagnoses.shared.pipeline_stages import calls_in_parallel, works_ahead
 from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS
@@ -21,6 +23,8 @@ from stepwhy.wording.notes import PROCESSES_BESIDE_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from stepwhy.columns.intervals import Intervals
     from stepwhy.diagnoses.shared.rule import Rule
@@ -62,6 +66,7 @@ def with_causes(
     causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
     causes |= _of_evaluations(facts, found) | _of_callbacks(facts, found)
     causes |= _of_waiting_launches(found) | _of_mismatches(facts, found)
+    causes |= _of_constants(facts, found)
     # The wait of such calls for their own input goes with them.
     is_own = causes.get("input-bound") == "frequent-evaluation"
     unsure = frozenset() if is_own else _behind_workers(facts, found, rules)
@@ -163,6 +168,28 @@ def _of_waiting_launches(found: Mapping[str, Finding]) -> dict[str, str]:
     shares = [e.value for e in cause.evidence if e.what == LAUNCHES_WAIT]
     is_blocked = any(isinstance(share, float) and share >= MOST_WAIT for share in shares)
     return {"launch-bound": cause.id} if is_blocked else {}
+
+
+def _of_constants(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:
+    """Small operations, or Python, that mostly make constants."""
+    if "constant-computation" not in found:
+        return {}
+    known, loop = constants(facts), eager_loop(facts)
+    of_loop = _share_within(facts, loop.calls, known.rows) if loop else 0.0
+    of_python = known.made_ns(facts) >= MAIN_CAUSE * _cost_ns(found.get("python-overhead"))
+    shown = {"eager-loop": of_loop >= MAIN_CAUSE, "python-overhead": of_python}
+    return {id_: "constant-computation" for id_, is_so in shown.items() if is_so and id_ in found}
+
+
+def _share_within(facts: Facts, calls: NDArray[np.int64], rows: NDArray[np.int64]) -> float:
+    """Share of some calls in which any of some operations run, 0..1."""
+    starts = facts.trace.slices.start_ns[calls]
+    time = intervals_of(facts.trace, rows)
+    return float((time.within(starts, facts.trace.ends(calls)) > 0).mean()) if len(calls) else 0.0
+
+
+def _cost_ns(finding: Finding | None) -> int:
+    return (finding.cost_ns_per_step or 0) if finding else 0
 
 
 def _of_wrong_devices(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:

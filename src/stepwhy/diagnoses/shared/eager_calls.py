@@ -10,9 +10,10 @@ import numpy as np
 from stepwhy.columns.groups import numbered
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, steady, time_of
 from stepwhy.diagnoses.shared.program import is_pytorch
+from stepwhy.diagnoses.shared.recording_cost import without_recording
 from stepwhy.diagnoses.shared.slices import launched_ops, named
 from stepwhy.patterns import regex
-from stepwhy.trace import Kind, Phase
+from stepwhy.trace import Kind, Phase, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +27,9 @@ SHARE = 0.30  # of the step, in small operations and between them; less is not w
 FEWEST = 100  # operations per step; a small model has some tens
 SMALL_NS = 25_000  # ns; launching an operation from Python takes 5 to 15, recorded a little more
 ONE_CALL_NS = 500_000  # ns of Python between two operations; the rest is other work
-OF_CALLS = 0.2  # of the operations read an element in a loop over elements, which does little else
 MANY_ELEMENTS = 100  # reads of single elements per step; a loss and some metrics are a dozen
+NEXT_ELEMENT_NS = 500_000  # ns from one read to the next in a loop over elements
+CALLS_PER_ELEMENT = 12  # operations from one read to the next; more do something else beside
 
 _JITTED = regex(r"PjitFunction\(.*\)")
 _ELEMENT = "aten::item"
@@ -62,7 +64,7 @@ def eager_loop(facts: Facts) -> EagerLoop | None:
 
 
 def _eager_loop(facts: Facts) -> EagerLoop | None:
-    if facts.has_accelerator or single_elements(facts)[0]:
+    if facts.has_accelerator or element_loop(facts) is not None:
         return None
     every = _launched(facts)
     every = every[facts.phases[every] != Phase.OPTIMIZER]  # `unfused-optimizer` judges those
@@ -85,8 +87,9 @@ def in_small(facts: Facts, calls: Rows, limit_ns: int) -> int:
     if not is_pytorch(facts):
         return 0
     small = time_of(facts, calls[_is_small(facts, calls, limit_ns)])
-    computing = mean_within(facts, small & facts.partition.sets["compute"])
-    return on_scale(facts, computing, "compute")
+    computing = small & facts.partition.sets["compute"]
+    scaled = on_scale(facts, mean_within(facts, computing), "compute")
+    return without_recording(facts, computing, scaled)
 
 
 def _is_small(facts: Facts, calls: Rows, limit_ns: int) -> NDArray[np.bool_]:
@@ -127,23 +130,58 @@ def _capped(facts: Facts, time: Intervals) -> int:
     return facts.mean_ns(float(np.minimum(inside.ends - inside.starts, ONE_CALL_NS).sum()))
 
 
-def single_elements(facts: Facts) -> tuple[int, int]:
-    """How many single elements a step reads, and how long the operations for this take, ns.
+class ElementLoop(msgspec.Struct, frozen=True):
+    """A loop over single elements of tensors.
 
-    (0, 0) where it is no loop over elements.
+    Args:
+        reads: The operations that read an element, in steady steps; rows of slices, ascending.
+        calls: All operations of the loop; rows of slices, ascending.
+        per_step: How many elements a step reads.
+        cost_ns: Time per step in these operations, ns.
     """
-    return facts.derived(_single_elements)
+
+    reads: Rows
+    calls: Rows
+    per_step: int
+    cost_ns: int
 
 
-def _single_elements(facts: Facts) -> tuple[int, int]:
-    rows = named(facts, _ELEMENT)
+def element_loop(facts: Facts) -> ElementLoop | None:
+    """The loop over single elements in the step; None if it has none."""
+    return facts.derived(_element_loop)
+
+
+def _element_loop(facts: Facts) -> ElementLoop | None:
+    reads = named(facts, _ELEMENT)
     # Fused optimizers read the step of each parameter.
-    rows = rows[facts.phases[rows] != Phase.OPTIMIZER]
-    per_step = round(len(rows) / max(facts.steady_count, 1))
-    if per_step < MANY_ELEMENTS or len(rows) < OF_CALLS * len(launched_ops(facts)):
-        return 0, 0
-    reading = mean_within(facts, time_of(facts, named(facts, *_ELEMENTS)))
-    return per_step, min(on_scale(facts, reading, "compute"), facts.breakdown["compute"])
+    reads = reads[~among(facts.phases[reads], (Phase.OPTIMIZER, Phase.BACKWARD))]
+    starts = facts.trace.slices.start_ns[reads]
+    is_next = np.diff(starts, prepend=starts[:1]) <= NEXT_ELEMENT_NS
+    per_step = round(np.count_nonzero(is_next) / max(facts.steady_count, 1))
+    if per_step < MANY_ELEMENTS:
+        return None
+    calls = _between(facts, starts, is_next)
+    if len(calls) > CALLS_PER_ELEMENT * len(reads):
+        return None
+    calls = np.union1d(calls, named(facts, *_ELEMENTS))
+    time = time_of(facts, calls)
+    scaled = on_scale(facts, mean_within(facts, time), "compute")
+    cost = min(without_recording(facts, time, scaled), facts.breakdown["compute"])
+    return ElementLoop(reads, calls, per_step, cost)
 
 
-__all__ = ["EagerLoop", "eager_loop", "in_small", "single_elements"]
+def _between(facts: Facts, starts: NDArray[np.int64], is_next: NDArray[np.bool_]) -> Rows:
+    """Operations that the program launches between two reads that follow each other, ascending.
+
+    Args:
+        facts: Facts of the run.
+        starts: When each element is read, ns; (reads,).
+        is_next: Whether the read before it belongs to the same loop; (reads,).
+    """
+    rows = launched_ops(facts)
+    following = np.searchsorted(starts, facts.trace.slices.start_ns[rows], side="left")
+    found: Rows = rows[(following > 0) & np.append(is_next, False)[following]]
+    return found
+
+
+__all__ = ["EagerLoop", "ElementLoop", "eager_loop", "element_loop", "in_small"]

@@ -16,6 +16,7 @@ from stepwhy.diagnoses.shared.measure import (
     on_scale,
     time_of,
 )
+from stepwhy.diagnoses.shared.recording_cost import without_recording
 from stepwhy.diagnoses.shared.slices import launched_ops, steady_work
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase
@@ -96,8 +97,15 @@ def _updates_at_once(facts: Facts, calls: Rows) -> bool:
 
 
 def _host_cost(facts: Facts, steps: Rows) -> int:
-    """Time of the steps of optimizers, which compute on the host."""
-    return on_scale(facts, mean_within(facts, time_of(facts, steps)))
+    """Time of the steps of optimizers, which compute on the host.
+
+    Where a thread lost its core in one of the few recorded steps, the others show the usual time.
+    """
+    time = time_of(facts, steps)
+    starts, ends = facts.steps.starts[facts.steps.steady], facts.steps.ends[facts.steps.steady]
+    usual_ns = round(float(np.median(time.within(starts, ends)))) if len(starts) else 0
+    scaled = on_scale(facts, min(mean_within(facts, time), usual_ns))
+    return without_recording(facts, time, scaled)
 
 
 def _device_cost(facts: Facts, steps: Rows) -> int:
