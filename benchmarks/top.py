@@ -1,11 +1,11 @@
 """How long `stepwhy top` takes per refresh, with simulated ranks.
 
-    python benchmarks/top.py [--ranks N ...] [--refreshes N] [--out FILE]
+    python benchmarks/top.py [--ranks N ...] [--refreshes N] [--latency-ms MS ...] [--out FILE]
 
 Each rank has a log of some thousand steps, and one of samples. Between two refreshes, every log of
 steps grows by ten steps. A refresh reads what is new, compares all ranks and draws the table for a
-terminal of 120 x 40 characters. Files are in the page cache: a shared folder on another machine
-takes two requests per rank longer.
+terminal of 120 x 40 characters. Files are in the page cache; the latency of a shared folder on
+another machine is simulated by waiting so long whenever a file is opened.
 """
 
 import argparse
@@ -18,8 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from stepwhy.capture.live import LiveRanks
+from stepwhy.capture.live import LiveRanks, tail
 from stepwhy.metrics.ranks import judge
+from stepwhy.regular_files import open_regular
 from stepwhy.report.console import Console
 from stepwhy.report.terminal.top import top_view
 
@@ -74,8 +75,19 @@ def refresh(live):
     return time.perf_counter() - begin, stream.getvalue()
 
 
-def measured(count, refreshes):
+def delayed(latency_s):
+    """`open_regular` of a folder on another machine."""
+
+    def open_later(*args, **options):
+        time.sleep(latency_s)
+        return open_regular(*args, **options)
+
+    return open_later if latency_s else open_regular
+
+
+def measured(count, refreshes, latency_ms):
     """The first refresh, and those after ten more steps, s."""
+    tail.open_regular = delayed(latency_ms / 1000)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         write_ranks(root, count)
@@ -89,6 +101,7 @@ def measured(count, refreshes):
             raise SystemExit(f"the late rank is not named:\n{text}")
     return {
         "ranks": count,
+        "latency_ms": latency_ms,
         "first_s": round(first_s, 4),
         "median_s": round(statistics.median(times), 4),
         "longest_s": round(max(times), 4),
@@ -99,9 +112,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, nargs="+", default=[8, 128, 1024])
     parser.add_argument("--refreshes", type=int, default=20)
+    parser.add_argument("--latency-ms", type=float, nargs="+", default=[0, 2])
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    found = [measured(count, options.refreshes) for count in options.ranks]
+    found = [
+        measured(count, options.refreshes, latency_ms)
+        for count in options.ranks
+        for latency_ms in options.latency_ms
+    ]
     document = {
         "python": platform.python_version(),
         "cores": os.cpu_count(),

@@ -85,6 +85,13 @@ def test_each_rank_may_have_a_folder_of_its_own(tmp_path, read):
     assert {(one.step_ns, one.input_wait_ns) for one in found} == {(100 * MS, 5 * MS)}
 
 
+def test_hundreds_of_ranks_are_read_at_once(tmp_path, read):
+    for rank in range(300):
+        folder = about(tmp_path / f"rank-{rank}" / "process-7", rank=rank)
+        append(folder, "steps.jsonl", *steps(0, 6, cpu_ns=rank * MS))
+    assert [(one.rank, one.cpu_ns) for one in read()] == [(n, n * MS) for n in range(300)]
+
+
 def test_only_new_steps_are_read_and_old_ones_forgotten(tmp_path, read):
     folder = about(tmp_path / "process-7", rank=0)
     append(folder, "steps.jsonl", *steps(0, 10, cpu_ns=MS))
@@ -170,7 +177,8 @@ def test_samples_show_cores_memory_and_gpus(tmp_path, read):
     append(folder, "counters.jsonl", {"time_ns": START, "cpu_ns": S, **sample})
     assert read()[0].cores is None
     append(folder, "counters.jsonl", {"time_ns": START + 2 * S, "cpu_ns": 6 * S, **sample})
-    (found,) = read(1)
+    assert read(1)[0].cores is None
+    (found,) = read(4)
     assert (found.cores, found.resident_bytes) == (2.5, 9)
     assert (found.gpu_busy, found.gpu_bytes) == (0.75, 5)
 

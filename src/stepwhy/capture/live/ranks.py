@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from stepwhy.capture.clock import now_ns
@@ -20,12 +21,15 @@ from stepwhy.regular_files import read_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    Item, Found = TypeVar("Item"), TypeVar("Found")
 
 _PROCESS, _RANK = "process-", "rank-"
-# Processes are looked for, and whether silent ones have ended, so often.
+# Processes are looked for, samples read, and whether silent processes have ended, so often.
 _SEARCH_S = 5.0
+_READERS = 32  # threads
 _MOST_PROCESSES = 20_000
 _MOST_PROCESS_FILE = _MOST_RUN_FILE = 1 << 20  # bytes; they have some hundred
 
@@ -56,12 +60,15 @@ class LiveRanks:
         Processes without a rank are listed if no process has one: the one with the last step.
         """
         now_s = self._clock()
-        if self._searched_s is None or now_s - self._searched_s >= _SEARCH_S:
+        is_due = self._searched_s is None or now_s - self._searched_s >= _SEARCH_S
+        if is_due:
             self._search()
             self._searched_s = now_s
+        processes = list(self._processes.values())
+        _at_once(lambda process: process.fetch(is_due=is_due), processes)
         latest: dict[int | None, RankNow] = {}
-        for process in self._processes.values():
-            now = process.read(now_s, self._wall_ns)
+        for process in processes:
+            now = process.now(now_s, self._wall_ns)
             before = latest.get(now.rank)
             if now.steps and (before is None or _last(now) > _last(before)):
                 latest[now.rank] = now
@@ -70,34 +77,45 @@ class LiveRanks:
         return [latest[rank] for rank in sorted(latest, key=lambda rank: rank or 0)]
 
     def _search(self) -> None:
-        """Find new processes, and read again what is known of the silent ones."""
+        """Find new processes."""
         for path in _process_folders(str(self._run_dir)):
             if path not in self._processes and len(self._processes) < _MOST_PROCESSES:
                 self._processes[path] = _Process(path)
-        for process in self._processes.values():
-            process.has_news = True
 
 
 def _last(rank: RankNow) -> int:
     return rank.last_step_ns or 0
 
 
-def _process_folders(run_dir: str) -> Iterator[str]:
+def _process_folders(run_dir: str) -> list[str]:
     """Folders of processes in a run directory, and in those of its ranks."""
-    for entry in _folders(run_dir):
-        if entry.name.startswith(_PROCESS):
-            yield entry.path
-        elif entry.name.startswith(_RANK):
-            inner = _folders(entry.path)
-            yield from (one.path for one in inner if one.name.startswith(_PROCESS))
+    found = _folders(run_dir)
+    ranks = [path for path in found if Path(path).name.startswith(_RANK)]
+    inner = [path for paths in _at_once(_folders, ranks) for path in paths]
+    return [path for path in [*found, *inner] if Path(path).name.startswith(_PROCESS)]
 
 
-def _folders(path: str) -> list[os.DirEntry[str]]:
+def _folders(path: str) -> list[str]:
     try:
         with os.scandir(path) as entries:
-            return [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
+
+
+def _at_once(read: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
+    """Read many things, several at a time: over a network, each takes a while to answer.
+
+    Args:
+        read: Reads one of them.
+        items: What to read.
+    """
+    if len(items) <= _READERS:
+        return list(map(read, items))
+    parts = [items[place::_READERS] for place in range(_READERS)]
+    with ThreadPoolExecutor(_READERS) as pool:
+        found = pool.map(lambda part: list(map(read, part)), parts)
+        return [one for part in found for one in part]
 
 
 class _Process:
@@ -105,16 +123,13 @@ class _Process:
 
     Args:
         folder: Its folder.
-
-    Attributes:
-        has_news: Whether its file may have changed.
     """
 
     def __init__(self, folder: str) -> None:
-        self.has_news = True
         self._file = f"{folder}/{PROCESS_FILE}"
         self._run_file = f"{Path(folder).parent}/run.json"
         self._steps, self._counters = LogTail(folder, "steps"), LogTail(folder, "counters")
+        self._lines: list[bytes] = []
         self._meter = StepMeter()
         self._grew_s: float | None = None
         self._samples: deque[dict[str, Any]] = deque(maxlen=2)
@@ -122,47 +137,52 @@ class _Process:
         self._is_known = self._is_ended = False
         self._now = RankNow(None)
 
-    def read(self, now_s: float, wall_ns: Callable[[], int]) -> RankNow:
-        """What it does now.
+    def fetch(self, *, is_due: bool) -> None:
+        """Read what is new, in any thread.
+
+        Args:
+            is_due: Whether to read what changes rarely, too.
+        """
+        if self._is_ended:
+            return
+        self._lines = self._steps.new_lines()
+        if is_due or not self._is_known:
+            samples = map(members, self._counters.new_lines()[-2:])
+            self._samples.extend(filter(_is_sample, samples))
+            if not (self._lines and self._is_known):
+                self._read_file()
+
+    def now(self, now_s: float, wall_ns: Callable[[], int]) -> RankNow:
+        """What it does now, by what was read.
 
         Args:
             now_s: The time, on the clock of the reader.
             wall_ns: Nanoseconds since the epoch.
         """
-        lines = [] if self._is_ended else self._steps.new_lines()
-        samples = [] if self._is_ended else self._counters.new_lines()
-        if self.has_news and not (lines and self._is_known):
-            self._read_file()
-        self.has_news = False
-        if lines or samples:
-            self._add(lines, samples, now_s, wall_ns)
+        if self._lines:
+            self._add(now_s, wall_ns)
         silent_s = 0.0 if self._grew_s is None else now_s - self._grew_s
-        return self._now._replace(rank=self._rank, silent_s=silent_s, is_ended=self._is_ended)
-
-    def _add(
-        self, lines: list[bytes], samples: list[bytes], now_s: float, wall_ns: Callable[[], int]
-    ) -> None:
-        """Count the new lines."""
-        self._meter.add(lines)
-        self._samples.extend(filter(_is_sample, map(members, samples[-2:])))
-        steps = self._meter.steps()
-        if lines and self._grew_s is None:
-            # What was logged before is as old as its machine's clock says, as far as that agrees.
-            self._grew_s = now_s - max(wall_ns() - steps.last_end_ns, 0) / 1e9
-        elif lines:
-            self._grew_s = now_s
         last = self._samples[-1] if self._samples else {}
-        recent = tuple(steps.recent)
-        self._now = RankNow(
-            self._rank,
-            recent,
-            usual_step(recent),
-            steps.last_end_ns or None,
+        return self._now._replace(
+            rank=self._rank,
+            silent_s=silent_s,
+            is_ended=self._is_ended,
             cores=self._cores(),
             resident_bytes=_amount(last, "resident_bytes"),
             gpus=_gpus(last.get("gpus")),
             sampled_ns=last.get("time_ns"),
         )
+
+    def _add(self, now_s: float, wall_ns: Callable[[], int]) -> None:
+        """Count the new steps."""
+        lines, self._lines = self._lines, []
+        self._meter.add(lines)
+        steps = self._meter.steps()
+        # What was logged before is as old as its machine's clock says, as far as that agrees.
+        age_s = max(wall_ns() - steps.last_end_ns, 0) / 1e9 if self._grew_s is None else 0.0
+        self._grew_s = now_s - age_s
+        recent = tuple(steps.recent)
+        self._now = RankNow(self._rank, recent, usual_step(recent), steps.last_end_ns or None)
 
     def _read_file(self) -> None:
         """Read the rank, and whether the process has ended."""
