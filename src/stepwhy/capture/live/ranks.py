@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
-    Item, Found = TypeVar("Item"), TypeVar("Found")
+    Item = TypeVar("Item")
+    Found = TypeVar("Found")
 
 _PROCESS, _RANK = "process-", "rank-"
 # Processes are looked for, samples read, and whether silent processes have ended, so often.
