@@ -70,6 +70,16 @@ TABLE: tuple[Format, ...] = (
         "tests.importers.flight_recorder_samples:seeds",
         extremes="tests.importers.flight_recorder_samples:EXTREMES",
     ),
+    Format(
+        "nccl_log",
+        "tests.importers.nccl_log_samples:seeds",
+        extremes="tests.importers.nccl_log_samples:EXTREMES",
+    ),
+    Format(
+        "nccl_inspector",
+        "tests.importers.nccl_inspector_samples:seeds",
+        extremes="tests.importers.nccl_inspector_samples:EXTREMES",
+    ),
     Format("memory_timeline", "tests.importers.memory_timeline_samples:seeds"),
     Format(
         "operation_table",

@@ -32,8 +32,9 @@ None.
 
 ## When it abstains
 `no_data` if no record lists the collectives. `incomplete` if all recorded ranks have entered the
-collective and nothing shows for how long they wait, or if only some of the ranks are recorded and
-none of them waits.
+collective and nothing shows for how long they wait; if only some of the ranks are recorded and none
+of them waits; or if no rank is behind, and the record does not show which collectives have not
+ended, as logs of NCCL.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ _SNAPSHOT = (
     "All recorded ranks have entered {}, and it has not ended. Whether it hangs cannot be told "
     "from one dump: dump again after a minute, and explain that."
 )
+_NOT_OPEN = (
+    "No rank is behind the others, but the record does not show which collectives have not ended. "
+    "Explain the dumps of PyTorch's flight recorder."
+)
 _SOME_RANKS = (
     "The recorded ranks wait in no collective, but not all ranks are recorded. Explain the dumps "
     "of all ranks together."
@@ -75,6 +80,8 @@ _SOME_RANKS = (
 def diagnose(facts: Facts) -> Finding:
     """Judge the collectives that the ranks have entered and not left."""
     hang = find_hang(facts.calls)
+    if hang is None and not facts.calls.shows_open:
+        return RULE.incomplete("open-collectives", _NOT_OPEN)
     if hang is None:
         return RULE.nothing() if _is_complete(facts) else RULE.incomplete("all-ranks", _SOME_RANKS)
     evidence = tuple(_evidence(hang))

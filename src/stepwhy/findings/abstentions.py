@@ -40,6 +40,7 @@ SIGNALS = {
     "all-ranks": "all ranks of the run",
     "process-groups": "which ranks exchange how many bytes with each other",
     "collective-calls": "which collectives each rank has entered",
+    "open-collectives": "which collectives have not ended",
     "causes-of-waits": "why ranks wait for each other",
     "enough-steps": "enough steps",
     "enough-operations": "enough operations, kernels or copies",

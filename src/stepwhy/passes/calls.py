@@ -83,16 +83,20 @@ class RunCalls(NamedTuple):
         calls: By rank and group.
         positions: One for each rank that noted it.
         world_size: Number of ranks of the run; NULL if unknown.
+        shows_open: Whether all records tell which calls have not ended.
     """
 
     calls: tuple[RankCalls, ...] = ()
     positions: tuple[Position, ...] = ()
     world_size: int = NULL
+    shows_open: bool = True
 
 
 def calls_of(trace: Trace) -> RunCalls:
     """The collectives in one trace, and the newest position of its process."""
-    return RunCalls(tuple(_calls(trace)), tuple(_positions(trace)), trace.meta.world_size)
+    shows_open = "open-collectives" in trace.meta.signals or not len(trace.collective_calls)
+    calls, positions = tuple(_calls(trace)), tuple(_positions(trace))
+    return RunCalls(calls, positions, trace.meta.world_size, shows_open)
 
 
 def joined(parts: Iterable[RunCalls]) -> RunCalls:
@@ -102,6 +106,7 @@ def joined(parts: Iterable[RunCalls]) -> RunCalls:
         tuple(calls for part in found for calls in part.calls),
         tuple(position for part in found for position in part.positions),
         max((part.world_size for part in found), default=NULL),
+        all(part.shows_open for part in found),
     )
 
 

@@ -153,7 +153,9 @@ def _newest(rank: int | None, run: RunCalls) -> tuple[RankCalls | None, int]:
     """The call of a rank that it entered last, in any group."""
     mine = [calls for calls in run.calls if calls.rank == rank and len(calls.sequence)]
     newest = max(mine, key=lambda calls: int(calls.entered_ns.max()), default=None)
-    return newest, -1 if newest is None else int(np.argmax(newest.entered_ns))
+    if newest is None or newest.entered_ns.max() == NULL:
+        return newest, -1
+    return newest, int(np.argmax(newest.entered_ns))
 
 
 def _named(calls: RankCalls, place: int) -> str:

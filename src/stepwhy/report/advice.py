@@ -47,7 +47,7 @@ _CUT = frozenset({"json-truncated", "gzip-truncated", "protobuf-truncated", "dat
 _WATCH = "Watch the run with 'stepwhy run train.py': summaries do not show what a step does."
 _WATCH_CALLS = "Watch the run with 'stepwhy run train.py' to see what takes the time of its steps."
 # Formats that list collectives, and nothing else.
-_OF_COLLECTIVES = {"flight-recorder"}
+_OF_COLLECTIVES = {"flight-recorder", "nccl-log", "nccl-inspector"}
 
 
 def next_steps(result: Result) -> list[str]:

@@ -61,7 +61,8 @@ class Meta(msgspec.Struct, frozen=True):
             rank of one run; its id is the rank), 'programs' (the compiled programs that ran, so
             that tables about their instructions are complete), 'host-ahead' (the host was seen to
             begin steps before the device had finished earlier ones), 'collective-calls' (which
-            collectives each rank has entered, in order).
+            collectives each rank has entered, in order), 'open-collectives' (which of them have not
+            ended).
         device_expected: Whether an accelerator was in use, seen or not; also if nothing shows that
             `idle_accelerator` was not.
         idle_accelerator: Model of an accelerator that the machine has, and that the run is not

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
     from stepwhy.findings.hangs import At, Hang, Mismatch, Variant
 
-DEFAULT_GROUPS = frozenset({"", "default_pg"})
-"""What PyTorch calls the group of all ranks, which needs no name."""
-
+_ALL_RANKS = "default_pg"  # what PyTorch calls the group of all ranks, which needs no name
+_NO_NAME = frozenset({"", "0"})
 _LINE = regex(r"^(?P<file>.*)\((?P<line>\d+)\)(?:: .*)?$")
 _MOST_NAMED = 8
 
@@ -64,7 +63,7 @@ def collective_name(found: Hang | Mismatch, operation: str = "") -> str:
 
 def group_name(found: Hang | Mismatch) -> str:
     """What the program calls the group of a collective, or its name; '' for all ranks."""
-    if found.description in DEFAULT_GROUPS and found.group.name in {"", "0"}:
+    if found.description == _ALL_RANKS or (not found.description and found.group.name in _NO_NAME):
         return ""
     is_named = found.description not in {"", "undefined"}
     return one_line(found.description if is_named else found.group.name)

@@ -3,7 +3,7 @@
 from stepwhy.importers.format import Format
 
 FORMAT = Format(
-    signals=("collective-calls",),
+    signals=("collective-calls", "open-collectives"),
     magic=b"entries",
 )
 

@@ -54,7 +54,7 @@ def read(source: Source) -> Trace:
             "pytorch",
             rank=_rank_of(source),
             world_size=dump.world_size,
-            signals=frozenset({"collective-calls"}),
+            signals=frozenset({"collective-calls", "open-collectives"}),
             limit=_LIMIT,
         )
     )

@@ -220,7 +220,7 @@ def _meta(
     meta: Meta, process: ProcessFile, run: RunFile, notes: list[str], *, marked: bool, listed: bool
 ) -> Meta:
     signals: set[Any] = set(meta.signals) | ({"step-log"} if marked else set())
-    signals |= {"collective-calls"} if listed else set()
+    signals |= {"collective-calls", "open-collectives"} if listed else set()
     return replace(
         meta,
         framework=process.framework or meta.framework,
