@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 import weakref
 from pathlib import PurePath
@@ -48,6 +49,8 @@ def observe_layers(module: ModuleType, _: str) -> None:
             if line:
                 _lines[self] = line
 
+    # `Operation.__new__` asks `inspect.getfullargspec`, which does not look behind a wrapper.
+    init.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
     module.Operation.__init__ = init
 
 

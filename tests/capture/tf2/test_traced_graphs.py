@@ -122,6 +122,12 @@ def keras(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     operation.Operation.__init__ = original
 
 
+def test_operations_of_keras_without_a_constructor_of_their_own(keras: Any) -> None:
+    # Schedules with a warm-up make one.
+    schedule = keras.optimizers.schedules.CosineDecay(0.1, 10, warmup_target=0.2, warmup_steps=2)
+    assert float(schedule(1)) == pytest.approx(0.15)
+
+
 def test_the_line_that_calls_a_function() -> None:
     import tensorflow as tf
 
