@@ -8,7 +8,8 @@ from tests.diagnoses.test_literate import CASES, facts_of
 from stepwhy.answers.placement import bounded, differences, placement_of, select
 from stepwhy.diagnoses import misplaced_op
 from stepwhy.diagnoses.shared.rule import examine
-from stepwhy.engine.explain import Opened, read_placement
+from stepwhy.engine.explain import read_placement
+from stepwhy.engine.rank_sets import Opened
 from stepwhy.errors import NoPlacementError
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse

@@ -15,7 +15,7 @@ import pytest
 
 from stepwhy.cli import measuring
 from stepwhy.engine import explain
-from stepwhy.engine.explain import open_one
+from stepwhy.engine.opening import open_one
 from stepwhy.errors import OutputError
 from stepwhy.export import WRITERS
 from stepwhy.report import html

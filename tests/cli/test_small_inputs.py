@@ -27,7 +27,7 @@ def endless(monkeypatch):
             with contextlib.suppress(Exception):
                 sum(range(1000))
 
-    monkeypatch.setattr(importlib.import_module("stepwhy.engine.explain"), "open_one", read)
+    monkeypatch.setattr(importlib.import_module("stepwhy.engine.opening"), "open_one", read)
 
 
 def run(*arguments):

@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from stepwhy.engine import explain
-from stepwhy.engine.explain import Opened, analyse
-from stepwhy.engine.ranks import combine, same_run
+from stepwhy.engine.analysed import analyse
+from stepwhy.engine.rank_sets import Opened, same_run
+from stepwhy.engine.ranks import combine
 from stepwhy.errors import SeveralRunsError
 from stepwhy.findings import Evidence, Finding, Saving
 from stepwhy.findings.reasons import RankChoice
@@ -149,8 +150,8 @@ def test_the_straggler_is_the_first_to_fix_and_explains_the_waits():
     assert result.findings[0].cost_ns_per_step == 6_000_000
     assert "Fix first: speed up the rank" in result.verdict.sentence
     assert by_id["exposed-communication"].cost_ns_per_step == 2_000_000  # moves bytes
-    assert fast.result.findings[0].id == "exposed-communication"  # alone, it cannot know
-    assert {f.verdict for f in fast.result.findings if f.id == "straggler"} == {"no_data"}
+    assert fast.detail.result.findings[0].id == "exposed-communication"  # alone, it cannot know
+    assert {f.verdict for f in fast.detail.result.findings if f.id == "straggler"} == {"no_data"}
 
 
 def test_a_wait_for_a_rank_that_starts_late_is_no_exposed_communication():
@@ -168,7 +169,7 @@ def test_a_wait_for_a_rank_that_starts_late_is_no_exposed_communication():
 def test_what_is_known_of_all_ranks_is_not_called_unknown():
     ranks = [drawn(n, "kkkk      kkkk      ", "    aaaaaa    aaaaaa") for n in range(2)]
     (found,) = [f for f in combine(ranks, []).findings if f.id == "exposed-communication"]
-    (alone,) = [f for f in ranks[0].result.findings if f.id == "exposed-communication"]
+    (alone,) = [f for f in ranks[0].detail.result.findings if f.id == "exposed-communication"]
     assert alone.evidence[-1].value == "unknown from the trace of one rank"
     assert found.evidence[-1].what == "longer than on the rank that communicates least"
     assert (found.evidence[-1].value, found.evidence[-1].where) == (0, "of 2 ranks that were read")
@@ -233,12 +234,14 @@ def test_python_of_the_late_rank_alone_is_what_it_does_longer(track, explained):
 
 def found_in(analysed, **costs_ns):
     """A rank in which alone some problems were found."""
-    rest = [f for f in analysed.result.findings if f.id not in costs_ns and f.verdict != "found"]
+    result = analysed.detail.result
+    rest = [f for f in result.findings if f.id not in costs_ns and f.verdict != "found"]
     found = [
         Finding(id_, "found", id_, cost, Saving(cost // 2, cost, "do it"), fix=None)
         for id_, cost in costs_ns.items()
     ]
-    return replace(analysed, result=replace(analysed.result, findings=(*found, *rest)))
+    detail = replace(analysed.detail, result=replace(result, findings=(*found, *rest)))
+    return replace(analysed, findings=tuple(found), detail=detail)
 
 
 WAITS = "kkkk      kkkk      ", "    aaaaaa    aaaaaa"

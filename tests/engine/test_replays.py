@@ -3,7 +3,8 @@
 import pytest
 
 from stepwhy.engine import replays
-from stepwhy.engine.explain import Opened, explain_opened
+from stepwhy.engine.explain import explain_opened
+from stepwhy.engine.rank_sets import Opened
 from stepwhy.engine.replays import not_replayed, replays_of
 from stepwhy.engine.timeline import TimelineParts
 from stepwhy.findings import Edit, Finding, Saving

@@ -4,7 +4,8 @@ import resource
 
 import pytest
 
-from stepwhy.engine.explain import Opened, explain_opened
+from stepwhy.engine.explain import explain_opened
+from stepwhy.engine.rank_sets import Opened
 from stepwhy.engine.sql import Limits, RunTables, answer, open_tables
 from stepwhy.engine.sql import limits as limits_module
 from stepwhy.engine.sql.database import database_of

@@ -13,7 +13,8 @@ from tests.kineto_samples import sample
 from tests.passes.timeline import MS, Timeline
 
 from stepwhy.cli import cli
-from stepwhy.engine.explain import Opened, explain_opened
+from stepwhy.engine.explain import explain_opened
+from stepwhy.engine.rank_sets import Opened
 from stepwhy.errors import OutputError
 from stepwhy.export import curves
 from stepwhy.export.curves import thinned

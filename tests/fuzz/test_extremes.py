@@ -11,7 +11,8 @@ import pytest
 from fuzz.extremes.cases import CASES
 from fuzz.extremes.cost import cost_of
 
-from stepwhy.engine.explain import explain, open_one
+from stepwhy.engine.explain import explain
+from stepwhy.engine.opening import open_one
 from stepwhy.engine.profile import profile
 from stepwhy.errors import InputError
 from stepwhy.importers.registry import all_formats

@@ -13,7 +13,8 @@ from tests.importers.flight_recorder_samples import (
     seeds,
 )
 
-from stepwhy.engine.explain import explain, open_one
+from stepwhy.engine.explain import explain
+from stepwhy.engine.opening import open_one
 from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.formats.flight_recorder.reader import read as read_source
 from stepwhy.importers.registry import read_trace

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from tests.importers.pipeline_schedule_samples import FIRST, LAST, schedule, seeds
 
-from stepwhy.engine.explain import explain, open_one
+from stepwhy.engine.explain import explain
+from stepwhy.engine.opening import open_one
 from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.source import Source

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepwhy.engine.explain import open_one
+from stepwhy.engine.opening import open_one
 from stepwhy.findings import Refusal, parse_edit
 from stepwhy.passes.facts import Facts
 from stepwhy.whatif.device import price_replayed

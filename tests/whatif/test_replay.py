@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.engine.explain import open_one
+from stepwhy.engine.opening import open_one
 from stepwhy.findings import Edit, Prediction, Refusal, parse_edit
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse

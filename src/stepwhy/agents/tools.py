@@ -23,7 +23,7 @@ from stepwhy.agents.listing import runs_below
 from stepwhy.agents.pages import page_of_lines, page_of_ops
 from stepwhy.bench import compare as compare_runs
 from stepwhy.engine.explain import explain as explain_run
-from stepwhy.engine.explain import open_one
+from stepwhy.engine.opening import open_one
 from stepwhy.engine.profile import profile
 from stepwhy.engine.sql import Described, answer, open_database, open_tables
 from stepwhy.engine.stored_runs import stored_runs, stored_samples

@@ -82,7 +82,7 @@ def _writer(
         redactor: What replaces secrets and private facts.
     """
     from stepwhy.cli.progress import progress
-    from stepwhy.engine.explain import open_one
+    from stepwhy.engine.opening import open_one
     from stepwhy.engine.series import explain_with_series
     from stepwhy.export import EXPLAINED_WRITERS, WRITERS
 

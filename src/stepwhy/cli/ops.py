@@ -54,7 +54,7 @@ def ops(path: str, kind: str, order: str, top: int, *, as_json: bool, redact: bo
 
     from stepwhy import __version__
     from stepwhy.cli.progress import progress
-    from stepwhy.engine.explain import open_one
+    from stepwhy.engine.opening import open_one
     from stepwhy.engine.privacy import redactor_of
     from stepwhy.engine.profile import profile
     from stepwhy.inputs.remote.addresses import shown

@@ -1,56 +1,53 @@
-"""Explain a run: read its files, compute the facts, and assemble the result."""
+"""Explain a run: reduce its files, compare its ranks, and assemble the result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from stepwhy.answers.placement import placement_of
-from stepwhy.answers.verdict import decide
-from stepwhy.engine.assemble import assemble
+from stepwhy.engine.analysed import Analysed, analyse
+from stepwhy.engine.merging import Parts, check_one_run, ranks_of_run
+from stepwhy.engine.opening import counted, open_run, redacted_progress
 from stepwhy.engine.privacy import redacted_errors, redactor_of
-from stepwhy.engine.rank_sets import (
-    Analysed,
-    Opened,
-    given_twice,
-    numbered,
-    why_several,
-    without_copies,
-)
-from stepwhy.engine.ranks import combine, same_run
-from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
-from stepwhy.findings import Result
-from stepwhy.importers.registry import read_folder, read_trace
-from stepwhy.inputs.kinds import is_file, is_folder
+from stepwhy.engine.ranks import combine
+from stepwhy.engine.reduction import Details, reduce_file, works_of
+from stepwhy.errors import NoPlacementError
 from stepwhy.inputs.places import resolve
-from stepwhy.inputs.reading import read_source
 from stepwhy.inputs.remote.addresses import shown
-from stepwhy.inputs.torch_npu import rank_beside, world_size_beside
-from stepwhy.inputs.within import check_within
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.rank_summary import summarise_rank
-from stepwhy.trace import NULL
 from stepwhy.trace.ranks import split_ranks
-from stepwhy.trace.redacting import redacted
-from stepwhy.wording.notes import left_out, other_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
+    from stepwhy.engine.analysed import Seen
     from stepwhy.engine.privacy import Redact
-    from stepwhy.findings import Placement
-    from stepwhy.inputs.places import Place
-    from stepwhy.redaction import Redactor
-    from stepwhy.trace import Trace
+    from stepwhy.engine.rank_sets import Opened
+    from stepwhy.engine.reduction import Part, Work
+    from stepwhy.findings import Placement, Result
 
     Progress = Callable[[str, int, int], None]
 
+# Slices of the traces that are kept until all ranks are known, about 100 MB. Of more, the traces
+# are freed, and that of the rank that the result describes is read again.
+_MOST_KEPT = 1_000_000
 
-Seen = Callable[[Opened, Facts, Result], None]
-"""Called with each trace, its facts and its result, before the facts are freed."""
+
+class Ranks(msgspec.Struct, frozen=True):
+    """The ranks of a run.
+
+    Args:
+        ranks: All ranks, each once.
+        notes: What was left out.
+        detail_of: All that is known of one of them.
+    """
+
+    ranks: list[Analysed]
+    notes: list[str]
+    detail_of: Details
 
 
 def explain(
@@ -75,8 +72,59 @@ def explain(
     Raises:
         InputError: No input can be explained, or several inputs are not ranks of one run.
     """
-    opened, skipped = open_run(names, progress, redact=redact)
-    return explain_opened(opened, skipped, progress, predict=predict, seen=seen)
+    run = read_ranks(names, progress, redact=redact, predict=predict, seen=seen)
+    return combine(run.ranks, run.notes, predict=predict, detail_of=run.detail_of)
+
+
+def read_ranks(
+    names: Sequence[str],
+    progress: Progress | None = None,
+    *,
+    redact: Redact = True,
+    predict: bool = True,
+    seen: Seen | None = None,
+) -> Ranks:
+    """Read the ranks of a run, and reduce each to what their comparison needs.
+
+    Args:
+        names: The inputs, as the user named them.
+        progress: As in `explain`.
+        redact: Likewise.
+        predict: Likewise; for several ranks, `combine` predicts.
+        seen: Likewise.
+
+    Raises:
+        InputError: No input can be read, or several inputs are not ranks of one run.
+    """
+    redactor = redactor_of(redact)
+    with redacted_errors(redactor):
+        places = resolve(names)
+    works = works_of(places, redactor, predict=predict)
+    parts = _reduced_here(works, redacted_progress(progress, redactor), seen)
+    return Ranks(*ranks_of_run(parts), Details(works))
+
+
+def _reduced_here(works: Sequence[Work], progress: Progress | None, seen: Seen | None) -> Parts:
+    """Reduce all files one after the other in this process."""
+    parts, kept, is_run = Parts(), 0, True
+    for done, work in enumerate(works):
+        part = reduce_file(work, counted(progress, done, len(works)), seen, is_run=is_run)
+        kept += sum(len(o.detail.trace.slices) for o in _analysed(part) if o.detail is not None)
+        parts.add(part if kept <= _MOST_KEPT or len(works) == 1 else _freed(part))
+        # The check takes all parts, so it is not made after each of them.
+        if is_run and len(parts) & (len(parts) - 1) == 0:
+            is_run = parts.may_be_run()
+    return parts
+
+
+def _analysed(part: Part) -> list[Analysed]:
+    return [one for one in part.ranks if isinstance(one, Analysed)]
+
+
+def _freed(part: Part) -> Part:
+    """A part without its traces."""
+    ranks = (one.freed() if isinstance(one, Analysed) else one for one in part.ranks)
+    return replace(part, ranks=tuple(ranks))
 
 
 def explain_opened(
@@ -99,35 +147,13 @@ def explain_opened(
     Raises:
         SeveralRunsError: They are no ranks of one run.
     """
-    analysed = analyse_all(opened, progress, predict=predict, seen=seen)
-    return combine(analysed, skipped, predict=predict)
-
-
-def analyse_all(
-    opened: Sequence[Opened],
-    progress: Progress | None = None,
-    *,
-    predict: bool = True,
-    seen: Seen | None = None,
-) -> list[Analysed]:
-    """The results of the ranks of one run.
-
-    Args:
-        opened: The traces.
-        progress: As in `explain`.
-        predict: Likewise; for several ranks, `combine` predicts.
-        seen: As in `explain`.
-
-    Raises:
-        SeveralRunsError: They are no ranks of one run.
-    """
     opened = ranks_of(opened)
     analysed = []
     for done, one in enumerate(opened):
         if progress:
             progress(f"analysing {one.path}", done, len(opened))
         analysed.append(analyse(one, predict=predict and len(opened) == 1, seen=seen))
-    return analysed
+    return combine(analysed, skipped, predict=predict)
 
 
 def ranks_of(opened: Sequence[Opened]) -> list[Opened]:
@@ -140,32 +166,8 @@ def ranks_of(opened: Sequence[Opened]) -> list[Opened]:
         SeveralRunsError: They are no ranks of one run.
     """
     ranks = [replace(one, trace=rank) for one in opened for rank in split_ranks(one.trace)]
-    metas = [one.trace.meta for one in ranks]
-    if len(ranks) > 1 and not same_run(metas):
-        why = why_several(metas)
-        if (twice := given_twice(metas)) is not None:
-            first, second, *_ = [one.path for one in ranks if one.trace.meta.rank == twice]
-            raise SeveralRunsError(
-                f"rank {twice} is recorded twice, in {first} and in {second}: these are "
-                f"{len(ranks)} different runs, not ranks of one run",
-                "Explain the files of one run",
-            )
-        raise SeveralRunsError(
-            f"these are {len(ranks)} different runs, not ranks of one run: {why}",
-            f"Explain them one at a time, starting with {ranks[0].path}",
-        )
-    return sorted(ranks, key=lambda one: one.trace.meta.rank)
-
-
-def analyse(one: Opened, *, predict: bool = True, seen: Seen | None = None) -> Analysed:
-    """The result of one trace, and what other ranks are compared with."""
-    facts = Facts(one.trace)
-    result = assemble(facts, one.path, one.format, predict=predict)
-    if seen is not None:
-        seen(one, facts, result)
-    return Analysed(
-        one.trace, result, facts.derived(decide), facts.derived(summarise_rank), facts.calls
-    )
+    check_one_run(ranks)
+    return sorted(ranks, key=lambda one: one.meta.rank)
 
 
 def read_placement(
@@ -193,137 +195,4 @@ def read_placement(
     )
 
 
-def open_run(
-    names: Sequence[str], progress: Progress | None = None, *, redact: Redact = True
-) -> tuple[list[Opened], list[str]]:
-    """Read files, folders, globs, addresses or run directories.
-
-    Args:
-        names: The inputs, as the user named them.
-        progress: As in `explain`.
-        redact: As in `explain`.
-
-    Returns:
-        The traces, and notes on what was left out. Of several processes of one run that are not
-        ranks, only the trace of the main one.
-
-    Raises:
-        InputError: No input can be read.
-    """
-    redactor = redactor_of(redact)
-    with redacted_errors(redactor):
-        places = resolve(names)
-        opened, skipped = open_places(places, redactor, _redacted(progress, redactor))
-    opened, by_name = numbered(opened)
-    opened, copies = without_copies(opened)
-    return opened, [*skipped, *left_out(copies), *by_name]
-
-
-def open_one(name: str, progress: Progress | None = None, *, redact: Redact = True) -> Opened:
-    """Read a file, folder, glob, address or run directory that contains a single trace.
-
-    Args:
-        name: The input, as the user named it.
-        progress: As in `explain`.
-        redact: As in `explain`.
-
-    Raises:
-        InputError: It cannot be read, or contains several traces.
-    """
-    redactor = redactor_of(redact)
-    opened, _ = open_run([name], progress, redact=redactor)
-    if len(opened) > 1:
-        raise SeveralRunsError(
-            f"{redactor.text(shown(name))} contains {len(opened)} traces, of several ranks or runs",
-            f"Name one of them, such as {opened[0].path}",
-        )
-    return opened[0]
-
-
-def _redacted(progress: Progress | None, redactor: Redactor) -> Progress | None:
-    """The same callback for progress, called with redacted texts."""
-    if progress is None:
-        return None
-    return lambda text, done, total: progress(redactor.text(text), done, total)
-
-
-def open_places(
-    places: Sequence[Place], redactor: Redactor, progress: Progress | None
-) -> tuple[list[Opened], list[str]]:
-    """Read all places; among several, those that cannot be read are only noted.
-
-    Args:
-        places: Where the traces are.
-        redactor: What replaces secrets.
-        progress: As in `explain`.
-
-    Returns:
-        The traces, and notes on what could not be read beside them.
-
-    Raises:
-        InputError: Nothing can be read.
-    """
-    opened: list[Opened] = []
-    skipped: list[str] = []
-    beside: list[str] = []
-    for done, place in enumerate(places):
-        try:
-            with place.here(progress) as path:
-                if progress:
-                    progress(f"reading {place.name}", done, len(places))
-                found, others = _main_process(_open(path, place.shown, place.within))
-                opened += [_public(one, redactor) for one in found]
-                beside += map(redactor.text, others)
-        except InputError as error:
-            if len(places) == 1:
-                raise
-            skipped.append(redactor.text(error.what))
-    if not opened:
-        raise NoTracesError(
-            f"none of the {len(places)} files is a readable trace; the first: {skipped[0]}",
-            "Name the trace file that the profiler wrote",
-        )
-    return opened, [*left_out(skipped), *beside]
-
-
-def _public(one: Opened, redactor: Redactor) -> Opened:
-    """Redact a trace and its path, before anything else uses them."""
-    return replace(one, path=redactor.text(one.path), trace=redacted(one.trace, redactor))
-
-
-def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:
-    """The process with most time in steps, if these are not ranks, and a note on the others."""
-    if len(opened) <= 1 or same_run([o.trace.meta for o in opened]):
-        return opened, []
-    main = max(opened, key=lambda o: int(o.trace.marks.dur_ns.sum()))
-    others = [o.path for o in opened if o is not main]
-    return [main], [other_processes(others)]
-
-
-def _with_rank_beside(trace: Trace, path: Path) -> Trace:
-    """The trace with the rank that a file beside it names, if it does not record one itself."""
-    rank = rank_beside(path) if trace.meta.rank == NULL else None
-    if rank is None:
-        return trace
-    world_size = world_size_beside(path)
-    meta = replace(trace.meta, rank=rank, world_size=NULL if world_size is None else world_size)
-    return replace(trace, meta=meta)
-
-
-def _open(path: Path, name: str, within: Path | None) -> list[Opened]:
-    """Read all traces of a file or run directory.
-
-    Args:
-        path: The local file or folder.
-        name: Its name in results.
-        within: The folder in which it was found, see `open_input`.
-    """
-    if not is_folder(path):
-        trace, format_name = read_trace(read_source(path, within))
-        return [Opened(name, format_name, _with_rank_beside(trace, path))]
-    if within is not None:
-        check_within(within, path)
-    is_run = is_file(path / "run.json")
-    return [
-        Opened(f"{name}/{r.name}" if is_run else name, r.format, r.trace) for r in read_folder(path)
-    ]
+__all__ = ["Ranks", "explain", "explain_opened", "ranks_of", "read_placement", "read_ranks"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.engine.explain import analyse_all, open_run
+from stepwhy.engine.explain import read_ranks
 from stepwhy.engine.ranks import combine
 from stepwhy.findings import Refusal
 from stepwhy.passes.facts import Facts
@@ -15,7 +15,7 @@ from stepwhy.whatif.inputs import gather
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepwhy.engine.rank_sets import Analysed
+    from stepwhy.engine.explain import Ranks
     from stepwhy.findings import Finding, PricingInputs, Result
 
 
@@ -43,24 +43,23 @@ def explain_priced(names: Sequence[str], diagnosis: str) -> tuple[Result, Priced
     Raises:
         InputError: As in `explain`.
     """
-    opened, skipped = open_run(names)
-    analysed = analyse_all(opened)
-    result = combine(analysed, skipped)
+    run = read_ranks(names)
+    result = combine(run.ranks, run.notes, detail_of=run.detail_of)
     found = next((f for f in result.findings if f.id == diagnosis and f.verdict == "found"), None)
-    return result, _priced(found, result, analysed)
+    return result, _priced(found, result, run)
 
 
-def _priced(found: Finding | None, result: Result, analysed: Sequence[Analysed]) -> Priced:
+def _priced(found: Finding | None, result: Result, run: Ranks) -> Priced:
     if found is None:
         return Priced(refusal="The problem was not found.")
     if found.edit is None:
         return Priced(refusal="What the fix changes cannot be predicted.")
     # The step of the result is that of one rank; the finding may be of others.
     wall_ns = result.breakdown.wall_ns
-    of_rank = next(one for one in analysed if one.result.breakdown.wall_ns == wall_ns)
-    if found.ranks and of_rank.trace.meta.rank not in found.ranks:
-        of_rank = next(one for one in analysed if one.trace.meta.rank in found.ranks)
-    inputs = gather(Facts(of_rank.trace), [found.edit])
+    of_rank = next(one for one in run.ranks if one.breakdown.wall_ns == wall_ns)
+    if found.ranks and of_rank.meta.rank not in found.ranks:
+        of_rank = next(one for one in run.ranks if one.meta.rank in found.ranks)
+    inputs = gather(Facts(run.detail_of(of_rank).trace), [found.edit])
     if isinstance(inputs, Refusal):
         return Priced(str(found.edit), refusal=inputs.reason)
     return Priced(str(found.edit), inputs)

@@ -13,7 +13,7 @@ from stepwhy.findings import Evidence
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepwhy.engine.rank_sets import Analysed
+    from stepwhy.engine.analysed import Analysed
     from stepwhy.findings import Finding
 
 # What only the comparison of ranks shows, what describes the record, and what is said only where
@@ -60,10 +60,10 @@ def _by_problem(
 ) -> dict[str, dict[int, Finding]]:
     """What was found in each rank alone, by problem and rank."""
     found: defaultdict[str, dict[int, Finding]] = defaultdict(dict)
-    for one in sorted(ranks, key=lambda one: one.trace.meta.rank):
-        for finding in one.result.findings:
-            if finding.verdict == "found" and families.get(finding.id) not in _NOT_OF_A_RANK:
-                found[finding.id][one.trace.meta.rank] = finding
+    for one in sorted(ranks, key=lambda one: one.meta.rank):
+        for finding in one.findings:
+            if families.get(finding.id) not in _NOT_OF_A_RANK:
+                found[finding.id][one.meta.rank] = finding
     return found
 
 
@@ -105,9 +105,7 @@ def _of_others(of_rank: Mapping[int, Finding], ranks: Sequence[Analysed], late: 
 
 def _waits_ns(ranks: Sequence[Analysed], number: int) -> int:
     """How much longer a rank communicates than the one that communicates least, ns per step."""
-    exchange_ns = {
-        one.trace.meta.rank: one.result.breakdown.categories["communication"] for one in ranks
-    }
+    exchange_ns = {one.meta.rank: one.exchange_ns for one in ranks}
     return exchange_ns[number] - min(exchange_ns.values())
 
 

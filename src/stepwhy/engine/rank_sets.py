@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections import Counter, defaultdict
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,10 +19,6 @@ from stepwhy.wording.notes import cut_ranks, missing_ranks, rank_again, ranks_by
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepwhy.answers.verdict import Decision
-    from stepwhy.findings import Result
-    from stepwhy.passes.calls import RunCalls
-    from stepwhy.passes.ranks import Rank
     from stepwhy.trace import Meta, Trace
 
 # What tools call the number of a rank in names of files and folders.
@@ -37,39 +34,82 @@ class Opened(msgspec.Struct, frozen=True):
     format: str
     trace: Trace
 
-
-class Analysed(msgspec.Struct, frozen=True):
-    """One trace of a run: its result, and what other ranks are compared with.
-
-    Args:
-        trace: The trace.
-        result: Its result.
-        decision: What bounds its step.
-        rank: Its summary, None if nothing can be compared.
-        calls: The collectives that it has entered.
-    """
-
-    trace: Trace
-    result: Result
-    decision: Decision
-    rank: Rank | None
-    calls: RunCalls
-
-
-class OfTrace(Protocol):
-    """What a trace belongs to."""
+    @property
+    def meta(self) -> Meta:
+        """Facts about its run."""
+        return self.trace.meta
 
     @property
-    def trace(self) -> Trace:
-        """The trace."""
+    def record(self) -> bytes:
+        """Digest of its slices, see `record_of`."""
+        return record_of(self.trace)
+
+    def numbered(self, rank: int) -> Self:
+        """The same as a trace of a rank.
+
+        Args:
+            rank: Number of the rank.
+        """
+        return replace(self, trace=replace(self.trace, meta=replace(self.trace.meta, rank=rank)))
 
 
-class OfFile(OfTrace, Protocol):
-    """What a trace of a file belongs to."""
+class OfRank(Protocol):
+    """What is known of a trace of a run."""
 
     @property
     def path(self) -> str:
-        """The file."""
+        """Its file."""
+
+    @property
+    def meta(self) -> Meta:
+        """Facts about its run."""
+
+    @property
+    def record(self) -> bytes:
+        """Digest of its slices, see `record_of`."""
+
+    def numbered(self, rank: int) -> Self:
+        """The same as a trace of a rank.
+
+        Args:
+            rank: Number of the rank.
+        """
+
+
+class OfFile(Protocol):
+    """What may be cut off."""
+
+    @property
+    def meta(self) -> Meta:
+        """Facts about its run."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the end of its file is missing."""
+
+
+def record_of(trace: Trace) -> bytes:
+    """Digest of the times of all slices, the same for two copies of a record; b'' without slices.
+
+    Args:
+        trace: The trace.
+    """
+    if not len(trace.slices):
+        return b""
+    digest = blake2b(digest_size=16)
+    for column in (trace.slices.start_ns, trace.slices.dur_ns):
+        digest.update(np.ascontiguousarray(column, dtype=np.int64).data)
+    return digest.digest()
+
+
+def is_cut(trace: Trace) -> bool:
+    """Whether the end of a trace's file is missing."""
+    return any(map(trace.health.has, CUT_OFF))
+
+
+def same_run(metas: Sequence[Meta]) -> bool:
+    """Whether several traces are ranks of one run: same job size, every rank once."""
+    return len({m.rank for m in metas}) == len(metas) and not why_several(metas)
 
 
 def why_several(metas: Sequence[Meta]) -> str:
@@ -86,11 +126,11 @@ def why_several(metas: Sequence[Meta]) -> str:
     return next((f"their {name} differ" for name, found in kinds.items() if len(found) > 1), "")
 
 
-File = TypeVar("File", bound=OfFile)
-One = TypeVar("One", bound=OfTrace)
+Ranked = TypeVar("Ranked", bound=OfRank)
+One = TypeVar("One", bound=OfFile)
 
 
-def numbered(opened: Sequence[Opened]) -> tuple[list[Opened], list[str]]:
+def numbered(opened: Sequence[Ranked]) -> tuple[list[Ranked], list[str]]:
     """The traces with the ranks that the names of their files tell, if they record none.
 
     Args:
@@ -100,17 +140,15 @@ def numbered(opened: Sequence[Opened]) -> tuple[list[Opened], list[str]]:
         The traces, and a note if the names were used.
     """
     paths = [one.path for one in opened]
-    is_unknown = all(one.trace.meta.rank == NULL for one in opened)
-    numbers = _numbers(paths) if len(opened) > 1 and is_unknown else None
+    is_unknown = all(one.meta.rank == NULL for one in opened)
+    numbers = numbers_in(paths) if len(opened) > 1 and is_unknown else None
     if numbers is None:
         return list(opened), []
-    return [
-        replace(one, trace=replace(one.trace, meta=replace(one.trace.meta, rank=number)))
-        for one, number in zip(opened, numbers, strict=True)
-    ], [ranks_by_name()]
+    ranked = [one.numbered(number) for one, number in zip(opened, numbers, strict=True)]
+    return ranked, [ranks_by_name()]
 
 
-def _numbers(paths: Sequence[str]) -> list[int] | None:
+def numbers_in(paths: Sequence[str]) -> list[int] | None:
     """The numbers of ranks in which alone some paths differ; None if they differ in more."""
     without = {_NUMBERED.sub("#", path) for path in paths}
     found = [tuple(map(int, _NUMBERED.findall(path))) for path in paths]
@@ -120,7 +158,7 @@ def _numbers(paths: Sequence[str]) -> list[int] | None:
     return list(differing[0]) if len(differing) == 1 else None
 
 
-def without_copies(opened: Sequence[File]) -> tuple[list[File], list[str]]:
+def without_copies(opened: Sequence[Ranked]) -> tuple[list[Ranked], list[str]]:
     """The traces without those that contain the same record of a rank again.
 
     Args:
@@ -129,13 +167,15 @@ def without_copies(opened: Sequence[File]) -> tuple[list[File], list[str]]:
     Returns:
         The others, and what was left out, clauses without a full stop.
     """
-    kept: list[File] = []
-    seen: defaultdict[int, list[File]] = defaultdict(list)
+    kept: list[Ranked] = []
+    seen: defaultdict[int, list[Ranked]] = defaultdict(list)
     notes = []
     for one in opened:
-        rank = one.trace.meta.rank
-        first = next((o for o in seen[rank] if _is_same(o.trace, one.trace)), None)
-        if rank != NULL and first is not None:
+        rank = one.meta.rank
+        # Most ranks are there once, and nothing has to be digested.
+        others = seen[rank] if rank != NULL else []
+        first = next((o for o in others if one.record and o.record == one.record), None)
+        if first is not None:
             notes.append(rank_again(one.path, rank, first.path))
             continue
         seen[rank].append(one)
@@ -143,17 +183,10 @@ def without_copies(opened: Sequence[File]) -> tuple[list[File], list[str]]:
     return kept, notes
 
 
-def _is_same(one: Trace, other: Trace) -> bool:
-    """Whether two traces contain the same slices."""
-    columns = ("start_ns", "dur_ns")
-    pairs = [(getattr(one.slices, name), getattr(other.slices, name)) for name in columns]
-    return len(one.slices) > 0 and all(np.array_equal(*pair) for pair in pairs)
-
-
 def given_twice(metas: Sequence[Meta]) -> int | None:
     """The first rank that several traces are of; None if there is none."""
-    ranks = [meta.rank for meta in metas]
-    return next((rank for rank in ranks if rank != NULL and ranks.count(rank) > 1), None)
+    counts = Counter(meta.rank for meta in metas)
+    return next((rank for rank, count in counts.items() if rank != NULL and count > 1), None)
 
 
 def whole_ranks(analysed: Sequence[One]) -> tuple[list[One], list[str]]:
@@ -164,12 +197,12 @@ def whole_ranks(analysed: Sequence[One]) -> tuple[list[One], list[str]]:
     Args:
         analysed: The ranks of a run.
     """
-    whole = [one for one in analysed if not any(map(one.trace.health.has, CUT_OFF))]
-    metas = [one.trace.meta for one in analysed]
+    whole = [one for one in analysed if not one.is_cut]
+    metas = [one.meta for one in analysed]
     recorded = {meta.rank for meta in metas}
     notes = []
     if whole:
-        cut = sorted(recorded - {one.trace.meta.rank for one in whole})
+        cut = sorted(recorded - {one.meta.rank for one in whole})
         notes += [cut_ranks(cut)] if cut and len(analysed) > 1 else []
     world_size = max(meta.world_size for meta in metas)
     if 1 < len(recorded) >= _MOST * world_size:  # a damaged file may name any number
@@ -179,10 +212,13 @@ def whole_ranks(analysed: Sequence[One]) -> tuple[list[One], list[str]]:
 
 
 __all__ = [
-    "Analysed",
     "Opened",
     "given_twice",
+    "is_cut",
     "numbered",
+    "numbers_in",
+    "record_of",
+    "same_run",
     "whole_ranks",
     "why_several",
     "without_copies",

@@ -14,20 +14,22 @@ from stepwhy.engine.assemble import verdict_of
 from stepwhy.engine.hangs import with_hang
 from stepwhy.engine.pricing import priced
 from stepwhy.engine.rank_findings import of_every_rank
-from stepwhy.engine.rank_sets import whole_ranks, why_several
+from stepwhy.engine.rank_sets import whole_ranks
 from stepwhy.findings import Device, DeviceTotal
 from stepwhy.findings.reasons import RankChoice
 from stepwhy.passes.calls import joined
 from stepwhy.passes.facts import Facts
-from stepwhy.whatif.ranks import Job
+from stepwhy.whatif.ranks import Job, is_table
 from stepwhy.wording.notes import rank_note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from stepwhy.engine.rank_sets import Analysed
+    from stepwhy.engine.analysed import Analysed, Detail
     from stepwhy.findings import Result
     from stepwhy.trace import Meta
+
+    DetailOf = Callable[[Analysed], Detail]
 
 D = TypeVar("D", Device, DeviceTotal)
 
@@ -36,12 +38,24 @@ D = TypeVar("D", Device, DeviceTotal)
 _ALIKE = 0.05
 
 
-def same_run(metas: Sequence[Meta]) -> bool:
-    """Whether several traces are ranks of one run: same job size, every rank once."""
-    return len({m.rank for m in metas}) == len(metas) and not why_several(metas)
+def kept_detail(one: Analysed) -> Detail:
+    """All that is known of a rank that was not freed.
+
+    Args:
+        one: The rank.
+    """
+    if one.detail is None:
+        raise ValueError(f"the trace of rank {one.meta.rank} has been freed")
+    return one.detail
 
 
-def combine(analysed: Sequence[Analysed], notes: list[str], *, predict: bool = True) -> Result:
+def combine(
+    analysed: Sequence[Analysed],
+    notes: Sequence[str],
+    *,
+    predict: bool = True,
+    detail_of: DetailOf = kept_detail,
+) -> Result:
     """One result for all ranks.
 
     Ranks that synchronise every step take as long as the slowest, so the step of the result is that
@@ -52,8 +66,9 @@ def combine(analysed: Sequence[Analysed], notes: list[str], *, predict: bool = T
         analysed: The ranks, at least one.
         notes: Further notes for the reader.
         predict: Whether to predict what fixes would gain.
+        detail_of: All that is known of a rank, also of one whose trace has been freed.
     """
-    result = _combined(analysed, notes, predict=predict)
+    result = _combined(analysed, notes, detail_of, predict=predict)
     result = with_hang(result, joined(one.calls for one in analysed), _ending(analysed))
     if any(finding.verdict == "found" for finding in result.findings):
         return result
@@ -64,34 +79,37 @@ def combine(analysed: Sequence[Analysed], notes: list[str], *, predict: bool = T
 
 def _ending(analysed: Sequence[Analysed]) -> str:
     """How the run ended, as the first of its ranks that failed has recorded it."""
-    return next((one.trace.meta.ending for one in analysed if one.trace.meta.ending), "")
+    return next((one.meta.ending for one in analysed if one.meta.ending), "")
 
 
-def _combined(analysed: Sequence[Analysed], notes: list[str], *, predict: bool) -> Result:
-    inputs = tuple(dict.fromkeys(i for one in analysed for i in one.result.inputs))
-    analysed, about_ranks = whole_ranks(analysed)
+def _combined(
+    analysed: Sequence[Analysed], notes: Sequence[str], detail_of: DetailOf, *, predict: bool
+) -> Result:
+    inputs = tuple(dict.fromkeys(one.input for one in analysed))
+    ranks, about_ranks = whole_ranks(analysed)
     notes = [*about_ranks, *notes]
-    results, metas = [one.result for one in analysed], [one.trace.meta for one in analysed]
-    if len(results) == 1:
-        return replace(results[0], inputs=inputs, notes=(*results[0].notes, *notes))
-    choice = choose(results, metas)
-    chosen = _compared(analysed, choice.rank, predict=predict)
-    devices = _of_all([r.devices for r in results], metas)
-    is_known = all(r.verdict.bound_by != "unknown" for r in results)
+    if len(ranks) == 1:
+        result = _alone(detail_of(ranks[0]), predict=predict)
+        return replace(result, inputs=inputs, notes=(*result.notes, *notes))
+    choice = choose(ranks)
+    chosen = _compared(ranks, choice.rank, detail_of, predict=predict)
+    metas = [one.meta for one in ranks]
+    devices = _of_all([one.devices for one in ranks], metas)
+    is_known = all(one.bound_by != "unknown" for one in ranks)
     return replace(
         chosen,
         parallel=parallel_use(devices, chosen.breakdown.wall_ns) if is_known else None,
         inputs=inputs,
         run=replace(
             chosen.run,
-            ranks=len(results),
-            devices=tuple(dict.fromkeys(d for r in results for d in r.run.devices)),
+            ranks=len(ranks),
+            devices=tuple(dict.fromkeys(d for one in ranks for d in one.models)),
         ),
         devices=devices,
         trace=replace(
             chosen.trace,
-            span_ns=max(r.trace.span_ns for r in results),
-            devices=_of_all([r.trace.devices for r in results], metas),
+            span_ns=max(one.totals.span_ns for one in ranks),
+            devices=_of_all([one.totals.devices for one in ranks], metas),
         ),
         notes=(*_choice_note(choice), *chosen.notes, *notes),
     )
@@ -102,64 +120,76 @@ def _choice_note(choice: RankChoice) -> list[str]:
     return [rank_note(choice)] if choice.slowest_ns else []
 
 
-def _compared(analysed: Sequence[Analysed], rank: int, *, predict: bool) -> Result:
+def _alone(detail: Detail, *, predict: bool) -> Result:
+    """The result of the only rank that can be explained."""
+    result = detail.result
+    if not predict or detail.is_priced:
+        return result
+    findings = priced(Facts(detail.trace), result.findings)
+    verdict = verdict_of(detail.decision, findings, result.verdict.caveat)
+    return replace(result, findings=findings, verdict=verdict)
+
+
+def _compared(
+    ranks: Sequence[Analysed], number: int, detail_of: DetailOf, *, predict: bool
+) -> Result:
     """The result of one rank, with what the comparison of all ranks finds."""
-    one = next(one for one in analysed if one.trace.meta.rank == rank)
-    summaries = [one.rank for one in analysed if one.rank is not None]
-    facts = Facts(one.trace, summaries, joined(one.calls for one in analysed))
-    findings = run_across(facts, one.result.findings)
+    detail = detail_of(next(one for one in ranks if one.meta.rank == number))
+    summaries = [one.rank for one in ranks if one.rank is not None]
+    facts = Facts(detail.trace, summaries, joined(one.calls for one in ranks))
+    findings = run_across(facts, detail.result.findings)
     if predict:
-        findings = priced(facts, findings, _replayable(analysed))
-    findings = of_every_rank(findings, analysed)
-    verdict = verdict_of(one.decision, findings, one.result.verdict.caveat)
+        findings = priced(facts, findings, _replayable(ranks, detail_of))
+    findings = of_every_rank(findings, ranks)
     return replace(
-        one.result,
+        detail.result,
         findings=findings,
-        verdict=verdict,
+        verdict=verdict_of(detail.decision, findings, detail.result.verdict.caveat),
         ranks=rank_uses(facts),
         groups=group_uses(facts),
         rank_steps=rank_steps(facts),
     )
 
 
-def _replayable(analysed: Sequence[Analysed]) -> Job | None:
+def _replayable(ranks: Sequence[Analysed], detail_of: DetailOf) -> Job | None:
     """The job, if the operations of its ranks may be replayed together."""
-    walls_ns = [one.result.breakdown.wall_ns for one in analysed]
-    job = Job([one.trace for one in analysed], sum(walls_ns) / len(walls_ns))
-    return job if job.is_table else None
+    if not is_table([one.meta for one in ranks]):
+        return None
+    walls_ns = [one.breakdown.wall_ns for one in ranks]
+    return Job([detail_of(one).trace for one in ranks], sum(walls_ns) / len(walls_ns))
 
 
-def choose(results: Sequence[Result], metas: Sequence[Meta]) -> RankChoice:
+def choose(ranks: Sequence[Analysed]) -> RankChoice:
     """The slowest rank; of several equally slow ones, the one that waits least for the others.
 
     Args:
-        results: One result per rank, at least two.
-        metas: Their facts about the run.
+        ranks: The ranks, at least two.
     """
-    alike = _slowest(results)
-    alike.sort(key=lambda i: results[i].breakdown.categories["communication"])
-    is_pipeline = len({stage for meta in metas for _, stage in meta.stages}) > 1
+    alike = _slowest(ranks)
+    alike.sort(key=lambda i: ranks[i].exchange_ns)
+    stages = {one.meta.stages for one in ranks}  # most often, each rank knows those of all
+    is_pipeline = len({stage for pairs in stages for _, stage in pairs}) > 1
     chosen = alike[(len(alike) - 1) // 2 if is_pipeline else 0]
-    walls = [r.breakdown.wall_ns for r in results]
-    compute = [r.breakdown.categories["compute"] for r in results]
-    least = min(range(len(results)), key=lambda i: compute[i])
+    walls = [one.breakdown.wall_ns for one in ranks]
+    compute = [one.breakdown.categories["compute"] for one in ranks]
+    least = min(range(len(ranks)), key=lambda i: compute[i])
     is_unequal = compute[chosen] - compute[least] > _ALIKE * walls[chosen]
     return RankChoice(
-        metas[chosen].rank,
-        len(results),
+        ranks[chosen].meta.rank,
+        len(ranks),
         len(alike) == 1,
         max(walls),
         min(walls),
         compute[chosen],
-        (metas[least].rank, compute[least]) if is_unequal else None,
+        (ranks[least].meta.rank, compute[least]) if is_unequal else None,
         is_pipeline,
     )
 
 
-def _slowest(results: Sequence[Result]) -> list[int]:
+def _slowest(ranks: Sequence[Analysed]) -> list[int]:
     """Indices of the ranks with the longest step, several if these are equally long."""
-    longest = max(r.breakdown.wall_ns for r in results)
-    return [i for i, r in enumerate(results) if r.breakdown.wall_ns >= (1 - _ALIKE) * longest]
+    longest = max(one.breakdown.wall_ns for one in ranks)
+    return [i for i, one in enumerate(ranks) if one.breakdown.wall_ns >= (1 - _ALIKE) * longest]
 
 
 def _of_all(devices: list[tuple[D, ...]], metas: Sequence[Meta]) -> tuple[D, ...]:
@@ -169,3 +199,6 @@ def _of_all(devices: list[tuple[D, ...]], metas: Sequence[Meta]) -> tuple[D, ...
         for mine, meta in zip(devices, metas, strict=True)
         for device in mine
     )
+
+
+__all__ = ["choose", "combine", "kept_detail"]

@@ -6,9 +6,10 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from stepwhy.engine.explain import explain_opened, open_places
+from stepwhy.engine.explain import explain_opened
+from stepwhy.engine.opening import open_places
 from stepwhy.engine.privacy import redacted_errors, redactor_of
-from stepwhy.engine.ranks import same_run
+from stepwhy.engine.rank_sets import same_run
 from stepwhy.errors import InputError
 from stepwhy.findings.survey import Surveyed
 from stepwhy.inputs.places import resolve

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from stepwhy import __version__
 from stepwhy.diagnoses import run_all
-from stepwhy.engine.explain import open_run, ranks_of
+from stepwhy.engine.explain import ranks_of
+from stepwhy.engine.opening import open_run
 from stepwhy.engine.privacy import redactor_of
 from stepwhy.errors import EditError
 from stepwhy.export.chrome_trace import write_chrome_trace

@@ -128,6 +128,29 @@ class Redactor:
         more._numbers = self._numbers
         return more
 
+    def __reduce__(self) -> tuple[Callable[..., Redactor], tuple[object, ...]]:
+        """What makes a copy, also in another process, that continues the numbers by itself."""
+        numbers = {kind: dict(of_kind) for kind, of_kind in self._numbers.items()}
+        known = (self.users, self.hosts, self.values, self.homes)
+        state = (known, self._strict, self._distinct, bool(self.rules), numbers)
+        return Redactor._restored, state
+
+    @classmethod
+    def _restored(
+        cls,
+        known: tuple[frozenset[str], ...],
+        strict: bool,
+        distinct: bool,
+        has_rules: bool,
+        numbers: dict[str, dict[str, int]],
+    ) -> Redactor:
+        """A redactor with the state of another one, see `__reduce__`."""
+        redactor = cls(*known, strict=strict, distinct=distinct)
+        redactor._numbers = numbers
+        if not has_rules:
+            redactor.rules = ()
+        return redactor
+
     def text(self, text: str) -> str:
         """Redact a text."""
         spans = self.spans(text)

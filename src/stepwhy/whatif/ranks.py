@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from stepwhy.findings.edits import Edit
     from stepwhy.passes.facts import Facts
-    from stepwhy.trace import Trace
+    from stepwhy.trace import Meta, Trace
     from stepwhy.whatif.operations import Schedule
 
     Times = NDArray[np.float64]
@@ -33,6 +33,15 @@ _LEAST_ERROR: Final = 0.01
 _MOST_ERROR: Final = 0.1
 _EVEN: Final = ("even", "balanced")
 _MEASURE: Final = "Measure the changed program with 'stepwhy compare'."
+
+
+def is_table(metas: Sequence[Meta]) -> bool:
+    """Whether whole passes of every rank were timed, so that the steps of a job may be replayed.
+
+    Args:
+        metas: Facts about every rank.
+    """
+    return all(_PASSES in meta.signals for meta in metas)
 
 
 class Job:
@@ -65,7 +74,7 @@ class Job:
     @property
     def is_table(self) -> bool:
         """Whether whole passes of every rank were timed, so that its steps may be replayed."""
-        return all(_PASSES in trace.meta.signals for trace in self.traces)
+        return is_table([trace.meta for trace in self.traces])
 
     def price(self, edits: Sequence[Edit]) -> Prediction | Refusal:
         """Predict the step after some edits, or say why that is not possible.
@@ -163,4 +172,4 @@ def _notes(edits: Sequence[Edit]) -> tuple[str, ...]:
     )
 
 
-__all__ = ["Job", "job_of", "price_ranks"]
+__all__ = ["Job", "is_table", "job_of", "price_ranks"]

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.test_explain import kineto
 
 from stepwhy.engine import explain
-from stepwhy.engine.explain import open_one
+from stepwhy.engine.opening import open_one
 from stepwhy.errors import CorruptInputError, NewerFormatError, NoTracesError
 from stepwhy.importers.registry import read_folder
 from stepwhy.passes.cores import usable_cores

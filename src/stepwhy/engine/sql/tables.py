@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from stepwhy.engine.explain import explain_opened, open_run, ranks_of
+from stepwhy.engine.explain import explain_opened, ranks_of
+from stepwhy.engine.opening import open_run
 from stepwhy.engine.sql.views import VIEWS, findings_view, ranks_view, view_of
 from stepwhy.export.arrow import arrow_table
 from stepwhy.passes.facts import Facts
