@@ -11,8 +11,8 @@ import os
 
 from stepwhy.regular_files import open_regular
 
-# About 20 steps.
-_FIRST_BYTES = 3_500
+# About twelve steps; more come with time.
+_FIRST_BYTES = 2_000
 # If more is added between two calls, only the end of it is read.
 _MOST_BYTES = 64 << 10
 
