@@ -9,6 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
+from msgspec.structs import replace
 
 from stepwhy import units
 from stepwhy.findings import CATEGORIES
@@ -17,6 +18,7 @@ from stepwhy.report import advice, picture, watched, words
 from stepwhy.report.found import explained_sentence, risk
 from stepwhy.report.html import chart, levels, placement
 from stepwhy.report.html.bidi import isolate
+from stepwhy.report.html.devices import device_view
 from stepwhy.report.html.lines import line_table
 from stepwhy.report.html.memory import memory_charts
 from stepwhy.report.html.operations import operation_tables
@@ -26,7 +28,9 @@ from stepwhy.report.without_findings import nothing_found
 from stepwhy.text import plain
 
 if TYPE_CHECKING:
-    from stepwhy.findings import Result
+    from collections.abc import Sequence
+
+    from stepwhy.findings import HealthEntry, Result
     from stepwhy.findings.timeline import Timeline
 
 _TEMPLATES = resources.files("stepwhy.report") / "templates"
@@ -58,6 +62,7 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
             timeline=view,
             operations=operations,
             ranks=ranks,
+            devices=device_view(result),
             lines=line_table(result),
             chart=chart.step_chart(result.steps),
             levels=levels.level_charts(result),
@@ -154,8 +159,21 @@ def _others(result: Result) -> list[Any]:
     return sorted(others, key=lambda finding: order.index(finding.verdict))
 
 
-def _health(result: Result) -> list[tuple[Any, Any]]:
-    """(input, entry) pairs, most severe first."""
+def _health(result: Result) -> list[tuple[str, HealthEntry]]:
+    """What happened while the inputs were read, and in which of them; most severe first."""
     order = ("error", "warning", "info")
-    pairs = [(file, entry) for file in result.inputs for entry in file.health if entry.count]
-    return sorted(pairs, key=lambda pair: order.index(pair[1].severity))
+    found: dict[tuple[str, str], list[tuple[str, HealthEntry]]] = {}
+    for file in result.inputs:
+        for entry in file.health:
+            if entry.count:
+                found.setdefault((entry.counter, entry.help), []).append((file.path, entry))
+    every = [_together(same) for same in found.values()]
+    return sorted(every, key=lambda pair: order.index(pair[1].severity))
+
+
+def _together(same: Sequence[tuple[str, HealthEntry]]) -> tuple[str, HealthEntry]:
+    """The same event in one or several files."""
+    path, entry = same[0]
+    count = sum(other.count for _, other in same)
+    where = path if len(same) == 1 else f"{units.format_count(len(same))} files"
+    return where, replace(entry, count=count)
