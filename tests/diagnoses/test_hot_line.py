@@ -220,3 +220,22 @@ def test_python_that_launches_layers_is_theirs(layers, verdict):
             engine=0,
         )
     assert diagnose(Facts(line.trace(framework="pytorch"))).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("shapes", "cost_ms"),
+    [("64x32,64x32,", None), ("64x32,32,", None), ("64x1x32,1x64x32,", 12), ("64x32,9x1x32,", 12)],
+)
+def test_a_gain_is_predicted_of_a_comparison_of_all_pairs(shapes, cost_ms):
+    line = Timeline().steps(0, 20)
+    line.add(line.thread(), Kind.OP, 0, 8, name="aten::mm", source="a.py(9): f")
+    row = line.add(line.thread(), Kind.OP, 8, 20, name="aten::sub", source="a.py(1): f")
+    line.builder.add(
+        "operands",
+        slice=row,
+        types=line.builder.intern("float32"),
+        shapes=line.builder.intern(shapes),
+    )
+    facts = Facts(line.trace(framework="pytorch"))
+    (found,) = unless_explained(facts, [diagnose(facts)])
+    assert (found.verdict, found.cost_ns_per_step) == ("found", cost_ms and cost_ms * MS)

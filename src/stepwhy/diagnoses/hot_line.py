@@ -27,8 +27,11 @@ The evidence has what the record shows: passes, waits, operations with their run
 whether an operation runs once per sample, and whether its arguments grow from step to step. The
 saving ranges from a line that is half as long to one that is gone. On a CPU it is a prediction with
 its error, on an accelerator a bound. A line that mostly waits for something else gets no saving.
-Nor does one that chooses of what a layer has computed, such as `argmax`, a few times per step: it
-is named as a part of the work. Python of up to 30 µs for each operation launches that.
+Nor does one of which nothing shows that it can be less: it computes once with what is there, and is
+named as what the step consists of. A gain is predicted of Python, of loops, of arguments that grow,
+of two arguments that are each repeated for the other, which compares all pairs, and where no shapes
+are recorded, unless the line only chooses of what a layer has computed, such as `argmax`.
+Python of up to 30 µs for each operation launches that.
 
 ## Fix
 Read the line. Compute what does not change once, before the loop; replace comparisons of all pairs
@@ -45,12 +48,13 @@ show only where the host is, so that computation cannot be judged by them.
 
 from __future__ import annotations
 
+from itertools import combinations, zip_longest
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.line_costs import may_be_of
-from stepwhy.diagnoses.shared.line_evidence import WAITS, line_evidence
+from stepwhy.diagnoses.shared.line_evidence import GROWING, PER_SAMPLE, SHAPES, WAITS, line_evidence
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Fix
 from stepwhy.passes.lines import line_breakdown
@@ -88,7 +92,7 @@ _OF_MEASUREMENT = frozenset(
 _LAYERS = regex(
     r"conv(?!ert)|mm(?:backward|\b|_)|matmul|linear|einsum|attention|attn|gemm|dot|lstm|gru|rnn"
     r"|norm(?!al)|softmax|cross_entropy|nll_loss|embedding|pool|adam|sgd|momentum"
-    r"|relu|gelu|silu|selu|sigmoid|dropout"
+    r"|relu|gelu|silu|selu|sigmoid|tanh|softplus|dropout|(?:mse|l1|huber)_loss|kl_div"
 )
 # They read what a layer has computed, once, and choose of it.
 _CHOICES = regex(r"arg_?max|arg_?min|top_?k")
@@ -252,7 +256,7 @@ def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> 
     own_ns = time_ns - waits
     if own_ns < MOST * time_ns:
         return RULE.finding(time_ns, hot.evidence, _FIX_WAIT)
-    if row is not None and _only_chooses(row):
+    if row is not None and not _may_be_left_out(hot, row):
         return replace(RULE.finding(None, hot.evidence, _FIX_OWN), title=_OWN)
     gain = saving("the line half as long, or gone", LEAST_GAINED * own_ns, own_ns)
     gain = replace(gain, note=_NOTE)
@@ -261,10 +265,40 @@ def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> 
     return RULE.finding(time_ns, hot.evidence, _FIX, gain, edit)
 
 
+def _may_be_left_out(hot: Finding, row: LineTime) -> bool:
+    """Whether anything shows that a line does more than to compute once with what is there.
+
+    Loops, arguments that grow and comparisons of all pairs do, and so does Python.
+    """
+    if _work_ns(row) < MOST * row.time_ns or _is_loop(row):
+        return True
+    if any(one.what.startswith((PER_SAMPLE, GROWING)) for one in hot.evidence):
+        return True
+    shapes = [str(one.value) for one in hot.evidence if one.what == SHAPES]
+    return any(map(_is_of_pairs, shapes)) if shapes else not _only_chooses(row)
+
+
+def _is_loop(row: LineTime) -> bool:
+    many = (one.time_ns for one in row.operations if one.count >= _MANY_RUNS)
+    return sum(many) > SMALL * row.time_ns
+
+
 def _only_chooses(row: LineTime) -> bool:
-    """Whether a line mostly chooses of what layers have computed, which needs to be done once."""
-    chosen = (one for one in row.operations if _CHOICES.search(one.name.lower()))
-    return sum(one.time_ns for one in chosen if one.count < _MANY_RUNS) > MOST * row.time_ns
+    """Whether a line mostly chooses of what layers have computed."""
+    chosen = (one.time_ns for one in row.operations if _CHOICES.search(one.name.lower()))
+    return sum(chosen) > MOST * row.time_ns
+
+
+def _is_of_pairs(shapes: str) -> bool:
+    """Whether two arguments are each repeated for the other, as '64x1x3, 1x64x3' are."""
+    sizes = [
+        tuple(map(int, one.split("x")))[::-1] for one in shapes.split(", ") if one[:1].isdigit()
+    ]
+    for one, other in combinations(sizes, 2):
+        pairs = list(zip_longest(one, other, fillvalue=1))
+        if any(a == 1 < b for a, b in pairs) and any(b == 1 < a for a, b in pairs):
+            return True
+    return False
 
 
 def _edit(row: LineTime, own_ns: int) -> Edit:
@@ -280,11 +314,11 @@ _FIX = Fix(
     "",
     "changes-numerics",
 )
-_OWN = "The step consists of layers and of this line, which works on what they compute"
+_OWN = "Much of what the step computes is this line, and nothing shows that it can be less"
 _FIX_OWN = Fix(
-    "Nothing in the record shows that the line can be left out or made shorter: it reads what a "
-    "layer has computed, once. Ask whether each step needs the result; a smaller layer makes the "
-    "line shorter as well.",
+    "This is what the step consists of, not a fault that was found: the line computes once with "
+    "what is there. Ask whether each step needs the result. To see what the line costs in all, "
+    "leave it out in a short run.",
     "",
     "changes-numerics",
 )

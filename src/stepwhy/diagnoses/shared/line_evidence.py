@@ -41,6 +41,9 @@ _WORK = {
     "python": "in Python",
     "storage": "writing files",
 }
+PER_SAMPLE = "runs of it per sample of the batch"
+SHAPES = "shapes of its arguments"
+GROWING = "elements of its largest argument in the"
 _SHOWN = 3  # operations
 _SAMPLES = 2  # of a batch, at least: with one, each operation runs once per sample
 _ALIKE = 0.01  # of a count per sample; steps may differ in an operation or two
@@ -75,18 +78,17 @@ def _of_operation(
     yield Evidence(f"time of the operation, {one.phase}", one.time_ns, "ns", one.name)
     yield Evidence("runs of it per step", one.count, "count", one.name)
     if per_sample := _per_sample(one.count, samples):
-        yield Evidence("runs of it per sample of the batch", per_sample, "count", one.name)
+        yield Evidence(PER_SAMPLE, per_sample, "count", one.name)
     rows = _rows(facts, row.line, one)
     if size := _bytes(facts, rows):
         yield Evidence("bytes of it per step", size, "bytes", one.name)
     shapes = Counter(s for s in shapes_of(facts.trace)[rows].tolist() if s != NULL)
     if shapes:
         text = facts.trace.string(shapes.most_common(1)[0][0]).strip(",").replace(",", ", ")
-        yield Evidence("shapes of its arguments", text, "", one.name)
+        yield Evidence(SHAPES, text, "", one.name)
     if ends := _growth(facts, rows):
-        what = "elements of its largest argument in the"
-        yield Evidence(f"{what} first recorded step", ends[0], "count", one.name)
-        yield Evidence(f"{what} last recorded step", ends[1], "count", one.name)
+        yield Evidence(f"{GROWING} first recorded step", ends[0], "count", one.name)
+        yield Evidence(f"{GROWING} last recorded step", ends[1], "count", one.name)
 
 
 def _per_sample(count: float, samples: int) -> int:
@@ -134,4 +136,4 @@ def _elements(shapes: str) -> int:
     return max((prod(map(int, _DIGITS.findall(one))) for one in tensors), default=0)
 
 
-__all__ = ["WAITS", "line_evidence"]
+__all__ = ["GROWING", "PER_SAMPLE", "SHAPES", "WAITS", "line_evidence"]
