@@ -211,6 +211,17 @@ RUNS = [
     ("dense_update", "_OWN", TF1 + TABLE_OF_ROWS, INITIALISED.format("update")),
     (
         "dense_update",
+        "_KERAS",
+        (
+            "import tensorflow as tf\n"
+            "table, layers = tf.Variable(tf.ones([9, 3])), [tf.Variable(tf.ones(3))]\n"
+            "with tf.GradientTape(persistent=True) as tape:\n"
+            "    loss = tf.reduce_sum(tf.gather(table, [1, 2]) * layers[0])"
+        ),
+        "assert abs(float(tf.reduce_sum(table)) - 26.4) < 1e-4",
+    ),
+    (
+        "dense_update",
         "_JAX",
         JAX
         + "table, ids = jnp.ones((9, 3)), jnp.array([1, 2])\n"

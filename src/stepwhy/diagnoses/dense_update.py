@@ -1,12 +1,12 @@
 """The optimizer updates all rows of a table, although the gradient has only those of the batch.
 
 ## What it means
-The gradient of an embedding table in TensorFlow 1 is a list of rows, `tf.IndexedSlices`. Some
-optimizers do not stop there: `tf.train.AdamOptimizer` decays the moments of all rows, and moves all
-rows by them, whether the batch has used them or not. An optimizer of the program's own that
-computes with the gradient turns it into a tensor of the size of the table first. In JAX, the
-gradient of `table[ids]` is an array of the size of the table, and every optimizer works on all of
-it.
+The gradient of an embedding table in TensorFlow is a list of rows, `tf.IndexedSlices`. Some
+optimizers do not stop there: `tf.train.AdamOptimizer` and Adam of Keras decay the moments of all
+rows, and move all rows by them, whether the batch has used them or not. An optimizer of the
+program's own that computes with the gradient turns it into a tensor of the size of the table first.
+In JAX, the gradient of `table[ids]` is an array of the size of the table, and every optimizer works
+on all of it.
 
 ## Why it costs
 Each step reads and writes the whole table and its moments several times. That takes the longer, the
@@ -20,6 +20,10 @@ outside of the backward pass, with the operations on results of that size that i
 The cost is the time of the operations whose results have the size of the table, and of
 assignments. A gradient that is made dense in the backward pass is found by
 [`dense-embedding-gradient`](dense-embedding-gradient.md).
+
+In functions of TensorFlow 2, sizes are not recorded: operations of the optimizer count that take
+0.2 to 3 times as long as `UnsortedSegmentSum`, which makes a table of the rows of a gradient, where
+looking rows up takes less than a quarter of that.
 
 In JAX, by the compiled programs in the profile: rows are scattered into zeros of the size of the
 table, and what computes with the result changes an argument of that size. It does not count if
@@ -35,8 +39,9 @@ rows, and add to them.
 A lazy Adam leaves the moments of unused rows as they are, so that they are moved less.
 
 ## When it abstains
-If no graph with the sizes of results was recorded, or no compiled program (JAX). Does not apply to
-PyTorch and to functions of TensorFlow 2, or if the graph computes no gradient.
+If no graph with the sizes of results was recorded, or no compiled program (JAX), or in functions of
+TensorFlow 2 no operation of an optimizer. Does not apply to PyTorch, or if the graph computes no
+gradient.
 """
 
 from __future__ import annotations
@@ -46,6 +51,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of, times
+from stepwhy.diagnoses.shared.program import uses_sessions
 from stepwhy.diagnoses.shared.rewrites import knows_programs
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import steady_work
@@ -73,6 +79,7 @@ RULE = Rule(
 SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
 MOST_USED = 0.25  # of the table in the gradient; with more, most of the work is needed
 LEAST_SAVED = 0.7  # of the cost; the rows of the batch are still updated
+OF_TABLE = (0.2, 3.0)  # of the time to make a table of rows; to change one takes 0.3 to 1.6
 _SHOWN = 3
 
 # Source: `AdamOptimizer._apply_sparse_shared` of tensorflow/python/training/adam.py.
@@ -80,6 +87,9 @@ _ADDS_ROWS = regex(r"(?:Resource)?Scatter(?:Add|Sub|Update)")
 _ASSIGNS = regex(r"Assign\w*")
 # With which TensorFlow converts an `IndexedSlices` to a tensor: indexed_slices.py.
 _MADE_DENSE = "UnsortedSegmentSum"
+
+
+_LOOKS_UP = regex(r"(?:Resource)?Gather(?:V2)?")
 
 
 class _Update(NamedTuple):
@@ -107,6 +117,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.no_data("programs", "The compiled programs were not recorded.")
     if framework not in {"", "tensorflow"}:
         return RULE.not_applicable("The run uses neither TensorFlow nor JAX.")
+    if not facts.names_nodes and not uses_sessions(facts):
+        return _of_functions(facts)
     if not facts.names_nodes:
         return RULE.lacks("graph-ops")
     rows = steady_work(facts, Kind.KERNEL, Kind.OP)
@@ -117,6 +129,49 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.no_data("operands", "The sizes of the results of operations were not recorded.")
     updating = rows[facts.phases[rows] == Phase.OPTIMIZER]
     return _judged(facts, [*_updates(facts, updating), *_made_dense(facts, rows)])
+
+
+def _of_functions(facts: Facts) -> Finding:
+    """Judge functions of TensorFlow 2, whose operations are recorded without sizes."""
+    rows = steady_work(facts, Kind.KERNEL, Kind.OP)
+    updating = rows[facts.phases[rows] == Phase.OPTIMIZER]
+    if not len(updating):
+        return RULE.lacks("graph-ops")
+    found = _of_tables(facts, updating)
+    if not len(found):
+        return RULE.nothing()
+    cost = on_scale(facts, mean_within(facts, time_of(facts, found)), "compute")
+    share = Evidence("share of the step in updates of all rows", cost / facts.wall_ns, "fraction")
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,))
+    longest = times(facts, "time of the operation", by_name(facts, found)[:_SHOWN])
+    gain = saving("update only the rows of the batch", LEAST_SAVED * cost, cost)
+    evidence = (share, *longest, *work_lines(facts, found))
+    return RULE.finding(cost, evidence, _KERAS, gain, Edit("ops", "gone"))
+
+
+def _of_tables(facts: Facts, updating: Rows) -> Rows:
+    """Operations of optimizers that work on as many elements as tables made of sparse gradients.
+
+    They take about as long as what makes a table of the rows. The rows of the batch are looked up
+    in a small part of this time.
+
+    Args:
+        facts: Facts of the run.
+        updating: Operations of optimizers in the steady steps; slices.
+    """
+    slices = facts.trace.slices
+    made = updating[np.isin(slices.name[updating], facts.trace.strings_where([_MADE_DENSE]))]
+    if not len(made):
+        return made
+    typical = float(np.median(slices.dur_ns[made]))
+    looked_up = steady_work(facts, Kind.KERNEL, Kind.OP)
+    looked_up = looked_up[facts.trace.matches(slices.name[looked_up], _LOOKS_UP.fullmatch)]
+    if len(looked_up) and slices.dur_ns[looked_up].max() > MOST_USED * typical:
+        return made[:0]
+    shares = slices.dur_ns[updating] / max(typical, 1.0)
+    found: Rows = updating[(shares >= OF_TABLE[0]) & (shares <= OF_TABLE[1])]
+    return found
 
 
 def _judged(facts: Facts, updates: list[_Update]) -> Finding:
@@ -242,6 +297,16 @@ _JAX = Fix(
     "rows = table[ids]\n"
     "loss, change = jax.value_and_grad(loss_of)(rows, batch)\n"
     "table = table.at[ids].add(-rate * change)",
+    "changes-numerics",
+)
+_KERAS = Fix(
+    "Give the table an optimizer that changes only the rows of the batch. In Keras, gradient "
+    "descent without momentum does so; Adam decays the moments of all rows, and moves all rows.",
+    "of_table = tf.keras.optimizers.SGD(0.1)\n"
+    "of_rest = tf.keras.optimizers.Adam()\n"
+    "gradients = tape.gradient(loss, [table, *layers])\n"
+    "of_table.apply_gradients([(gradients[0], table)])\n"
+    "of_rest.apply_gradients(zip(gradients[1:], layers))",
     "changes-numerics",
 )
 _OWN = Fix(
