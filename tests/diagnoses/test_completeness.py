@@ -28,6 +28,7 @@ WITHOUT_REPORT = {
     "double-backward",
     "hot-line",
     "hung-collective",
+    "late-arrival",
     "mismatched-collective",
     "slow-group",
     "slow-link",

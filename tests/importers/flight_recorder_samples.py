@@ -33,6 +33,7 @@ def entry(
         "state": "completed" if done else "started",
         "time_discovered_started_ns": started_ns + 1_000_000,
         "time_discovered_completed_ns": started_ns + 3_000_000 if done else None,
+        **({"duration_ms": 2.0} if done else {}),
         "retired": done,
         "timeout_ms": 600_000,
         "is_p2p": False,

@@ -26,6 +26,7 @@ def calls(rank, *made, group="0", first=1, members="", description="default_pg",
         sequence,
         np.array([done for done, _ in pairs]),
         sequence * 10**9 + int(group),
+        np.full(len(pairs), -1),
         np.array([kinds.index(call) for _, call in pairs]),
         kinds,
     )

@@ -92,6 +92,7 @@ TABLE: tuple[str, ...] = (
     "unused_graph",
     "hung_collective",
     "mismatched_collective",
+    "late_arrival",
     "straggler",
     "start_skew",
     "sequence_imbalance",
@@ -196,7 +197,7 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
     the operations themselves have to be done in any case (family 'compute'), or the fix is known to
     save only a share on average (`Rule.usual_share`).
 
-    What has ended the steps comes first (`Rule.of_calls`). What takes most of the run before its
+    What has ended the steps comes first (`Rule.ends_steps`). What takes most of the run before its
     first step, or in a few long steps, comes before what a step costs. Found ones that another
     explains come after all others that were found. A cause that explains most of a symptom's cost
     (`Rule.refines`) ranks by the cost of the symptom. What is often chosen on purpose
@@ -219,7 +220,7 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
         return (
             _VERDICTS.index(finding.verdict),
             finding.explained_by != "",
-            not (rule and rule.of_calls),
+            not (rule and rule.ends_steps),
             not _takes_most_of_the_run(finding),
             finding.cost_ns_per_step is None,
             bool(rule and rule.is_deliberate),

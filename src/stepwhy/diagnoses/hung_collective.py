@@ -60,6 +60,7 @@ RULE = Rule(
     found="Let all ranks enter the collective that the others wait in",
     clear="No rank waits in a collective",
     of_calls=True,
+    ends_steps=True,
 )
 
 _MOST_NAMED = 8

@@ -51,6 +51,7 @@ RULE = Rule(
     found="Let all ranks call the same collective with the same size and type",
     clear="All ranks call the same collectives",
     of_calls=True,
+    ends_steps=True,
 )
 
 _MOST_VARIANTS = 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ class RankCalls(NamedTuple):
         done: 1 if a call had ended when the record was written, 0 if not, NULL if unknown;
             (calls,).
         entered_ns: When they were entered, NULL if unknown; (calls,).
+        dur_ns: How long they ran, NULL if unknown; (calls,).
         code: Index into `kinds`; (calls,).
         kinds: The different calls.
     """
@@ -44,6 +46,7 @@ class RankCalls(NamedTuple):
     sequence: Ints
     done: Ints
     entered_ns: Ints
+    dur_ns: Ints
     code: Ints
     kinds: tuple[Call, ...]
 
@@ -90,6 +93,19 @@ class RunCalls(NamedTuple):
     positions: tuple[Position, ...] = ()
     world_size: int = NULL
     shows_open: bool = True
+
+    def groups(self) -> list[list[RankCalls]]:
+        """The calls of each process group by rank, without those between two ranks."""
+        found: defaultdict[Group, dict[int | None, RankCalls]] = defaultdict(dict)
+        for calls in self.calls:
+            if not calls.p2p and len(calls.sequence):
+                found[calls.group].setdefault(calls.rank, calls)
+        return [[of[rank] for rank in sorted(of, key=rank_number)] for of in found.values()]
+
+
+def rank_number(rank: int | None) -> int:
+    """The number of a rank for sorting; the unknown comes first."""
+    return NULL if rank is None else rank
 
 
 def calls_of(trace: Trace) -> RunCalls:
@@ -139,6 +155,7 @@ def _of_group(trace: Trace, rows: Ints, key: Sequence[int]) -> RankCalls:
         sequence=table.sequence[rows],
         done=table.done[rows].astype(np.int64),
         entered_ns=table.entered_ns[rows],
+        dur_ns=table.dur_ns[rows],
         code=code.reshape(-1),
         kinds=tuple(
             Call(string(operation), _known(elements), string(shapes), string(types), string(line))
@@ -165,4 +182,4 @@ def _known(number: int) -> int | None:
     return None if number == NULL else number
 
 
-__all__ = ["Position", "RankCalls", "RunCalls", "calls_of", "joined"]
+__all__ = ["Position", "RankCalls", "RunCalls", "calls_of", "joined", "rank_number"]

@@ -14,15 +14,16 @@ import numpy as np
 
 from stepwhy.findings.hangs import At, Hang, Mismatch, Variant
 from stepwhy.kernel_names.collectives import collective_of
+from stepwhy.passes.calls import rank_number
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from stepwhy.findings.hangs import Call, Group
+    from stepwhy.findings.hangs import Call
     from stepwhy.passes.calls import RankCalls, RunCalls
 
     Difference = Literal["operation", "elements", "types"]
@@ -47,28 +48,13 @@ def find_hang(run: RunCalls) -> Hang | None:
     Args:
         run: The calls of all ranks.
     """
-    found = [hang for group in _groups(run) if (hang := _hang(group, run)) is not None]
+    found = [hang for group in run.groups() if (hang := _hang(group, run)) is not None]
     return min(found, key=_distance, default=None)
 
 
 def _distance(hang: Hang) -> tuple[bool, bool, int]:
     """Sort key: how far a hang is from its cause."""
     return (not hang.missing, any(at.inside for at in hang.missing), hang.sequence)
-
-
-def _groups(run: RunCalls) -> Iterator[list[RankCalls]]:
-    """The calls of each group, without those between two ranks."""
-    found: defaultdict[Group, dict[int | None, RankCalls]] = defaultdict(dict)
-    for calls in run.calls:
-        if not calls.p2p and len(calls.sequence):
-            found[calls.group].setdefault(calls.rank, calls)
-    for of_rank in found.values():
-        yield [of_rank[rank] for rank in sorted(of_rank, key=_number)]
-
-
-def _number(rank: int | None) -> int:
-    """The number of a rank; the unknown comes first."""
-    return NULL if rank is None else rank
 
 
 def _hang(ranks: Sequence[RankCalls], run: RunCalls) -> Hang | None:
@@ -169,7 +155,7 @@ def find_mismatch(run: RunCalls) -> Mismatch | None:
     Args:
         run: The calls of all ranks.
     """
-    found = [m for group in _groups(run) if (m := _first_mismatch(group)) is not None]
+    found = [m for group in run.groups() if (m := _first_mismatch(group)) is not None]
     return min(found, key=lambda one: one.sequence, default=None)
 
 
@@ -243,10 +229,10 @@ def _variants(calls: Mapping[int | None, Call], what: Difference) -> tuple[Varia
         what: In what they differ.
     """
     by_value: defaultdict[object, list[int | None]] = defaultdict(list)
-    for rank in sorted(calls, key=_number):
+    for rank in sorted(calls, key=rank_number):
         value = getattr(calls[rank], what)
         by_value[collective_of(value) or value if what == "operation" else value].append(rank)
-    groups = sorted(by_value.values(), key=lambda ranks: (len(ranks), -_number(ranks[0])))
+    groups = sorted(by_value.values(), key=lambda ranks: (len(ranks), -rank_number(ranks[0])))
     return tuple(Variant(calls[ranks[0]], tuple(ranks)) for ranks in groups)
 
 

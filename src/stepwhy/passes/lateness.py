@@ -131,11 +131,11 @@ def lateness_of(facts: Facts) -> list[Lateness]:
     if ledger is None:
         return []
     slow = find_slow_groups(ledger)
-    found = [_judge(peers, slow) for peers in find_peers(ledger, facts.ranks)]
+    found = [judge(peers, slow) for peers in find_peers(ledger, facts.ranks)]
     return sorted(found, key=lambda one: -one.mean_wait_ns)
 
 
-def _judge(peers: Peers, slow: Sequence[SlowGroup]) -> Lateness:
+def judge(peers: Peers, slow: Sequence[SlowGroup]) -> Lateness:
     """What some ranks wait for.
 
     Args:
@@ -227,4 +227,4 @@ def _find_turns(peers: Peers) -> Turns | None:
     )
 
 
-__all__ = ["FEWEST_TURNS", "Late", "Lateness", "Turns", "lateness_of", "ledger_of"]
+__all__ = ["FEWEST_TURNS", "Late", "Lateness", "Turns", "judge", "lateness_of", "ledger_of"]

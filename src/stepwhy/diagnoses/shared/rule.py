@@ -55,7 +55,7 @@ class Rule(msgspec.Struct, frozen=True):
             the symptom's cost, the symptom is only listed as explained by it.
         of_ranks: Whether the pattern shows only in the comparison of several ranks, `Facts.ranks`.
         of_calls: Whether it judges the collectives that the ranks have entered, `Facts.calls`.
-            Steps that end in one do not go on, so that what it finds comes first.
+        ends_steps: Whether steps do not go on where it finds something, which comes first.
         of_stages: Whether it also shows in one stage of a pipeline.
         without_steps: Whether it can judge a record that does not show the steps.
         usual_share: Share of the cost that the fix saved on average where it was tried, or that it
@@ -75,6 +75,7 @@ class Rule(msgspec.Struct, frozen=True):
     refines: str = ""
     of_ranks: bool = False
     of_calls: bool = False
+    ends_steps: bool = False
     of_stages: bool = False
     without_steps: bool = False
     usual_share: float = 1.0

@@ -75,8 +75,6 @@ class _Entry(msgspec.Struct):
     input_sizes: list[list[int]] = []
     input_dtypes: list[str] = []
     time_created_ns: int | float = 0
-    time_discovered_started_ns: int | None = None
-    time_discovered_completed_ns: int | None = None
     duration_ms: float | None = None
     frames: list[_Frame] = []
 
@@ -288,13 +286,13 @@ def _elements(shapes: Sequence[Sequence[int]]) -> int:
 
 
 def _duration(entry: _Entry) -> int:
-    """How long it ran, ns; NULL if unknown."""
+    """How long it ran, ns; NULL if unknown.
+
+    When its start and end were discovered says little: the watchdog looks ten times a second.
+    """
     if entry.duration_ms is not None and 0 <= entry.duration_ms < _LARGEST / 1e6:
         return round(entry.duration_ms * 1e6)
-    started, ended = entry.time_discovered_started_ns, entry.time_discovered_completed_ns
-    if not started or not ended or not 0 <= ended - started <= _LARGEST:
-        return NULL
-    return ended - started
+    return NULL
 
 
 def program_line(frames: Sequence[_Frame]) -> str:
