@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from stepwhy.engine.explain import explain
@@ -31,8 +33,23 @@ if TYPE_CHECKING:
 
 # More ranks cannot be compared by eye, and each would have less room.
 _MOST_RANKS = 32
+# Those that matter are known at the end; until then, so many are kept that wait least.
+_MOST_KEPT = 64
 # In a larger trace, the views take longer than a page is worth; `stepwhy ops` prints them.
 _MOST_OF_VIEWS = MOST_SLICES
+
+
+class _Seen(msgspec.Struct, frozen=True, eq=False):
+    """One trace: its facts, its timeline, and its summary, None if it cannot be compared."""
+
+    meta: Meta
+    part: Part
+    rank: Rank | None
+
+    @property
+    def exchange_ns(self) -> float:
+        """Time in which it only exchanges data, or waits to; the late rank has the least."""
+        return math.inf if self.rank is None else self.rank.exchange_ns
 
 
 class TimelineParts:
@@ -42,8 +59,8 @@ class TimelineParts:
     """
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Meta, Part]] = []
-        self._ranks: list[Rank | None] = []
+        self._parts: list[_Seen] = []
+        self._count = 0
         self._views: tuple[ProfileResult, ...] = ()
         self._run: PackedRun | None = None
         self._replays: tuple[TimelineReplay, ...] = ()
@@ -56,16 +73,23 @@ class TimelineParts:
         most = MOST_SLICES // (len(self._parts) + 1)
         try:
             replays = replays_of(facts, result.findings)
-            self._parts.append((one.trace.meta, part_of(facts, most, replays)))
-            self._ranks.append(facts.derived(summarise_rank))
+            rank = facts.derived(summarise_rank)
+            self._keep(_Seen(one.trace.meta, part_of(facts, most, replays), rank))
             self._replays += tuple(replay.about for replay in replays)
             self._not_replayed = not_replayed(facts)
-            if len(self._parts) == 1:
+            if self._count == 1:
                 self._run = packed_run(facts)
                 if len(one.trace.slices) <= _MOST_OF_VIEWS:
                     self._views = profiles(facts, one.path)
         except Exception as error:  # noqa: BLE001 - see above
             self._problem = f"{type(error).__name__}: {error}"
+
+    def _keep(self, seen: _Seen) -> None:
+        """Keep a rank, and of too many not the one that waits longest for the others."""
+        self._parts.append(seen)
+        self._count += 1
+        if len(self._parts) > _MOST_KEPT:
+            self._parts.remove(max(self._parts, key=lambda one: one.exchange_ns))
 
     def timeline(self, ranks: Sequence[RankUse] = ()) -> Timeline:
         """The timeline of all traces; it is empty if there is none.
@@ -82,16 +106,23 @@ class TimelineParts:
 
     def _together(self, ranks: Sequence[RankUse]) -> Timeline:
         """The timeline of the ranks that are drawn, by number, on one clock if there is one."""
-        if len(self._parts) == 1:
-            return timeline_of([("", self._parts[0][1])])
+        if self._count == 1:
+            return timeline_of([("", self._parts[0].part)])
+        chosen = sorted(self._chosen(ranks), key=lambda one: one.meta.rank)
+        parts = [(f"Rank {one.meta.rank}", one.part) for one in chosen]
+        world_size = max(one.meta.world_size for one in chosen)
+        alignment = alignment_of([one.rank for one in chosen], world_size)
+        return replace(timeline_of(parts, alignment), ranks=(len(chosen), self._count))
+
+    def _chosen(self, ranks: Sequence[RankUse]) -> list[_Seen]:
+        """The ranks to draw, of many those that matter."""
+        if len(self._parts) <= _MOST_RANKS:
+            return self._parts
         matter = {rank.rank for rank in those_that_matter(ranks, _MOST_RANKS)}
-        order = sorted(range(len(self._parts)), key=lambda i: self._parts[i][0].rank)
-        chosen = [i for i in order if not matter or self._parts[i][0].rank in matter]
-        parts = [(f"Rank {meta.rank}", part) for meta, part in (self._parts[i] for i in chosen)]
-        world_size = max(meta.world_size for meta, _ in self._parts)
-        alignment = alignment_of([self._ranks[i] for i in chosen], world_size)
-        found = timeline_of(parts, alignment)
-        return replace(found, ranks=(len(chosen), len(self._parts)))
+        found = [one for one in self._parts if one.meta.rank in matter]
+        others = [one for one in self._parts if one.meta.rank not in matter]
+        others.sort(key=lambda one: one.exchange_ns)
+        return [*found, *others][:_MOST_RANKS]
 
     def _with_first_rank(self, timeline: Timeline) -> Timeline:
         """The timeline with what is shown of the first rank alone."""
