@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stepwhy.answers.rank_steps import _summary, rank_steps
+from stepwhy.answers.rank_steps import StepTimes, _summary, rank_steps
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.rank_summary import summarise_rank
 from stepwhy.trace.notation import parse
@@ -50,7 +50,7 @@ def summary(ranks, steps, **longer):
     work = np.full((ranks, steps), 10)
     for place in longer.get("at", ()):
         work[place] = 100
-    return _summary(np.arange(ranks), np.arange(steps) + 5, work, 2 * work)
+    return _summary(StepTimes(np.arange(ranks), np.arange(steps) + 5, work, 2 * work))
 
 
 @pytest.mark.parametrize(("steps", "columns", "each"), [(80, 80, 1), (81, 41, 2), (1000, 77, 13)])

@@ -74,6 +74,7 @@ def test_tables_are_listed_with_rows_columns_and_meaning(trace):
         "lines",
         "line_ops",
         "ranks",
+        "rank_steps",
     }
     (dur,) = [c for c in found if (c["table"], c["column"]) == ("slices", "dur_ns")]
     (slices,) = json.loads(

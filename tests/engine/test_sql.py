@@ -15,6 +15,7 @@ from stepwhy.errors import QueryError, QueryLimitError, SeveralRunsError
 from stepwhy.findings import CATEGORIES
 from stepwhy.trace.notation import parse
 from stepwhy.trace.schema import TABLES, columns_of
+from tests.engine.rank_files import write_set
 from tests.engine.test_explain import kineto
 
 pytest.importorskip("duckdb")
@@ -216,8 +217,18 @@ def test_ranks_are_those_of_the_result(tmp_path):
     assert [rank for rank, *_ in found] == [2, 10]
 
 
+def test_the_steps_of_ranks_have_work_and_waits(tmp_path):
+    write_set(tmp_path, [[2000.0] * 6] * 3 + [[2000.0] * 5 + [2500.0]])
+    query = """select rank, round(wait_ns / 1e3), round(work_ns / 1e3) from rank_steps
+    where step = (select max(step) from rank_steps) order by rank"""
+    found = rows(open_tables(str(tmp_path)), query)
+    assert [(rank, wait) for rank, wait, _ in found] == [(0, 500), (1, 500), (2, 500), (3, 0)]
+    assert found[3][2] - found[0][2] == 500
+
+
 def test_a_single_rank_is_not_compared(tables):
     assert rows(tables, "from ranks") == []
+    assert rows(tables, "from rank_steps") == []
 
 
 def test_files_of_one_run_are_ranks_and_others_are_refused(tmp_path):
@@ -272,7 +283,10 @@ def test_wrong_queries_are_typed_errors_with_the_next_action(tables, query, mess
         rows(tables, query)
     assert message in raised.value.what
     assert "LINE 1" not in raised.value.what
-    assert "steps, breakdown, lines, line_ops, ops, ranks, findings, devices" in raised.value.todo
+    assert (
+        "steps, breakdown, lines, line_ops, ops, ranks, rank_steps, findings, devices"
+        in raised.value.todo
+    )
     assert "--tables" in raised.value.todo
 
 

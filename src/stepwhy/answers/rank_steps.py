@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.findings import RankSteps, RankStepsRow
@@ -26,7 +27,29 @@ _MOST_ROWS, _MOST_COLUMNS = 64, 80
 _ALONE = 32
 
 
+class StepTimes(msgspec.Struct, frozen=True):
+    """What ranks do in each step that all of them recorded.
+
+    Args:
+        ranks: Numbers of the ranks, ascending; (ranks,).
+        steps: Numbers of the steps; (steps,).
+        work: Time outside of communication, as recorded, ns; (ranks, steps).
+        wait: Time in collectives until the last rank has arrived, ns; (ranks, steps).
+    """
+
+    ranks: Ints
+    steps: Ints
+    work: Ints
+    wait: Ints
+
+
 def rank_steps(facts: Facts) -> RankSteps | None:
+    """A summary of the steps of all ranks; None if the waits of no two of them are known."""
+    times = step_times(facts)
+    return None if times is None else _summary(times)
+
+
+def step_times(facts: Facts) -> StepTimes | None:
     """The steps of all ranks of `Facts.ranks`; None if the waits of no two of them are known."""
     ledger = facts.derived(ledger_of)
     if ledger is None:
@@ -35,8 +58,8 @@ def rank_steps(facts: Facts) -> RankSteps | None:
     work = _work(ledger, facts.ranks)
     if len(places) < 2 or work is None:
         return None
-    wait = ledger.per_step(ledger.wait_ns, ledger.split)[places]
-    return _summary(np.array(ledger.ranks)[places], ledger.steps, work[places], wait)
+    wait = ledger.per_step(ledger.wait_ns, ledger.split)
+    return StepTimes(np.array(ledger.ranks)[places], ledger.steps, work[places], wait[places])
 
 
 def _work(ledger: Ledger, ranks: Sequence[Rank]) -> Ints | None:
@@ -51,24 +74,17 @@ def _work(ledger: Ledger, ranks: Sequence[Rank]) -> Ints | None:
     return np.array(found)
 
 
-def _summary(numbers: Ints, steps: Ints, work: Ints, wait: Ints) -> RankSteps:
-    """At most so many rows and columns as a page can show.
-
-    Args:
-        numbers: Numbers of the ranks, ascending; (ranks,).
-        steps: Numbers of the steps; (steps,).
-        work: Time outside of communication; (ranks, steps).
-        wait: Time of waiting; (ranks, steps).
-    """
-    per_column = -(-len(steps) // _MOST_COLUMNS)
-    first = np.arange(0, len(steps), per_column)
-    work, wait = _means(work, first), _means(wait, first)
+def _summary(times: StepTimes) -> RankSteps:
+    """At most so many rows and columns as a page can show."""
+    per_column = -(-len(times.steps) // _MOST_COLUMNS)
+    first = np.arange(0, len(times.steps), per_column)
+    work, wait = _means(times.work, first), _means(times.wait, first)
     return RankSteps(
-        steps=tuple(steps[first].tolist()),
+        steps=tuple(times.steps[first].tolist()),
         per_column=per_column,
         rows=tuple(
             RankStepsRow(
-                tuple(numbers[places].tolist()),
+                tuple(times.ranks[places].tolist()),
                 _medians(work[places]),
                 _medians(wait[places]),
             )
@@ -103,4 +119,4 @@ def _rows(work: Ints) -> list[Ints]:
     return [*alone[:, None], *np.array_split(others, _MOST_ROWS - _ALONE)]
 
 
-__all__ = ["rank_steps"]
+__all__ = ["StepTimes", "rank_steps", "step_times"]

@@ -10,9 +10,10 @@ import numpy as np
 
 from stepwhy.engine.explain import explain_opened, ranks_of
 from stepwhy.engine.opening import open_run
-from stepwhy.engine.sql.views import VIEWS, findings_view, ranks_view, view_of
+from stepwhy.engine.sql.views import VIEWS, findings_view, rank_steps_view, ranks_view, view_of
 from stepwhy.export.arrow import arrow_table
 from stepwhy.passes.facts import Facts
+from stepwhy.passes.rank_summary import summarise_rank
 from stepwhy.trace import NULL
 from stepwhy.trace.integrity import ENUMS
 from stepwhy.trace.schema import TABLES, columns_of
@@ -78,6 +79,8 @@ class RunTables:
 
         if name in _OF_RUN:
             return _OF_RUN[name](self._result)
+        if name == "rank_steps":
+            return rank_steps_view(self._compared)
         if name in VIEWS:
             of_ranks = [view_of(name, facts) for facts in self._facts]
         else:
@@ -89,6 +92,14 @@ class RunTables:
     def _result(self) -> Result:
         """The result of the run, which takes as long as to explain it."""
         return explain_opened(self._opened, [])
+
+    @property
+    def _compared(self) -> Facts:
+        """Facts of the first rank, with the summaries of those that the result compares."""
+        compared = {rank.rank for rank in self._result.ranks}
+        found = [facts.derived(summarise_rank) for facts in self._facts]
+        ranks = [rank for rank in found if rank is not None and rank.number in compared]
+        return Facts(self._opened[0].trace, ranks)
 
     def _stored(self, table: Table) -> Iterator[Any]:
         """One table of each rank, with rows that are numbered across all ranks."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import asdict
 
+from stepwhy.answers.rank_steps import step_times
 from stepwhy.columns.sums import LARGEST
 from stepwhy.export.arrow import text_array
 from stepwhy.findings import CATEGORIES
@@ -92,6 +93,11 @@ VIEWS: dict[str, dict[str, tuple[str, str, str]]] = {
         "phase": ("VARCHAR", "", "Phase of that operation."),
         "line": ("VARCHAR", "", "Line of the program that takes it longer."),
     },
+    "rank_steps": {
+        "step": ("BIGINT", "", "Number of the step by its marker, else its place in the trace."),
+        "work_ns": ("BIGINT", "ns", "Time that is not spent communicating only, as recorded."),
+        "wait_ns": ("BIGINT", "ns", "Time in collectives until the last rank has arrived."),
+    },
     "findings": {
         "id": ("VARCHAR", "", "Name of the diagnosis."),
         "verdict": ("VARCHAR", "", "found, clear, not_applicable, no_data, incomplete or error."),
@@ -130,6 +136,25 @@ def ranks_view(result: Result) -> Any:
         for rank in result.ranks
     )
     return _of_records("ranks", rows, rank="INTEGER")
+
+
+def rank_steps_view(facts: Facts) -> Any:
+    """Each step of each rank as a `pyarrow.Table`; empty if ranks are not compared.
+
+    Args:
+        facts: Facts of one rank, with the summaries of all.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - see `_of_records`
+
+    times = step_times(facts)
+    if times is None:
+        return _of_records("rank_steps", [], rank="INTEGER")
+    return _table(
+        step=np.tile(times.steps, len(times.ranks)),
+        work_ns=times.work.ravel(),
+        wait_ns=times.wait.ravel(),
+        rank=pa.array(np.repeat(times.ranks, len(times.steps)), pa.int32()),
+    )
 
 
 def _of_records(view: str, records: Iterable[dict[str, Any]], **more: str) -> Any:
@@ -290,4 +315,4 @@ _OF_RANK: dict[str, Callable[[Facts], Any]] = {
     "ops": _ops,
 }
 
-__all__ = ["VIEWS", "findings_view", "ranks_view", "view_of"]
+__all__ = ["VIEWS", "findings_view", "rank_steps_view", "ranks_view", "view_of"]
