@@ -111,6 +111,14 @@ def test_the_page_of_many_ranks_has_those_that_matter(sample):
     assert "200 of 1,000 ranks" in view.table.caption
 
 
+def test_what_no_rank_recorded_has_no_column(sample):
+    ranks = (RankUse(0, 10 * MS, 8 * MS), RankUse(1, 10 * MS, 8 * MS))
+    view = rank_view(structs.replace(sample("input_bound"), ranks=ranks))
+    assert [column.title for column in view.table.columns] == ["Rank", "Step", "Works"]
+    assert [len(cells) for cells in view.table.rows] == [3, 3]
+    assert "is not known" in view.meaning
+
+
 def test_the_page_of_a_single_rank_has_no_section(sample):
     assert '<h2 id="ranks">' not in html.render(sample("input_bound"))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Clocks that can be compared only within more than this share of the step are not aligned: the
 # collectives do not end together, or the ranks leave them when they get a core.
-_MOST_SPREAD = 0.1
+_MOST_SPREAD = 0.02
 _ENDS = ("starts", "ends")
 _COMMUNICATION, _WAIT = map(DRAWN_CATEGORIES.index, ("communication", "wait"))
 

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 _MOST_ROWS = 200
 # The rows that are seen without scrolling or a click; of more, the latest ranks come first.
 _AT_A_GLANCE = 25
+_MEANING = (
+    "A rank waits in a collective until the last one arrives; from then on, data moves. It is late "
+    "by what the median of the others waits longer; in how many steps is shown if these are more "
+    "than by chance."
+)
+_NO_WAITS = (
+    "How long ranks wait for each other is not known: they have no collectives in common that show "
+    "it."
+)
 _LATE_BY = "Late by"
 _COLUMNS = (
     Column("Rank", "name"),
@@ -41,11 +50,13 @@ class RankView(msgspec.Struct, frozen=True):
     """What the template shows.
 
     Args:
+        meaning: What the figures mean.
         table: The table.
         note: What is left out, in words; '' for nothing.
         heat: The heat maps; None if the ranks' steps are not compared.
     """
 
+    meaning: str
     table: Table
     note: str
     heat: HeatMaps | None
@@ -58,20 +69,28 @@ def rank_view(result: Result) -> RankView | None:
     shown = those_that_matter(result.ranks, _MOST_ROWS)
     rest = others_sentence(result.ranks, shown)
     note = f"{rest} 'stepwhy sql' lists all of them." if rest else ""
-    return RankView(_table(result, shown), note, heat_maps(result.rank_steps))
+    has_waits = any(rank.wait_ns is not None for rank in result.ranks)
+    meaning = _MEANING if has_waits else _NO_WAITS
+    return RankView(meaning, _table(result, shown), note, heat_maps(result.rank_steps))
 
 
 def _table(result: Result, shown: Sequence[RankUse]) -> Table:
     all_ranks, count = units.format_count(len(result.ranks)), units.format_count(len(shown))
     which = f"{count} of {all_ranks} ranks" if count != all_ranks else f"{all_ranks} ranks"
     is_many = len(shown) > _AT_A_GLANCE
+    rows = [_row(one) for one in (sorted(shown, key=_lateness) if is_many else shown)]
+    known = [i for i in range(len(_COLUMNS)) if any(_is_known(row[i]) for row in rows)]
     mean = "mean per step" if words.whole(result) == "step" else "over the whole trace"
     return Table(
         "By rank",
         f"{which}, {mean}; {NOT_RECORDED} means not recorded",
-        tuple(_sorted(column) for column in _COLUMNS) if is_many else _COLUMNS,
-        tuple(map(_row, sorted(shown, key=_lateness) if is_many else shown)),
+        tuple(_sorted(_COLUMNS[i]) if is_many else _COLUMNS[i] for i in known),
+        tuple(tuple(row[i] for i in known) for row in rows),
     )
+
+
+def _is_known(cell: Cell) -> bool:
+    return cell.value is not None or cell.text not in {"", NOT_RECORDED}
 
 
 def _sorted(column: Column) -> Column:
