@@ -299,6 +299,14 @@ def test_how_well_ranks_can_be_compared_is_said(sample, match, text):
     assert "waits for other ranks</li>" in page
 
 
+def test_clocks_that_were_not_compared_are_said_to_be_as_recorded(sample):
+    rows = (TimelineRow("Steps", "", "steps", (0,)),)
+    page = html.render(sample("input_bound"), Timeline(0, rows, {}, 0, ranks=(2, 2)))
+    assert "collectives do not show how well these clocks agree" in page
+    first = html.render(sample("input_bound"), Timeline(0, rows, {}, 0, aligned=True, ranks=(2, 2)))
+    assert "how well these clocks agree" not in first
+
+
 def test_without_ranks_nothing_is_said_of_them(sample):
     timeline = Timeline(0, (TimelineRow("Steps", "", "steps", (0,)),), {}, 0)
     page = html.render(sample("input_bound"), timeline)

@@ -233,6 +233,11 @@ def _about_ranks(timeline: Timeline) -> list[str]:
         )
     if timeline.match is not None:
         notes.append(_about_clocks(timeline.match))
+    elif every > 1 and not timeline.aligned:
+        notes.append(
+            "Times of the ranks are drawn as their machines recorded them: collectives do not show "
+            "how well these clocks agree."
+        )
     return notes
 
 
