@@ -59,7 +59,8 @@ def test_the_record_may_begin_anywhere():
 
 def test_of_several_groups_the_one_whose_missing_rank_does_not_wait_itself():
     waits_for_1 = [calls(0, 1, 0), calls(1, 1)]
-    waits_for_2 = [calls(1, 1, 0, group="1"), calls(2, 1, group="1")]
+    about = {"group": "1", "description": "tp"}
+    waits_for_2 = [calls(1, 1, 0, **about), calls(2, 1, **about)]
     hang = find_hang(run(*waits_for_1, *waits_for_2))
     assert (hang.group.name, [at.rank for at in hang.missing]) == ("1", [2])
 
@@ -148,3 +149,13 @@ def test_ranks_that_called_different_things_wait_because_of_that():
     assert hangs_by_mismatch(run(calls(0, 1, 0), gathers))
     assert not hangs_by_mismatch(run(calls(0, 1, 0), calls(1, 1)))
     assert not hangs_by_mismatch(run(calls(0, 1, 0), calls(1, 1, 0)))
+
+
+def test_a_rank_whose_record_has_no_call_of_the_group_is_missing():
+    noted = Position(1, "train.py(6): step", 40 * 10**9, 0, -1)
+    waits = [calls(0, 0), calls(2, 0)]
+    hang = find_hang(RunCalls(tuple(waits), (noted,), world_size=4))
+    assert [at.rank for at in hang.missing] == [1]
+    assert hang.unrecorded == (3,)
+    elsewhere = calls(1, 1, group="7", description="tp")
+    assert [at.rank for at in find_hang(run(*waits, elsewhere)).missing] == [1]

@@ -66,7 +66,10 @@ def _hang(ranks: Sequence[RankCalls], run: RunCalls) -> Hang | None:
     if not waiting:
         return None
     first = waiting[0]
+    absent = _unrecorded(first, last, run.world_size)
+    recorded = {calls.rank for calls in run.calls} | {p.rank for p in run.positions}
     missing = [rank for rank, reached in last.items() if reached < sequence]
+    missing += [rank for rank in absent if rank in recorded]  # its record lists none of this group
     lasted = [p.lasted_ns for p in run.positions if p.rank in {calls.rank for calls in waiting}]
     return Hang(
         group=first.group,
@@ -75,7 +78,7 @@ def _hang(ranks: Sequence[RankCalls], run: RunCalls) -> Hang | None:
         call=first.call(first.at(sequence)),
         waiting=tuple(calls.rank for calls in waiting),
         missing=tuple(where(rank, run) for rank in missing),
-        unrecorded=_unrecorded(first, last, run.world_size),
+        unrecorded=tuple(rank for rank in absent if rank not in recorded),
         waited_ns=max(lasted, default=None),
     )
 

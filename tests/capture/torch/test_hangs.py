@@ -25,12 +25,15 @@ PROGRAM = """
 import gzip, json, os, sys, threading, time
 from pathlib import Path
 
-def both_have_written(run):
+def both_have_written(run, since_ns):
     found = [json.loads(gzip.open(file).read()) for file in run.glob("process-*/stall.json.gz")]
-    return sum(one["recorder"] is not None for one in found) == 2
+    dumps = [one["recorder"] for one in found if one["recorder"] and one["time_ns"] > since_ns]
+    waits = any(not entry["retired"] for dump in dumps for entry in dump["entries"])
+    return len(dumps) == 2 and waits
 
 def stay_out(run):
-    while not both_have_written(run):
+    since_ns = time.time_ns()
+    while not both_have_written(run, since_ns):
         time.sleep(0.05)
     os._exit(3)
 
@@ -44,7 +47,7 @@ def train(rank, store):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for step in range(30):
         model(torch.ones(8, 4)).sum().backward()
-        if step == 25 and rank == 1:
+        if step == AT and rank == 1:
             run = Path(os.environ["STEPWHY_RUN_DIR"])
             if MODE == "hang":
                 stay_out(run)
@@ -54,7 +57,7 @@ def train(rank, store):
         optimizer.step()
         optimizer.zero_grad()
 
-MODE = sys.argv[1]
+MODE, AT = sys.argv[1], int(os.environ.get("AT", "25"))
 if __name__ == "__main__":
     if len(sys.argv) > 3:
         train(int(sys.argv[3]), sys.argv[2])
@@ -68,13 +71,13 @@ if __name__ == "__main__":
 """
 
 
-def run(tmp_path: Path, mode: str) -> Result:
+def run(tmp_path: Path, mode: str, at: int = 25) -> Result:
     script, out = tmp_path / "train.py", tmp_path / "run"
     script.write_text(PROGRAM)
     command = [sys.executable, "-m", "stepwhy", "run", "--out", str(out), str(script), mode]
     subprocess.run(
         [*command, str(tmp_path / "store")],
-        env={**os.environ, STALL_VARIABLE: "1"},
+        env={**os.environ, STALL_VARIABLE: "1", "AT": str(at)},
         capture_output=True,
         check=False,
     )
@@ -99,3 +102,9 @@ def test_a_mismatch_is_named_with_both_lines(tmp_path: Path) -> None:
     )
     assert re.match(sentence, result.run.ending)
     assert result.findings[0].id == "mismatched-collective"
+
+
+def test_a_hang_in_the_first_step_is_named_as_well(tmp_path: Path) -> None:
+    result = run(tmp_path, "hang", at=0)
+    sentence = r"Rank 1 is at train\.py:\d+ and has not entered all_reduce 1; rank 0 waits in it\."
+    assert re.match(sentence, result.run.ending)

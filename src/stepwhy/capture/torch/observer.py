@@ -70,7 +70,7 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
         # Called when an optimizer is made: by then torch has been imported completely.
         from torch.compiler import is_compiling
 
-        steps.has_optimizer = True
+        steps.optimizer_made()
 
         @wrapper
         @functools.wraps(step)

@@ -115,6 +115,7 @@ class StepObserver:
         self._semantic.forget()
         self._stalls.forget()
         self._is_paused = False
+        self._made_ns = 0
         self._clock: weakref.ref[Any] | None = None
         self._others: dict[int, list[int]] = {}
         self._former: weakref.ref[Any] | None = None
@@ -131,6 +132,16 @@ class StepObserver:
         self._thread = self._cpu_ns = 0
         self._load.start_over()
         self.calls = 0
+
+    def optimizer_made(self) -> None:
+        """The program makes its first optimizer of a class, so that its steps are near."""
+        self.has_optimizer = True
+        self._made_ns = now_ns()
+        self._watch_stalls()
+
+    def _watch_stalls(self) -> None:
+        if takes_part():
+            self._stalls.start()
 
     @never_compiled
     def stepped(self, optimizer: Any) -> None:
@@ -236,8 +247,7 @@ class StepObserver:
         """
         self._clock = weakref.ref(clock, self._lose_clock)
         self._is_paused = False
-        if takes_part():
-            self._stalls.start()
+        self._watch_stalls()
         self.by_hand = clock is self._passes
         self._others = {}
         self._compilations.take()
@@ -345,9 +355,12 @@ class StepObserver:
             self._only_note_steps()
 
     def _standing(self) -> Standing | None:
-        """The current step, for another thread; None while there is none."""
+        """The current step, for another thread; None while there is none.
+
+        The first one begins when the optimizer is made, or so.
+        """
         log = self._log
-        since_ns = log.last_end_ns
+        since_ns = log.last_end_ns or self._made_ns
         if self._is_paused or not since_ns:
             return None
         return Standing(since_ns, self._steps, tuple(log.recent_ns), self._thread)

@@ -238,8 +238,15 @@ def _ranks(text: str | list[int]) -> tuple[int, ...]:
 
 
 def _world_size(groups: Mapping[str, tuple[str, tuple[int, ...]]]) -> int:
-    """Number of ranks of the job, by the group of all ranks; NULL if unknown."""
-    sizes = [len(ranks) for desc, ranks in groups.values() if desc == DEFAULT_GROUP and ranks]
+    """Number of ranks of the job, by the group of all ranks; NULL if unknown.
+
+    With Gloo, it has no name there.
+    """
+    sizes = [
+        len(ranks)
+        for name, (desc, ranks) in groups.items()
+        if ranks and (desc == DEFAULT_GROUP or not name)
+    ]
     return max(sizes, default=NULL)
 
 
