@@ -6,6 +6,7 @@ from stepwhy import errors
 from stepwhy.errors import (
     CaptureError,
     EditError,
+    EngineError,
     InputError,
     MeasurementError,
     NotFoundError,
@@ -47,6 +48,7 @@ def test_exit_codes_say_what_kind_of_thing_went_wrong(leaf):
         EditError: 8,
         QueryError: 9,
         ServeError: 10,
+        EngineError: 11,
     }
     (code,) = [code for kind, code in expected.items() if issubclass(leaf, kind)]
     assert leaf.exit_code == code

@@ -18,6 +18,7 @@ The tree::
     │   ├── UnreachableError          unreachable
     │   ├── RemoteLimitError          remote-limit
     │   ├── MissingPackageError       missing-package
+    │   ├── LostWorkerError           worker-lost
     │   └── TooLargeError             too-large
     ├── OutputError                 exit code 4: a result cannot be written
     ├── CaptureError                exit code 5: a command cannot be started under observation
@@ -25,7 +26,8 @@ The tree::
     ├── EditError                   exit code 8: an edit cannot be predicted or tried
     ├── QueryError                  exit code 9: a query cannot be answered
     │   └── QueryLimitError           query-limit
-    └── ServeError                  exit code 10: pages cannot be served
+    ├── ServeError                  exit code 10: pages cannot be served
+    └── EngineError                 exit code 11: a cluster or executor cannot be used
 
 Each leaf has a slug, which is the anchor of its paragraph in ``docs/reference/errors.md``. A
 message says what was wrong, where, and ends with what to do next.
@@ -156,6 +158,12 @@ class TooLargeError(InputError):
     slug = "too-large"
 
 
+class LostWorkerError(InputError):
+    """A file that ends the processes that read it."""
+
+    slug = "worker-lost"
+
+
 class OutputError(StepwhyError):
     """A report or store that cannot be written."""
 
@@ -202,3 +210,10 @@ class ServeError(StepwhyError):
 
     slug = "cannot-serve"
     exit_code = 10
+
+
+class EngineError(StepwhyError):
+    """A cluster or executor that cannot be used."""
+
+    slug = "cannot-distribute"
+    exit_code = 11

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from stepwhy.report.frame import framed
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from stepwhy.findings import Result
     from stepwhy.findings.timeline import Timeline
 
@@ -75,7 +77,10 @@ class Explanation:
 
 
 def explain(
-    *paths: str | os.PathLike[str], redact: bool = True, predict: bool = True
+    *paths: str | os.PathLike[str],
+    redact: bool = True,
+    predict: bool = True,
+    executor: Executor | None = None,
 ) -> Explanation:
     """Explain a recorded training run.
 
@@ -84,18 +89,24 @@ def explain(
             folder, a glob or an address; several are the ranks of one run.
         redact: Whether to replace secrets and private facts in the result.
         predict: Whether to predict what fixes would gain.
+        executor: What reads the files of many ranks, such as that of a client of Dask. stepwhy must
+            be installed where it does its tasks. By default, this process or several ones of this
+            machine. The result is the same; the timeline of the page then shows one rank.
 
     Returns:
         The result and its reports.
 
     Raises:
         InputError: Nothing can be explained, or the inputs are several runs.
+        EngineError: The executor fails.
     """
     # A training does not need it.
     from stepwhy.engine.timeline import explain_with_timeline  # noqa: PLC0415
 
     names = [os.fspath(path) for path in paths]
-    return Explanation(*explain_with_timeline(names, redact=redact, predict=predict))
+    return Explanation(
+        *explain_with_timeline(names, redact=redact, predict=predict, executor=executor)
+    )
 
 
 __all__ = ["Explanation", "explain"]

@@ -63,6 +63,7 @@ REASONS = {
     "inputs/reading.py kind.open": OPENED,
     "inputs/private_folder.py tempfile.TemporaryDirectory": PRIVATE,
     "inputs/remote/web.py target.open": STREAM,
+    "engine/worker.py os.fdopen": OPENED,
     "export/chrome_trace.py gzip.GzipFile": STREAM,
     "export/parquet.py pq.write_table": STREAM,
     "inputs/changing.py TemporaryFile": PRIVATE,

@@ -43,6 +43,14 @@ FORMATS = ("text", "json", "markdown", "problems")
     show_default=True,
     help="Predict what each fix would gain.",
 )
+@click.option(
+    "--engine",
+    default="",
+    metavar="NAME",
+    help="What reads the files of many ranks: 'processes[:N]' of this machine, or 'ray[:ADDRESS]', "
+    'a Ray cluster (pip install "stepwhy[ray]"). By default this process, or for large sets one '
+    "process per core. The result is the same.",
+)
 @redact_option
 @bounded
 def explain(
@@ -54,6 +62,7 @@ def explain(
     html: Path | None,
     show_all: bool,
     predict: bool,
+    engine: str,
     redact: bool,
 ) -> None:
     """Explain a recorded training run.
@@ -68,14 +77,20 @@ def explain(
     import_numpy_without_threads()
     from stepwhy.cli.progress import progress
     from stepwhy.engine import explain as explain_run
+    from stepwhy.engine.engines import engine_of
     from stepwhy.engine.survey import survey
     from stepwhy.errors import SeveralRunsError
 
     parts = _timeline_parts() if html is not None else None
-    with progress(paths) as report:
+    with progress(paths) as report, engine_of(engine) as executor:
         try:
             result = explain_run(
-                paths, report, redact=redact, predict=predict, seen=parts.seen if parts else None
+                paths,
+                report,
+                redact=redact,
+                predict=predict,
+                seen=parts.seen if parts else None,
+                executor=executor,
             )
         except SeveralRunsError:
             if form != "text" or html is not None:

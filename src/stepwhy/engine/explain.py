@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,6 +23,7 @@ from stepwhy.trace.ranks import split_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Executor
 
     from stepwhy.engine.analysed import Seen
     from stepwhy.engine.privacy import Redact
@@ -57,6 +59,7 @@ def explain(
     redact: Redact = True,
     predict: bool = True,
     seen: Seen | None = None,
+    executor: Executor | None = None,
 ) -> Result:
     """Explain files, folders, globs, addresses or run directories as one run.
 
@@ -67,12 +70,16 @@ def explain(
         redact: Whether to replace secrets and private facts in the result, the messages of errors
             and the texts for `progress`; or the redactor to use.
         predict: Whether to predict what fixes would gain.
-        seen: Called with each trace, its facts and its result.
+        seen: Called with each trace, its facts and its result; with an executor, only with those of
+            the rank that the result describes.
+        executor: What reads the files; by default this process, or for many files several ones of
+            this machine.
 
     Raises:
         InputError: No input can be explained, or several inputs are not ranks of one run.
+        EngineError: The executor fails.
     """
-    run = read_ranks(names, progress, redact=redact, predict=predict, seen=seen)
+    run = read_ranks(names, progress, redact=redact, predict=predict, seen=seen, executor=executor)
     return combine(run.ranks, run.notes, predict=predict, detail_of=run.detail_of)
 
 
@@ -83,6 +90,7 @@ def read_ranks(
     redact: Redact = True,
     predict: bool = True,
     seen: Seen | None = None,
+    executor: Executor | None = None,
 ) -> Ranks:
     """Read the ranks of a run, and reduce each to what their comparison needs.
 
@@ -92,16 +100,26 @@ def read_ranks(
         redact: Likewise.
         predict: Likewise; for several ranks, `combine` predicts.
         seen: Likewise.
+        executor: Likewise.
 
     Raises:
         InputError: No input can be read, or several inputs are not ranks of one run.
+        EngineError: The executor fails.
     """
     redactor = redactor_of(redact)
     with redacted_errors(redactor):
         places = resolve(names)
     works = works_of(places, redactor, predict=predict)
-    parts = _reduced_here(works, redacted_progress(progress, redactor), seen)
-    return Ranks(*ranks_of_run(parts), Details(works))
+    public = redacted_progress(progress, redactor)
+    if len(works) == 1:
+        return Ranks(*ranks_of_run(_reduced_here(works, public, seen)), Details(works))
+    from stepwhy.engine.mapping import processes_for, reduce_with  # noqa: PLC0415 - for many ranks
+
+    with nullcontext(executor) if executor is not None else processes_for(works) as used:
+        if used is None:
+            return Ranks(*ranks_of_run(_reduced_here(works, public, seen)), Details(works))
+        parts = reduce_with(used, works, public)
+    return Ranks(*ranks_of_run(parts), Details(works, seen))
 
 
 def _reduced_here(works: Sequence[Work], progress: Progress | None, seen: Seen | None) -> Parts:

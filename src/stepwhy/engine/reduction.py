@@ -153,10 +153,12 @@ class Details:
 
     Args:
         works: The files of the run.
+        seen: Called with each trace that is read again, its facts and its result.
     """
 
-    def __init__(self, works: Sequence[Work]) -> None:
+    def __init__(self, works: Sequence[Work], seen: Seen | None = None) -> None:
         self._works = works
+        self._seen = seen
         self._last: tuple[int, list[Opened]] = (NULL, [])
 
     def __call__(self, one: Analysed) -> Detail:
@@ -172,7 +174,11 @@ class Details:
             return one.detail
         number, index = one.place
         opened = self._opened(number)[index].numbered(one.meta.rank)
-        return detailed(opened, Facts(opened.trace), predict=False)
+        facts = Facts(opened.trace)
+        detail = detailed(opened, facts, predict=False)
+        if self._seen is not None:
+            self._seen(opened, facts, detail.result)
+        return detail
 
     def _opened(self, number: int) -> list[Opened]:
         if self._last[0] != number:

@@ -18,6 +18,7 @@ from stepwhy.report.ranks import those_that_matter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Executor
 
     from stepwhy.engine.privacy import Redact
     from stepwhy.engine.rank_sets import Opened
@@ -139,6 +140,7 @@ def explain_with_timeline(
     *,
     redact: Redact = True,
     predict: bool = True,
+    executor: Executor | None = None,
 ) -> tuple[Result, Timeline]:
     """Explain a run as `engine.explain.explain` does, and build its timeline.
 
@@ -147,12 +149,16 @@ def explain_with_timeline(
         progress: As in `explain`.
         redact: As in `explain`.
         predict: Whether to predict what fixes would gain.
+        executor: As in `explain`.
 
     Raises:
         InputError: No input can be explained, or several inputs are not ranks of one run.
+        EngineError: The executor fails.
     """
     parts = TimelineParts()
-    result = explain(names, progress, redact=redact, predict=predict, seen=parts.seen)
+    result = explain(
+        names, progress, redact=redact, predict=predict, seen=parts.seen, executor=executor
+    )
     return result, parts.timeline(result.ranks)
 
 

@@ -36,15 +36,17 @@ class Local(msgspec.Struct, frozen=True):
     Args:
         path: Its path.
         within: The folder in which it was found; None if the user named it.
+        named: Its name in results, if that is not its path.
     """
 
     path: Path
     within: Path | None = None
+    named: str = ""
 
     @property
     def shown(self) -> str:
         """Its name in results."""
-        return str(self.path)
+        return self.named or str(self.path)
 
     @property
     def name(self) -> str:
