@@ -97,6 +97,11 @@ def test_launches_that_wait_are_judged_without_the_wait_first(share, cause):
     assert explained(found("launch-bound", 20), waiting)["launch-bound"] == cause
 
 
+def test_a_session_that_prepares_a_grown_graph_in_each_run_takes_long():
+    causes = explained(found("session-overhead", 20), found("graph-growth", 10))
+    assert causes == {"session-overhead": "graph-growth", "graph-growth": ""}
+
+
 def test_memory_grows_by_what_is_compiled_again():
     assert explained(found("memory-growth", None), found("recompilation"))["memory-growth"] == (
         "recompilation"

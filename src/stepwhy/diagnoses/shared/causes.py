@@ -66,7 +66,7 @@ def with_causes(
     causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
     causes |= _of_evaluations(facts, found) | _of_callbacks(facts, found)
     causes |= _of_waiting_launches(found) | _of_mismatches(facts, found)
-    causes |= _of_constants(facts, found)
+    causes |= _of_constants(facts, found) | _of_grown_graphs(found)
     # The wait of such calls for their own input goes with them.
     is_own = causes.get("input-bound") == "frequent-evaluation"
     unsure = frozenset() if is_own else _behind_workers(facts, found, rules)
@@ -127,6 +127,12 @@ def _kept_graphs(found: Mapping[str, Finding]) -> dict[str, str]:
     """Memory that grows because graphs or compiled functions are added."""
     cause = next((id_ for id_ in ("graph-growth", "recompilation") if id_ in found), "")
     return {"memory-growth": cause} if cause and "memory-growth" in found else {}
+
+
+def _of_grown_graphs(found: Mapping[str, Finding]) -> dict[str, str]:
+    """Runs of a session that take long because each of them prepares a graph that has grown."""
+    both = {"session-overhead", "graph-growth"} <= found.keys()
+    return {"session-overhead": "graph-growth"} if both else {}
 
 
 def _of_fresh_iterators(found: Mapping[str, Finding]) -> dict[str, str]:

@@ -52,6 +52,13 @@ def batches_ready(facts: Facts) -> Evidence | None:
     return Evidence(_READY, round(1 - queue.empty_share, 4), "fraction", queue.name)
 
 
+def most_epochs(facts: Facts) -> int:
+    """How often the DataLoader that was started most often was started; 0 without one."""
+    events = facts.trace.events
+    rows = np.flatnonzero(np.isin(events.kind, facts.trace.strings_where({"epoch"})))
+    return int(np.unique(events.name[rows], return_counts=True)[1].max(initial=0))
+
+
 def _workers_are_busy(facts: Facts) -> bool:
     """Whether stack samples show that the workers prepare batches most of the time."""
     lines = role_lines(facts.sampled, SampleRole.WORKER)

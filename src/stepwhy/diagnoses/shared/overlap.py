@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from stepwhy.diagnoses.shared.augmentation import is_random
+from stepwhy.diagnoses.shared.loaders import most_epochs
 from stepwhy.diagnoses.shared.pipeline_stages import calls_in_parallel, works_ahead
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import saving
@@ -30,6 +32,8 @@ _MOST_ON_ACCELERATORS = 1.1
 # Of the time of all cores. In two of the lab's pairs that use more, the fix saved 8 and 17 % of the
 # step, and in a third it made the step longer; in one that uses 54 %, it saved 38 %.
 _BUSY = 0.65
+_MOST_OF_WORK = 0.5  # of the preparation in one function; without it, little is left
+_REPEATS = 2  # epochs
 
 
 def cores_of(facts: Facts) -> int | None:
@@ -103,7 +107,8 @@ def with_workers(fix: Fix, count: int) -> Fix:
 
 
 def cautioned(fix: Fix, facts: Facts) -> Fix:
-    """A fix, with a caution if the cores are so busy that it may gain nothing."""
+    """A fix, with what else would do, and a caution if busy cores leave it little to gain."""
+    fix = _or_once(fix, facts)
     cpu_ns, cores = job_cpu_ns(facts), cores_of(facts)
     if facts.has_accelerator or cpu_ns is None or not cores:
         return fix
@@ -115,6 +120,17 @@ def cautioned(fix: Fix, facts: Facts) -> Fix:
     return replace(fix, text=f"{fix.text} {caution}{threads}")
 
 
+def _or_once(fix: Fix, facts: Facts) -> Fix:
+    """A fix, with the way to do the work once if a DataLoader repeats it in each epoch."""
+    work = find_preparation(facts.sampled)
+    if work is None or work.function_share < _MOST_OF_WORK or is_random(work.line):
+        return fix
+    if most_epochs(facts) < _REPEATS:
+        return fix
+    line, share = work.line, format_fraction(work.function_share)
+    return replace(fix, text=f"{fix.text} {_ONCE.format(share, line)}")
+
+
 # Fetches from what other threads fill.
 _BUFFERED = regex(r"Dequeue|Iterator::")
 UNSEEN_WORK = "The steps wait for batches, but the record does not show what prepares them."
@@ -122,6 +138,10 @@ _CAUTION = (
     "But the job already uses {} of the cores' time, so what prepares batches beside the step can "
     "slow the rest down by as much as it saves: measure it with 'stepwhy try', or make the work "
     "itself less."
+)
+_ONCE = (
+    "{} of the preparation is in {}, again in every epoch: if it returns the same for an element "
+    "each time, compute it once, before the training, and keep the result."
 )
 # On two cores, the step of the lab's torch/cold_files is 24.8 ms with two workers, and 19.8 ms if
 # operations also use one thread only; of torch/serial_loader, 23.2 and 20.0 ms with one worker.
