@@ -26,7 +26,7 @@ the loop. Prepare batches ahead, in other processes.
 None, if the results are the same.
 
 ## When it abstains
-If no stack was sampled and the trace has no Python frames. Does not apply to loops that feed
+If no stack was sampled and the trace has no Python frames, unless single elements are read. Does not apply to loops that feed
 placeholders: `python-preprocessing` judges their Python.
 """
 
@@ -82,9 +82,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("The loop feeds placeholders: see python-preprocessing.")
     lines, elements = driver_lines(facts.sampled), element_loop(facts)
     if elements is not None:
-        found = _of_elements(facts, elements, lines)
-        if found is not None:
-            return found
+        return _of_elements(facts, elements, lines)
     if lines is None:
         return _from_trace(facts)
     cost = min(_outside(facts), _own_ns(facts, lines))
@@ -118,8 +116,8 @@ def _own_ns(facts: Facts, lines: Counter[tuple[str, bool]]) -> int:
 
 def _of_elements(
     facts: Facts, elements: ElementLoop, lines: Counter[tuple[str, bool]] | None
-) -> Finding | None:
-    """Judge a loop over single elements of tensors; None if it is not known where that is."""
+) -> Finding:
+    """Judge a loop over single elements of tensors."""
     strings = facts.derived(slice_lines)[elements.calls]
     at = {facts.trace.string(one) for one in np.unique(strings[strings != NULL]).tolist()}
     if at:
@@ -132,7 +130,7 @@ def _of_elements(
         cost = min(around, round(share * facts.wall_ns) - elements.cost_ns)
         evidence = _line_evidence(lines)
     else:
-        return None
+        cost, evidence, where = elements.python_ns, (), ""
     reads = Evidence("single elements read per step", elements.per_step, "count", where)
     cost = max(cost + elements.cost_ns, 0)
     return _judge(facts, cost, (reads, *evidence), _WHOLE_TENSORS)

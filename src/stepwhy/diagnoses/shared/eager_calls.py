@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns.groups import numbered
+from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, steady, time_of
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.recording_cost import without_recording
@@ -18,7 +19,6 @@ from stepwhy.trace import Kind, Phase, among
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.columns.intervals import Intervals
     from stepwhy.passes.facts import Facts
 
     Rows = NDArray[np.int64]
@@ -138,12 +138,14 @@ class ElementLoop(msgspec.Struct, frozen=True):
         calls: All operations of the loop; rows of slices, ascending.
         per_step: How many elements a step reads.
         cost_ns: Time per step in these operations, ns.
+        python_ns: Time per step in Python from one read to the next, ns.
     """
 
     reads: Rows
     calls: Rows
     per_step: int
     cost_ns: int
+    python_ns: int
 
 
 def element_loop(facts: Facts) -> ElementLoop | None:
@@ -167,7 +169,9 @@ def _element_loop(facts: Facts) -> ElementLoop | None:
     time = time_of(facts, calls)
     scaled = on_scale(facts, mean_within(facts, time), "compute")
     cost = min(without_recording(facts, time, scaled), facts.breakdown["compute"])
-    return ElementLoop(reads, calls, per_step, cost)
+    loop = Intervals.of(starts[:-1][is_next[1:]], starts[1:][is_next[1:]])
+    python = mean_within(facts, loop & facts.partition.sets["python"])
+    return ElementLoop(reads, calls, per_step, cost, on_scale(facts, python, "python"))
 
 
 def _between(facts: Facts, starts: NDArray[np.int64], is_next: NDArray[np.bool_]) -> Rows:
