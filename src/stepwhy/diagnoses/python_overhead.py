@@ -26,8 +26,8 @@ the loop. Prepare batches ahead, in other processes.
 None, if the results are the same.
 
 ## When it abstains
-If no stack was sampled and the trace has no Python frames, unless single elements are read. Does not apply to loops that feed
-placeholders: `python-preprocessing` judges their Python.
+If no stack was sampled and the trace has no Python frames, unless single elements are read. Does
+not apply to loops that feed placeholders: `python-preprocessing` judges their Python.
 """
 
 from __future__ import annotations
