@@ -6,6 +6,7 @@ import pytest
 
 from stepwhy.passes.cores import (
     children_cpu_ns_per_step,
+    run_delay_share,
     runnable_threads,
     sibling_processes,
     usable_cores,
@@ -31,6 +32,13 @@ def test_threads_that_ended_are_left_out():
     assert runnable_threads(trace, (1_000_000_000, 3_000_000_000)) == pytest.approx(8)
     assert runnable_threads(trace, (2_000_000_000, 3_000_000_000)) is None
     assert runnable_threads(run()) is None
+
+
+def test_the_share_of_waiting_is_that_while_no_thread_ends():
+    # Totals of threads that end are gone: 4 s of running, 12 s of waiting are known.
+    trace = run((0, 9, 0, 0), (1, 11, 6, 2), (2, 13, 12, 4), (3, 1, 13, 6))
+    assert run_delay_share(trace) == 0.75
+    assert run_delay_share(run((0, 9, 0, 0), (1, 1, 6, 2))) is None
 
 
 def test_processes_that_use_as_much_cpu_time():

@@ -22,12 +22,10 @@ def run_delay_share(trace: Trace, span_ns: tuple[int, int] | None = None) -> flo
         trace: The trace, with `counters`.
         span_ns: From when to when; None for the whole run.
     """
-    totals = [series(trace, name) for name in ("cpu_ns", "run_delay_ns")]
-    if span_ns is not None:
-        totals = [total.between(*span_ns) for total in totals]
-    running, waiting = (total.growth for total in totals)
-    if running is None or waiting is None or running + waiting <= 0:
+    rates = _rates(trace, span_ns, "cpu_ns", "run_delay_ns")
+    if rates is None or sum(rates) <= 0:
         return None
+    running, waiting = rates
     return round(waiting / (running + waiting), 3)
 
 
