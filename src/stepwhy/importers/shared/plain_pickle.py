@@ -11,35 +11,26 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-# Instructions with a number of fixed width behind them.
-_NUMBERS = {
-    b"J": struct.Struct("<i"),
-    b"K": struct.Struct("<B"),
-    b"M": struct.Struct("<H"),
-    b"G": struct.Struct(">d"),
-}
-# Instructions with a string behind them, whose length comes first.
-_TEXTS = {
-    b"X": struct.Struct("<I"),
-    b"\x8c": struct.Struct("<B"),
-    b"\x8d": struct.Struct("<Q"),
-    b"U": struct.Struct("<B"),
-    b"T": struct.Struct("<i"),
-}
-_LONG = b"\x8a"
+_STOP = ord(".")
+# Numbers of fixed width behind an instruction.
+_U1, _U2, _U4, _U8 = (struct.Struct(form) for form in ("<B", "<H", "<I", "<Q"))
+_I4, _DOUBLE = struct.Struct("<i"), struct.Struct(">d")
+_NUMBERS = {b"J": _I4, b"K": _U1, b"M": _U2, b"G": _DOUBLE}
+# Strings, whose length comes first.
+_TEXTS = {b"X": _U4, b"\x8c": _U1, b"\x8d": _U8, b"U": _U1, b"T": _I4}
 _CONSTANTS = {b"N": None, b"\x88": True, b"\x89": False}
 _TUPLES = {b"\x85": 1, b"\x86": 2, b"\x87": 3}
 # Instructions that name a place in the memo.
-_PUTS = {b"q": struct.Struct("<B"), b"r": struct.Struct("<I")}
-_GETS = {b"h": struct.Struct("<B"), b"j": struct.Struct("<I")}
+_PUTS = {b"q": _U1, b"r": _U4}
+_GETS = {b"h": _U1, b"j": _U4}
 # What is skipped: the version, and the length of a frame.
 _SKIPPED = {b"\x80": 1, b"\x95": 8}
-_STOP = b"."
 
 
 class UnsafePickleError(Exception):
@@ -102,18 +93,37 @@ class _Machine:
         self._stack: list[Any] = []
         self._below: list[list[Any]] = []
         self._memo: dict[int, Any] = {}
-        self._effects: dict[bytes, Callable[[], None]] = {
-            b"(": self._mark,
-            b"}": lambda: self._stack.append({}),
-            b"]": lambda: self._stack.append([]),
-            b")": lambda: self._stack.append(()),
-            b"t": lambda: self._stack.append(tuple(self._marked())),
-            b"a": lambda: self._extend(self._popped(1)),
-            b"e": lambda: self._extend(self._marked()),
-            b"s": lambda: self._update(self._popped(2)),
-            b"u": lambda: self._update(self._marked()),
-            b"\x94": lambda: self._put(len(self._memo)),
-        }
+        self._effects: list[Callable[[], None]] = [self._refuse] * 256
+        for opcode, effect in self._known():
+            self._effects[ord(opcode)] = effect
+
+    def _known(self) -> Iterator[tuple[bytes, Callable[[], None]]]:
+        """The instructions with what they do; one is found by its byte, as a file has millions."""
+        yield b"(", self._mark
+        yield b"}", lambda: self._stack.append({})
+        yield b"]", lambda: self._stack.append([])
+        yield b")", lambda: self._stack.append(())
+        yield b"t", lambda: self._stack.append(tuple(self._marked()))
+        yield b"a", lambda: self._extend(self._popped(1))
+        yield b"e", lambda: self._extend(self._marked())
+        yield b"s", lambda: self._update(self._popped(2))
+        yield b"u", lambda: self._update(self._marked())
+        yield b"\x94", lambda: self._put(len(self._memo))
+        yield b"\x8a", self._push_long
+        for opcode, value in _CONSTANTS.items():
+            yield opcode, partial(self._push, value)
+        for opcode, form in _NUMBERS.items():
+            yield opcode, partial(self._push_number, form)
+        for opcode, form in _TEXTS.items():
+            yield opcode, partial(self._push_text, form)
+        for opcode, count in _TUPLES.items():
+            yield opcode, partial(self._push_tuple, count)
+        for opcode, form in _PUTS.items():
+            yield opcode, partial(self._put_at, form)
+        for opcode, form in _GETS.items():
+            yield opcode, partial(self._get_at, form)
+        for opcode, count in _SKIPPED.items():
+            yield opcode, partial(self._skip, count)
 
     def run(self) -> None:
         """Follow the instructions to the end.
@@ -122,8 +132,14 @@ class _Machine:
             UnsafePickleError: One of them does not build a plain value.
             _CutOffError: The end is missing.
         """
-        while (opcode := self._take(1)) != _STOP:
-            self._follow(opcode)
+        data, effects, size = self._data, self._effects, len(self._data)
+        while self._at < size:
+            opcode = data[self._at]
+            self._at += 1
+            if opcode == _STOP:
+                return
+            effects[opcode]()
+        raise _CutOffError
 
     @property
     def rest(self) -> int:
@@ -151,31 +167,27 @@ class _Machine:
             with suppress(_CutOffError):
                 self._set(holder, items[: len(items) // 2 * 2])
 
-    def _follow(self, opcode: bytes) -> None:
-        if opcode in self._effects:
-            self._effects[opcode]()
-        elif opcode in _GETS:
-            self._get(self._number(_GETS[opcode]))
-        elif opcode in _PUTS:
-            self._put(self._number(_PUTS[opcode]))
-        elif opcode in _TUPLES:
-            self._stack.append(tuple(self._popped(_TUPLES[opcode])))
-        elif opcode in _SKIPPED:
-            self._take(_SKIPPED[opcode])
-        else:
-            self._stack.append(self._literal(opcode))
+    def _refuse(self) -> None:
+        place = self._at - 1
+        raise UnsafePickleError(self._data[place : place + 1], place)
 
-    def _literal(self, opcode: bytes) -> Any:
-        """A constant, a number or a string."""
-        if opcode in _CONSTANTS:
-            return _CONSTANTS[opcode]
-        if opcode in _NUMBERS:
-            return self._number(_NUMBERS[opcode])
-        if opcode in _TEXTS:
-            return self._take(self._number(_TEXTS[opcode])).decode("utf-8", "replace")
-        if opcode == _LONG:
-            return int.from_bytes(self._take(self._take(1)[0]), "little", signed=True)
-        raise UnsafePickleError(opcode, self._at - 1)
+    def _push(self, value: Any) -> None:
+        self._stack.append(value)
+
+    def _push_number(self, form: struct.Struct) -> None:
+        self._stack.append(self._number(form))
+
+    def _push_text(self, form: struct.Struct) -> None:
+        self._stack.append(self._take(self._number(form)).decode("utf-8", "replace"))
+
+    def _push_long(self) -> None:
+        self._stack.append(int.from_bytes(self._take(self._number(_U1)), "little", signed=True))
+
+    def _push_tuple(self, count: int) -> None:
+        self._stack.append(tuple(self._popped(count)))
+
+    def _skip(self, count: int) -> None:
+        self._take(count)
 
     def _take(self, count: int) -> bytes:
         end = self._at + count
@@ -186,7 +198,12 @@ class _Machine:
         return found
 
     def _number(self, form: struct.Struct) -> Any:
-        return form.unpack(self._take(form.size))[0]
+        end = self._at + form.size
+        if end > len(self._data):
+            raise _CutOffError
+        (found,) = form.unpack_from(self._data, self._at)
+        self._at = end
+        return found
 
     def _mark(self) -> None:
         self._below.append(self._stack)
@@ -227,7 +244,11 @@ class _Machine:
             raise _CutOffError
         self._memo[place] = self._stack[-1]
 
-    def _get(self, place: int) -> None:
+    def _put_at(self, form: struct.Struct) -> None:
+        self._put(self._number(form))
+
+    def _get_at(self, form: struct.Struct) -> None:
+        place = self._number(form)
         if place not in self._memo:
             raise _CutOffError
         self._stack.append(self._memo[place])
