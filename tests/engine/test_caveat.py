@@ -1,6 +1,12 @@
 """What stands above the verdict."""
 
-from stepwhy.engine.assemble import assemble
+import pytest
+
+from stepwhy.answers.verdict import Decision
+from stepwhy.diagnoses.shared.rule import SHARE_OF_TRAINING
+from stepwhy.engine.assemble import assemble, verdict_of
+from stepwhy.findings import Evidence, Finding
+from stepwhy.findings.reasons import Gap, Lack
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
 from tests.passes.timeline import Timeline
@@ -43,3 +49,11 @@ def test_set_up_that_takes_most_of_the_record_stands_above_the_verdict():
         "Set-up takes 80 % of the recorded time; the report covers the rest."
     )
     assert marked(20).caveat == ""
+
+
+@pytest.mark.parametrize(("share", "is_named"), [(0.6, True), (0.4, False)])
+def test_what_interrupts_the_steps_for_most_of_the_training_is_fixed_first(share, is_named):
+    evidence = (Evidence(SHARE_OF_TRAINING, share, "fraction"),)
+    finding = Finding("frequent-evaluation", "found", "Evaluate less often", evidence=evidence)
+    decision = Decision("unknown", 0.0, Gap(Lack.EVENTS))
+    assert verdict_of(decision, [finding]).sentence.startswith("Evaluate") is is_named

@@ -22,6 +22,7 @@ from stepwhy.answers.verdict import decide, first_to_fix, set_up_ns, set_up_shar
 from stepwhy.answers.wall_clock import wall_clock
 from stepwhy.columns.memory import give_back
 from stepwhy.diagnoses import run_all
+from stepwhy.diagnoses.shared.rule import SHARE_OF_TRAINING
 from stepwhy.engine.pricing import priced
 from stepwhy.findings import Abstention, Result, Verdict
 from stepwhy.findings.reasons import (
@@ -164,11 +165,18 @@ def verdict_of(decision: Decision, findings: Sequence[Finding], caveat: str = ""
         findings: All findings, the costliest first.
         caveat: Why the measured times are not reliable.
     """
-    first = first_to_fix(decision.bound_by, findings)
+    first = first_to_fix(decision.bound_by, findings) or _interrupting(findings[0])
     sentence = verdict_sentence(decision.reason, first.title if first else "")
     return Verdict(
         decision.bound_by, decision.confidence, sentence, caveat, _abstention(decision.reason)
     )
+
+
+def _interrupting(first: Finding) -> Finding | None:
+    """The first finding, if it interrupts the steps for most of the training, else None."""
+    shares = (e.value for e in first.evidence if e.what == SHARE_OF_TRAINING)
+    takes_most = any(isinstance(share, float) and share > _MOST for share in shares)
+    return first if first.verdict == "found" and takes_most else None
 
 
 def _abstention(reason: Reason) -> Abstention | None:
