@@ -1,6 +1,7 @@
 """Ranks that executors reduce: the same bytes as in this process, whatever happens to workers."""
 
 import os
+import pickle
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import pytest
@@ -11,9 +12,11 @@ from stepwhy.cli import cli
 from stepwhy.engine import explain, mapping
 from stepwhy.engine.engines import engine_of
 from stepwhy.engine.local_processes import LocalProcesses
-from stepwhy.engine.reduction import works_of
+from stepwhy.engine.reduction import Work, works_of
 from stepwhy.errors import EngineError, LostWorkerError, NoTracesError, SeveralRunsError
 from stepwhy.inputs.places import resolve
+from stepwhy.inputs.remote.budget import Budget, Limits
+from stepwhy.inputs.remote.places import Remote
 from stepwhy.redaction import Redactor
 from stepwhy.report import json
 from tests.engine.test_reduction import damage, written
@@ -168,6 +171,19 @@ def test_paths_are_read_from_another_folder_and_shown_as_named(tmp_path, monkeyp
         explain(["."], executor=Elsewhere(OSError()))
     assert [place.shown for place in read] == [work.place.shown for work in works]
     assert all(place.path.is_absolute() for place in read)
+
+
+def test_an_address_and_the_numbers_of_secrets_reach_another_process():
+    redactor = Redactor(values=["first-secret", "second-secret"], distinct=True)
+    redactor.text("first-secret")
+    work = Work(0, Remote("s3://bucket/rank0.json", Budget(Limits(bytes=7))), redactor)
+    sent = pickle.loads(pickle.dumps(work))  # noqa: S301 - its own bytes
+    assert sent.place.shown == "s3://bucket/rank0.json"
+    assert sent.place.budget.limits.bytes == 7
+    assert sent.redactor.text("second-secret first-secret") == "[redacted-2] [redacted]"
+    assert redactor.text("second-secret") == "[redacted-2]"  # numbered by itself
+    nothing = pickle.loads(pickle.dumps(Redactor.none()))  # noqa: S301 - likewise
+    assert nothing.text("/home/smithers") == "/home/smithers"
 
 
 # --- which engine --------------------------------------------------------------------------------

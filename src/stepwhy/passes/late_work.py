@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepwhy.passes.facts import Facts
-    from stepwhy.passes.ranks import OpTime, Rank
+    from stepwhy.passes.ranks import LateRank, OpTime, Rank
 
 # A rank that takes so much of a step longer than the median one is late.
 _LATE = 0.05
@@ -52,8 +52,10 @@ def late_work(facts: Facts, rank: Rank) -> LateWork | None:
         facts: Facts of any rank, with all ranks in `Facts.ranks`.
         rank: The rank.
     """
+    if not _is_late(facts, rank):
+        return None
     others = [other for other in facts.ranks if other is not rank and other.stage == rank.stage]
-    if not others or not _is_late(facts, rank):
+    if not others:
         return None
     excess = {
         name: rank.breakdown[name] - float(np.median([o.breakdown[name] for o in others]))
@@ -78,10 +80,15 @@ def _is_late(facts: Facts, rank: Rank) -> bool:
     known = [one.late for one in facts.derived(lateness_of) if one.late is not None]
     if any(rank.number in late.ranks for late in known):
         return True
-    late = find_late(facts.ranks)
+    late = facts.derived(_latest)
     if late is None or rank.number not in late.together:
         return False
     return late.is_certain and late.work_ns >= _LATE * rank.wall_ns
+
+
+def _latest(facts: Facts) -> LateRank | None:
+    """The rank that the others wait for longest; None if none can be compared."""
+    return find_late(facts.ranks)
 
 
 def _ops(rank: Rank, *, on_host: bool) -> tuple[OpTime, ...]:
