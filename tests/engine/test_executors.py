@@ -11,6 +11,7 @@ import stepwhy
 from stepwhy.cli import cli
 from stepwhy.engine import explain, mapping
 from stepwhy.engine.engines import engine_of
+from stepwhy.engine.explain import read_ranks
 from stepwhy.engine.local_processes import LocalProcesses
 from stepwhy.engine.reduction import Work, works_of
 from stepwhy.errors import EngineError, LostWorkerError, NoTracesError, SeveralRunsError
@@ -184,6 +185,16 @@ def test_an_address_and_the_numbers_of_secrets_reach_another_process():
     assert redactor.text("second-secret") == "[redacted-2]"  # numbered by itself
     nothing = pickle.loads(pickle.dumps(Redactor.none()))  # noqa: S301 - likewise
     assert nothing.text("/home/smithers") == "/home/smithers"
+
+
+@pytest.mark.parametrize(("most", "expected"), [(16, [0, 1, 2, 3]), (3, [1])])
+def test_all_ranks_of_a_large_set_are_seen_if_they_are_few(most, expected, tmp_path, monkeypatch):
+    written(tmp_path)
+    monkeypatch.setitem(read_ranks.__globals__, "_MOST_DRAWN", most)
+    monkeypatch.setattr(mapping, "processes_for", lambda _works: ThreadPoolExecutor(1))
+    seen = []
+    explain([str(tmp_path)], seen=lambda one, _facts, _result: seen.append(one.meta.rank))
+    assert seen == expected
 
 
 # --- which engine --------------------------------------------------------------------------------

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 # Slices of the traces that are kept until all ranks are known, about 100 MB. Of more, the traces
 # are freed, and that of the rank that the result describes is read again.
 _MOST_KEPT = 1_000_000
+# Files whose traces `seen` is called with, whatever their size: a timeline of more is crowded.
+_MOST_DRAWN = 16
 
 
 class Ranks(msgspec.Struct, frozen=True):
@@ -70,8 +72,8 @@ def explain(
         redact: Whether to replace secrets and private facts in the result, the messages of errors
             and the texts for `progress`; or the redactor to use.
         predict: Whether to predict what fixes would gain.
-        seen: Called with each trace, its facts and its result; with an executor, only with those of
-            the rank that the result describes.
+        seen: Called with each trace, its facts and its result; where other processes read the
+            files, only with those of the rank that the result describes.
         executor: What reads the files; by default this process, or for many files several ones of
             this machine.
 
@@ -111,7 +113,9 @@ def read_ranks(
         places = resolve(names)
     works = works_of(places, redactor, predict=predict)
     public = redacted_progress(progress, redactor)
-    if len(works) == 1:
+    # All ranks of small sets are drawn, which takes their traces.
+    is_drawn = seen is not None and executor is None and len(works) <= _MOST_DRAWN
+    if len(works) == 1 or is_drawn:
         return Ranks(*ranks_of_run(_reduced_here(works, public, seen)), Details(works))
     from stepwhy.engine.mapping import processes_for, reduce_with  # noqa: PLC0415 - for many ranks
 
