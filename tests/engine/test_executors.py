@@ -204,6 +204,7 @@ def test_only_large_sets_are_worth_processes(tmp_path, monkeypatch):
     paths = written(tmp_path)
     works = works_of(resolve([str(tmp_path)]), Redactor.none(), predict=True)
     monkeypatch.setattr(mapping, "cores", lambda: 8)
+    monkeypatch.setattr(mapping, "available_bytes", lambda: None)
 
     def workers():
         with mapping.processes_for(works) as executor:
@@ -213,6 +214,11 @@ def test_only_large_sets_are_worth_processes(tmp_path, monkeypatch):
     for path in paths:
         os.truncate(path, 60_000_000)
     assert workers() == 4
+    monkeypatch.setattr(mapping, "available_bytes", lambda: 600_000_000)
+    assert workers() == 2
+    monkeypatch.setattr(mapping, "available_bytes", lambda: 300_000_000)
+    assert workers() is None
+    monkeypatch.setattr(mapping, "available_bytes", lambda: 10**12)
     monkeypatch.setattr(mapping, "cores", lambda: 1)
     assert workers() is None
 

@@ -14,6 +14,7 @@ from stepwhy.engine.merging import Parts
 from stepwhy.engine.reduction import Part, reduce_file
 from stepwhy.engine.summaries import MAGIC, decode, encode
 from stepwhy.errors import EngineError, InputError, LostWorkerError
+from stepwhy.inputs.memory import available_bytes
 from stepwhy.inputs.places import Local
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _PER_WORKER = 2
 _LEAST_BYTES = 10_000_000
 _BYTES_PER_WORKER = 60_000_000
 _EXPANDS = 15
+# Memory of a worker: 100 MB, and up to so many times its file after decompression.
+_LEAST_MEMORY = 100_000_000
+_MEMORY_TIMES = 2.5
 _PACKED = frozenset({".gz", ".xz", ".bz2", ".zst", ".zip"})
 
 
@@ -128,12 +132,22 @@ def processes_for(works: Sequence[Work]) -> Iterator[LocalProcesses | None]:
     """
     sizes = [_bytes_of(work.place) for work in works]
     worth = sum(expanded for _, expanded in sizes) // _BYTES_PER_WORKER
-    workers = min(cores(), len(works), worth)
+    workers = min(cores(), len(works), worth, _room(max(expanded for _, expanded in sizes)))
     if workers < 2 or sum(size for size, _ in sizes) < _LEAST_BYTES:
         yield None
         return
     with LocalProcesses(workers) as executor:
         yield executor
+
+
+def _room(largest: int) -> int:
+    """Number of workers that memory is left for.
+
+    Args:
+        largest: Size of the largest file after decompression, bytes.
+    """
+    left = available_bytes()
+    return cores() if left is None else int(left / (_LEAST_MEMORY + _MEMORY_TIMES * largest))
 
 
 def _bytes_of(place: Place) -> tuple[int, int]:
