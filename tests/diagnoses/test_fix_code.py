@@ -367,6 +367,12 @@ RUNS = [
         "assert (model.module.bias.grad == 4).all(); " + END,
     ),
     (
+        "small_collectives",
+        "_NUMBERS",
+        DDP + "import torch.distributed as dist; values = [torch.tensor(1.0), torch.tensor(2.0)]",
+        "assert values.tolist() == [2, 4]; " + END,
+    ),
+    (
         "sequence_imbalance",
         "_FIX",
         TORCH + "import random",

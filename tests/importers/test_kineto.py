@@ -396,6 +396,24 @@ def test_a_call_of_oneccl_is_no_device():
     assert trace.tracks.role[trace.slices.track[row]] == Role.HOST_THREAD
 
 
+@pytest.mark.parametrize(
+    ("types", "shapes", "size"),
+    [
+        (["float"], [[128, 10]], 5120),
+        (["float"], [[]], 4),
+        (["long int", "c10::BFloat16"], [[3], [2, 2]], 32),
+        (["float"], [[-1]], NULL),
+        (["TensorList"], [[[3]]], NULL),
+        (["float"], [], NULL),
+        ("float", 7, NULL),
+    ],
+)
+def test_collectives_of_gloo_have_the_bytes_of_their_tensors(types, shapes, size):
+    recorded = {"Input type": types, "Input Dims": shapes}
+    trace = read_records(x("user_annotation", "gloo:all_reduce", 10, 30, args=recorded))
+    assert trace.slices.bytes[trace.rows(Kind.COLLECTIVE)].tolist() == [size]
+
+
 def test_a_profile_of_paddle():
     def record(category, name, start_us, dur_us, language="C++", **more):
         written = f"{name}[{dur_us / 1000:.3f} ms]"

@@ -67,7 +67,7 @@ def _collectives(roles, starts, ends, first):
         dur_ns=ends - starts,
         bytes=np.tile([50_000_000, 500_000_000], len(steps)),
         steps=steps,
-        numbered=True,
+        numbering="marker",
     )
 
 

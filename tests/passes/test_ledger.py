@@ -9,6 +9,7 @@ from stepwhy.passes.collectives import Role
 from stepwhy.passes.ledger import make_ledger
 from stepwhy.trace import NULL
 
+PAIR = Role("all-reduce", "0", "[0, 1]", "", 2)
 RANKS, STEPS = 8, 6
 
 
@@ -158,8 +159,21 @@ def test_ranks_without_common_steps_have_no_ledger():
     one, other = make_set(some_work(8, ranks=2))
     other = changed(other, steps=other.collectives.steps + 100, step=other.collectives.step + 100)
     assert make_ledger([one, other]) is None
-    counted = changed(one, numbered=False)
+    counted = changed(one, numbering="order")
     assert make_ledger([counted, other]) is None
+
+
+def test_a_collective_behind_another_of_its_group_waits_from_the_end_of_that():
+    """Rank 1 arrives 70 later; meanwhile rank 0 has called both collectives."""
+    ranks = []
+    for number, starts in enumerate(([0, 10], [70, 80])):
+        whole = make_set(some_work(0, ranks=2, steps=1))[number]
+        once = {"role": np.zeros(2, int), "step": np.zeros(2, int), "roles": (PAIR,)}
+        times = {"start_ns": np.array(starts), "dur_ns": np.array([100, 120]) - starts}
+        ranks.append(changed(whole, **once, **times, steps=np.zeros(1, int)))
+    ledger = make_ledger(ranks, 2)
+    assert ledger.wait_ns.tolist() == [70, 0, 0, 0]
+    assert ledger.transfer_ns.tolist() == [30, 30, 20, 20]
 
 
 def test_the_order_of_the_ranks_does_not_matter():

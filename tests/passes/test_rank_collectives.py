@@ -47,8 +47,21 @@ def test_steps_have_the_numbers_of_their_markers():
         line.add(line.thread(), Kind.STEP, start, start + 10, name=f"ProfilerStep#{number}")
         line.add(line.stream(), Kind.COLLECTIVE, start + 5, start + 9, name="ncclKernel_AllReduce")
     found = find_collectives(Facts(line.trace(rank=0)))
-    assert found.numbered
+    assert found.numbering == "marker"
     assert (found.step.tolist(), found.steps.tolist()) == ([12, 13], [12, 13])
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_steps_have_the_numbers_of_the_log_where_there_is_one(first):
+    """The profiler counts from the start of its window, which opens when the loop is warm."""
+    line = Timeline()
+    for number in range(6):
+        line.builder.add("marks", start_ns=10 * number * MS, dur_ns=10 * MS)
+    for number, start in ((1, 10 * first), (2, 10 * first + 10)):
+        line.add(line.thread(), Kind.STEP, start, start + 10, name=f"ProfilerStep#{number}")
+        line.add(line.stream(), Kind.COLLECTIVE, start + 5, start + 9, name="ncclKernel_AllReduce")
+    found = find_collectives(Facts(line.trace(rank=0)))
+    assert (found.numbering, found.steps.tolist()) == ("log", [first, first + 1])
 
 
 @pytest.mark.parametrize("names", [("step", "step"), ("step 2", "step 2"), ("step 2", "step 1")])
@@ -58,7 +71,7 @@ def test_names_that_do_not_count_leave_the_steps_counted(names):
         line.add(line.thread(), Kind.STEP, start, start + 10, name=name)
         line.add(line.stream(), Kind.COLLECTIVE, start + 5, start + 9, name="ncclKernel_AllReduce")
     found = find_collectives(Facts(line.trace(rank=0)))
-    assert not found.numbered
+    assert found.numbering == "order"
     assert found.steps.tolist() == [0, 1]
 
 

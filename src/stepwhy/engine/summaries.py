@@ -47,7 +47,7 @@ _LEVEL = 6  # of zlib; higher ones save 1 %
 
 class _Collectives(msgspec.Struct, frozen=True):
     roles: tuple[Role, ...]
-    numbered: bool
+    numbering: str
     columns: dict[str, bytes]
 
 
@@ -235,7 +235,7 @@ def _ops(found: tuple[OpTime, ...]) -> tuple[_Op, ...]:
 
 def _collectives(found: Collectives) -> _Collectives:
     columns = {name: pack(getattr(found, name)) for name in _COLUMNS}
-    return _Collectives(found.roles, found.numbered, columns)
+    return _Collectives(found.roles, found.numbering, columns)
 
 
 def _part(wire: _Part) -> Part:
@@ -315,7 +315,7 @@ def _collectives_of(wire: _Collectives) -> Collectives:
     alike = all(len(columns[name]) == rows for name in _COLUMNS if name != "steps")
     if not alike or (rows and not 0 <= role.min() <= role.max() < len(wire.roles)):
         raise BadColumnError
-    return Collectives(roles=wire.roles, numbered=wire.numbered, **columns)
+    return Collectives(roles=wire.roles, numbering=wire.numbering, **columns)
 
 
 __all__ = ["MAGIC", "VERSION", "decode", "encode"]

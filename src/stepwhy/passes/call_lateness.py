@@ -225,7 +225,7 @@ def _summary(joint: _Joint, place: int, durations: Ints, wall_ns: int) -> Rank:
             dur_ns=np.minimum(durations, _LONGEST_NS),
             bytes=np.full(count, NULL),
             steps=joint.sequence,
-            numbered=True,
+            numbering="marker",
         ),
     )
 

@@ -47,8 +47,8 @@ class Collectives(msgspec.Struct, frozen=True):
         dur_ns: Duration; (collectives,).
         bytes: Size of the message, NULL if not recorded; (collectives,).
         steps: Numbers of all steady steps, ascending; (steps,).
-        numbered: Whether the markers of the steps have these numbers; otherwise they are counted
-            from the first recorded one.
+        numbering: Where their numbers come from: 'log' for the place in stepwhy's log of steps,
+            'marker' for the numbers of the profiler, 'order' for the place in the record.
     """
 
     roles: tuple[Role, ...]
@@ -58,7 +58,7 @@ class Collectives(msgspec.Struct, frozen=True):
     dur_ns: Ints
     bytes: Ints
     steps: Ints
-    numbered: bool
+    numbering: str
 
 
 __all__ = ["Collectives", "Role"]

@@ -4,6 +4,10 @@ All ranks of an all-reduce, all-gather or reduce-scatter finish together, soon a
 has arrived. So the shortest duration of a collective is that of the rank that arrived last, and is
 the time in which data moved; what it takes longer on another rank is that rank's wait. Only
 durations are compared, so the clocks of the ranks need not agree.
+
+A group runs its collectives one after the other. One that a rank calls while an earlier one is
+still running, as DistributedDataParallel does with its buckets, counts from the end of that one:
+otherwise a rank would wait for both at the same time.
 """
 
 from __future__ import annotations
@@ -49,7 +53,8 @@ class Ledger(msgspec.Struct, frozen=True):
         step: Number of the step; (rows,).
         rank: Place in `ranks`; (rows,).
         start_ns: Start on the clock of the rank; (rows,).
-        dur_ns: Duration; (rows,).
+        dur_ns: Duration, without the time in which an earlier collective of the same rank and group
+            was still running; (rows,).
         bytes: Size of the message, NULL if not recorded; (rows,).
         wait_ns: Duration beyond the shortest one of the collective; NULL if it cannot be split: of
             broadcasts, of sending and receiving, and where ranks do not have the same collectives.
@@ -138,7 +143,7 @@ def make_ledger(ranks: Sequence[Rank], world_size: int = NULL) -> Ledger | None:
 
 def _common_steps(parts: Sequence[Collectives]) -> Ints:
     """Numbers of the steps that all ranks have; (steps,)."""
-    if not parts or len({part.numbered for part in parts}) > 1:
+    if not parts or len({part.numbering for part in parts}) > 1:
         return np.empty(0, dtype=np.int64)
     steps = parts[0].steps
     for part in parts[1:]:
@@ -152,8 +157,23 @@ def _joined(parts: Sequence[Collectives], steps: Ints) -> dict[str, Ints]:
     names = ("role", "step", "start_ns", "dur_ns", "bytes")
     pairs = list(zip(parts, chosen, strict=True))
     table = {n: np.concatenate([getattr(p, n)[rows] for p, rows in pairs]) for n in names}
+    table["dur_ns"] = np.concatenate([_successive_ns(p)[rows] for p, rows in pairs])
     counts = [len(rows) for rows in chosen]
     return table | {"rank": np.repeat(np.arange(len(parts)), counts)}
+
+
+def _successive_ns(part: Collectives) -> Ints:
+    """Durations of a rank's collectives, without overlap with earlier ones of the same group."""
+    groups = {role.group: place for place, role in enumerate(part.roles)}
+    of_role = np.array([groups[role.group] for role in part.roles], dtype=np.int64)
+    found, ends_ns = part.dur_ns.copy(), part.start_ns + part.dur_ns
+    for group in groups.values():
+        rows = np.flatnonzero(of_role[part.role] == group)
+        rows = rows[np.argsort(part.start_ns[rows], kind="stable")]
+        until = np.maximum.accumulate(ends_ns[rows])[:-1]
+        begin = np.maximum(part.start_ns[rows][1:], until)
+        found[rows[1:]] = np.maximum(ends_ns[rows][1:] - begin, 0)
+    return found
 
 
 def _common_roles(parts: Sequence[Collectives], table: dict[str, Ints]) -> tuple[list[Role], Ints]:

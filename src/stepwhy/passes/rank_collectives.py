@@ -40,9 +40,7 @@ def find_collectives(facts: Facts) -> Collectives | None:
     """
     if facts.trace.meta.rank == NULL:
         return None
-    numbers = step_numbers(facts)
-    is_numbered = numbers is not None
-    numbers = np.arange(len(facts.steps.starts)) if numbers is None else numbers
+    numbers, numbering = step_numbers(facts)
     rows, step = _in_steps(facts)
     if count_distinct(facts.trace.tracks.device[facts.trace.slices.track[rows]]) > 1:
         return None
@@ -58,11 +56,34 @@ def find_collectives(facts: Facts) -> Collectives | None:
         dur_ns=slices.dur_ns[rows].astype(np.int64),
         bytes=slices.bytes[rows].astype(np.int64),
         steps=numbers[facts.steps.steady],
-        numbered=is_numbered,
+        numbering=numbering,
     )
 
 
-def step_numbers(facts: Facts) -> Ints | None:
+def step_numbers(facts: Facts) -> tuple[Ints, str]:
+    """Numbers of the recorded steps, ascending, and where they come from, see `Collectives`.
+
+    Each rank opens its window when its own loop has warmed up, so that the profiler's numbers may
+    differ for the same step; those of the log of steps do not.
+    """
+    for numbering, numbers in (("log", _logged(facts)), ("marker", _marked(facts))):
+        if numbers is not None:
+            return numbers, numbering
+    return np.arange(len(facts.steps.starts)), "order"
+
+
+def _logged(facts: Facts) -> Ints | None:
+    """Place of each recorded step among the logged ones; None if not each has one; (steps,)."""
+    marks, steps = facts.trace.marks, facts.steps
+    if not len(marks) or not len(steps.host_starts):
+        return None
+    middle = (steps.host_starts + steps.host_ends) // 2
+    found = np.searchsorted(marks.start_ns, middle, side="right") - 1
+    is_inside = (found >= 0) & (marks.start_ns[found] + marks.dur_ns[found] > middle)
+    return found if is_inside.all() and (np.diff(found) > 0).all() else None
+
+
+def _marked(facts: Facts) -> Ints | None:
     """Numbers of the steps by the names of their markers; None if not all have one; (steps,)."""
     trace, starts = facts.trace, facts.steps.host_starts
     if facts.steps.source != "marker" or not len(starts):

@@ -49,6 +49,13 @@ _VIEW = Fix(
 )
 
 
+def exchange_calls(facts: Facts) -> Rows:
+    """Calls of all-reduces by the program itself, outside of the backward pass, ascending."""
+    rows = named(facts, _EXCHANGE)
+    found: Rows = rows[~np.isin(rows, bucket_exchanges(facts))]
+    return found
+
+
 def bucket_exchanges(facts: Facts) -> Rows:
     """Calls that exchange a bucket of gradients as soon as its last one is complete, ascending.
 

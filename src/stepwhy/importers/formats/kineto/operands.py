@@ -7,6 +7,7 @@ Source: `kineto_client_interface.cpp` and `collection.cpp` of PyTorch, which wri
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -29,12 +30,17 @@ _TYPES: Final = {
     "int": "int32", "long": "int64", "long int": "int64", "bool": "bool",
     "unsigned char": "uint8",
 }  # fmt: skip
+_WIDTHS: Final = {
+    "float": 4, "double": 8, "c10::Half": 2, "c10::BFloat16": 2, "c10::complex<float>": 8,
+    "c10::complex<double>": 16, "int": 4, "long": 8, "long int": 8, "bool": 1, "unsigned char": 1,
+}  # fmt: skip
 # Operations at the start of a file; they cover several steps of most programs, and decoding each
 # record of a file of gigabytes would take longer than everything else.
 _MOST: Final = 1 << 16
 # If none of the first ones has types, the profiler did not record them.
 _FIRST: Final = 256
 _MOST_ARGUMENTS: Final = 16
+_MOST_BYTES: Final = 1 << 50  # more is damage
 
 
 class Operands:
@@ -77,6 +83,27 @@ class Operands:
             builder.rows_from("operands", {"slice": rows, "types": types, "shapes": shapes})
 
 
+def tensor_bytes(event: Event[KinetoArgs]) -> int:
+    """Bytes of the tensors among the arguments; NULL if their types or sizes are not recorded.
+
+    Args:
+        event: The record of an operation.
+    """
+    args = args_of(event)
+    types, shapes = _list_of(bytes(args.types)), _list_of(bytes(args.dims))
+    if not types or not shapes or len(types) != len(shapes):
+        return NULL
+    widths = [_WIDTHS.get(str(name), 0) for name in types]
+    if not all(widths) or not all(map(_is_shape, shapes)):
+        return NULL
+    total = sum(width * prod(sizes) for width, sizes in zip(widths, shapes, strict=True))
+    return total if total < _MOST_BYTES else NULL
+
+
+def _is_shape(sizes: Any) -> bool:
+    return isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)
+
+
 def _interned(builder: TraceBuilder, text: str | None) -> int:
     return NULL if text is None else builder.intern(text)
 
@@ -110,4 +137,4 @@ def _list_of(text: bytes) -> list[Any] | None:
         return None
 
 
-__all__ = ["Operands"]
+__all__ = ["Operands", "tensor_bytes"]

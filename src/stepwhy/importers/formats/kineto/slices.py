@@ -29,7 +29,7 @@ from stepwhy.importers.formats.kineto.name_table import (
     NameTable,
 )
 from stepwhy.importers.formats.kineto.names import shorten_path
-from stepwhy.importers.formats.kineto.operands import Operands
+from stepwhy.importers.formats.kineto.operands import Operands, tensor_bytes
 from stepwhy.importers.formats.kineto.overruns import cut_overruns
 from stepwhy.importers.formats.kineto.sweep import Records
 from stepwhy.importers.formats.kineto.sweep_codes import SweepCodes
@@ -297,6 +297,10 @@ class Slices:
             events = [batch.events[i] for i in collectives.tolist()]
             size = add_collectives(self._builder, events, rows[collectives])
             block["bytes"][collectives] = np.maximum(size, block["bytes"][collectives])
+        # Those of Gloo are recorded as operations of the host.
+        on_host = (kind == Kind.COLLECTIVE) & (meanings[:, ON_DEVICE] <= 0)
+        for row in np.flatnonzero(on_host).tolist():
+            block["bytes"][row] = tensor_bytes(batch.events[row])
 
     def _sources(self, batch: SliceBatch) -> NDArray[np.int32]:
         """Strings of source lines: of the call stack where there is one, else of the name."""
