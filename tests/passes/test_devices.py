@@ -180,3 +180,14 @@ def test_the_work_for_a_device_does_not_grow_with_their_number():
     few_calls = calls_of(lambda: assemble.assemble(Facts(few), "x", "kineto"))
     many_calls = calls_of(lambda: assemble.assemble(Facts(many), "x", "kineto"))
     assert many_calls < 5 * few_calls
+
+
+def test_kernels_of_a_compiled_graph_compute_although_they_have_no_records():
+    line = Timeline().steps(0, 100)
+    main = line.thread()
+    line.add(main, Kind.FRAMEWORK, 0, 90, name="Torch-Compiled Region: 0/0")
+    line.add(main, Kind.ANNOTATION, 10, 80, name="## Call CompiledFxGraph f00 ##")
+    line.add(main, Kind.OP, 20, 50, name="aten::addmm")
+    line.add(main, Kind.ANNOTATION, 90, 95, name="## metrics ##")
+    facts = Facts(line.trace(framework="pytorch"))
+    assert facts.breakdown["compute"] == 70 * MS

@@ -12,6 +12,7 @@ from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.nesting import innermost_time, inside
 from stepwhy.columns.sums import total_of
 from stepwhy.passes.selection import mask, of_role, rows_of
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Role, among
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ MOST_DEVICES = 4096
 Each takes about a millisecond to analyse. The others are combined into one, so that the breakdown
 of the step and all totals still cover all devices.
 """
+
+
+_COMPILED_CALL = regex(r"## Call CompiledFxGraph ")
 
 
 class Activity(msgspec.Struct, frozen=True):
@@ -149,17 +153,29 @@ def _host_activity(trace: Trace, nesting: Nesting) -> Activity:
     Operations inside compilation only propagate shapes, and those in a checkpoint only copy.
 
     An operation computes while it is innermost: the kernel of `aten::mm` runs in `aten::mm`
-    itself, beside small operations that it calls.
+    itself, beside small operations that it calls. Kernels that Inductor has compiled for a CPU have
+    no records of their own, so that a call of a compiled graph computes, too.
     """
     host = of_role(trace, Role.HOST_THREAD)
     prepares = inside(nesting, mask(trace, (Kind.INPUT, Kind.COMPILE, Kind.STORAGE)))
-    computes = mask(trace, (Kind.OP,), host) & ~prepares
+    computes = (mask(trace, (Kind.OP,), host) | _compiled_calls(trace, host)) & ~prepares
     compute = innermost_time(nesting, computes)
     is_collective = mask(trace, (Kind.COLLECTIVE,), host)
     communication = intervals_of(trace, np.flatnonzero(is_collective))
     busy = np.flatnonzero(computes | is_collective)
     none = Intervals.empty()
     return Activity(HOST_DEVICE, "CPU", DeviceKind.CPU, compute, communication, none, busy)
+
+
+def _compiled_calls(trace: Trace, host: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mask of the calls of compiled graphs on some tracks; (slices,).
+
+    Source: `CompiledFxGraph.__call__` in `torch/_inductor/output_code.py`.
+    """
+    found = mask(trace, (Kind.ANNOTATION,), host)
+    rows = np.flatnonzero(found)
+    found[rows] = trace.matches(trace.slices.name[rows], _COMPILED_CALL.match)
+    return found
 
 
 class Totals(msgspec.Struct, frozen=True):

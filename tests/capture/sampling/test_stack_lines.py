@@ -46,6 +46,13 @@ def test_autograph_copy_counts_for_the_calling_line():
     }
 
 
+def test_kernels_that_inductor_has_compiled_are_of_pytorch():
+    call = "call (/tmp/torchinductor_user/ab/cabc.py:90)"
+    package = f"__call__ ({PACKAGES}/torch/_inductor/output_code.py:600)"
+    found = counted(f"{MAIN};{package};{call} 5")
+    assert found == {("driver", "train.py(40): <module>", "torch"): 5}
+
+
 def test_empty_output():
     assert counted("") == {}
 

@@ -25,6 +25,8 @@ _PROCESS = re.compile(r'\bprocess (\d+):"')
 # A thread has a name once the program has imported `threading`.
 _STACK = re.compile(r"(?:^|;)thread \((?P<id>\d+)\)(?:: [^;]*)?;(?P<frames>.*) (?P<count>\d+)$")
 _FRAME = re.compile(r"^(?P<function>.*) \((?P<path>.*):(?P<line>\d+)\)$")
+# What Inductor has compiled calls its kernels from a file of its own.
+_COMPILED = re.compile(r"[/\\]torchinductor_[^/\\]*[/\\]")
 _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
 _START_OF_CHILD = "multiprocessing/process.py"
 _LOADER = "torch/utils/data/_utils/worker.py"
@@ -249,4 +251,6 @@ def _leaf(path: str, files: UserFiles) -> str:
     if files.user_name(path) is not None:
         return ""
     found = _PACKAGE.search(path)
-    return found[1].removesuffix(".py") if found else "python"
+    if found:
+        return found[1].removesuffix(".py")
+    return "torch" if _COMPILED.search(path) else "python"
