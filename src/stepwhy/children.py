@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    Process = subprocess.Popen[bytes]
+
 _PACKAGES = str(Path(__file__).resolve().parents[1])
 
 # User, language, terminal, and thread limits of numerical libraries.

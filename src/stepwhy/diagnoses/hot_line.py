@@ -95,6 +95,7 @@ _LAYERS = regex(
     r"|relu|gelu|silu|selu|sigmoid|tanh|softplus|dropout|(?:mse|l1|huber)_loss|kl_div"
 )
 # They read what a layer has computed, once, and choose of it.
+_SHAPE = regex(r"\d+(x\d+)*")
 _CHOICES = regex(r"arg_?max|arg_?min|top_?k")
 _MANY_RUNS = 16  # per step; a model chooses a few times, a loop over samples more often
 LAUNCH_NS = (
@@ -290,10 +291,12 @@ def _only_chooses(row: LineTime) -> bool:
 
 
 def _is_of_pairs(shapes: str) -> bool:
-    """Whether two arguments are each repeated for the other, as '64x1x3, 1x64x3' are."""
-    sizes = [
-        tuple(map(int, one.split("x")))[::-1] for one in shapes.split(", ") if one[:1].isdigit()
-    ]
+    """Whether two arguments are each repeated for the other, as '64x1x3, 1x64x3' are.
+
+    Lists of tensors, such as '8x3+2', are no operands of one computation.
+    """
+    known = filter(_SHAPE.fullmatch, shapes.split(", "))
+    sizes = [tuple(map(int, one.split("x")))[::-1] for one in known]
     for one, other in combinations(sizes, 2):
         pairs = list(zip_longest(one, other, fillvalue=1))
         if any(a == 1 < b for a, b in pairs) and any(b == 1 < a for a, b in pairs):

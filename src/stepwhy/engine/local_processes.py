@@ -19,7 +19,6 @@ from stepwhy.engine.worker import receive, send
 from stepwhy.errors import LostWorkerError
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
     from types import TracebackType
 
@@ -50,7 +49,7 @@ class LocalProcesses(Executor):
         self.workers = workers or cores()
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._threads: list[Thread] = []
-        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._processes: set[children.Process] = set()
         self._lock = Lock()
         self._is_over = False
 
@@ -118,8 +117,8 @@ class LocalProcesses(Executor):
             self._end(process)
 
     def _do(
-        self, future: Future[Any], call: tuple[Any, ...], process: subprocess.Popen[bytes] | None
-    ) -> subprocess.Popen[bytes] | None:
+        self, future: Future[Any], call: tuple[Any, ...], process: children.Process | None
+    ) -> children.Process | None:
         """Do a task; returns the process, None if it has ended."""
         for _ in range(_TRIES):
             try:
@@ -144,7 +143,7 @@ class LocalProcesses(Executor):
         future.set_exception(_lost(ended))
         return None
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> children.Process:
         process = children.start(
             children.module_command("stepwhy.engine.worker"),
             variables={"OPENBLAS_NUM_THREADS": "1"},
@@ -158,7 +157,7 @@ class LocalProcesses(Executor):
                 process.kill()
         return process
 
-    def _end(self, process: subprocess.Popen[bytes]) -> str:
+    def _end(self, process: children.Process) -> str:
         """Let a process end; returns how it has ended."""
         with self._lock:
             self._processes.discard(process)
@@ -169,7 +168,7 @@ class LocalProcesses(Executor):
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def _asked(process: subprocess.Popen[bytes], call: tuple[Any, ...]) -> tuple[bool, Any]:
+def _asked(process: children.Process, call: tuple[Any, ...]) -> tuple[bool, Any]:
     """What a process answers; raises OSError or EOFError if it has ended."""
     if process.stdin is None or process.stdout is None:
         raise EOFError
