@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from tests.passes.timeline import Timeline
 
-from stepwhy.diagnoses import rank
+from stepwhy.diagnoses import hot_line, rank
 from stepwhy.diagnoses.hot_line import RULE, diagnose, unless_explained
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.engine.pricing import priced
@@ -239,3 +239,18 @@ def test_a_gain_is_predicted_of_a_comparison_of_all_pairs(shapes, cost_ms):
     facts = Facts(line.trace(framework="pytorch"))
     (found,) = unless_explained(facts, [diagnose(facts)])
     assert (found.verdict, found.cost_ns_per_step) == ("found", cost_ms and cost_ms * MS)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "is_of_pairs"),
+    [
+        ("64x1x3, 1x64x3", True),
+        ("64x3, 64x3", False),
+        ("128+512+10", False),  # a list of tensors
+        ("8x3+2, 1x64x3", False),
+        ("64x1x3, 1x64x3, 8x3+2", True),
+        ("", False),
+    ],
+)
+def test_two_arguments_that_are_each_repeated_for_the_other(shapes, is_of_pairs):
+    assert hot_line._is_of_pairs(shapes) == is_of_pairs
