@@ -62,6 +62,12 @@ class StepLog:
         self.recent_ns: deque[int] = deque(maxlen=_RECENT_STEPS)
         self._pace = WritePace()
         self._compiled: dict[int, str] = {}
+        self._written = 0
+
+    @property
+    def count(self) -> int:
+        """Number of steps so far."""
+        return self._written + len(self.notes)
 
     def begin(self, start_ns: int) -> None:
         """The next step starts at `start_ns`; what came before belongs to none."""
@@ -91,6 +97,7 @@ class StepLog:
         if not notes:
             return
         self.notes, self._compiled = [], {}
+        self._written += len(notes)
         lines: list[str] = []
         start_ns, compare, recent_ns = self.start_ns, self._compare, self.recent_ns
         for note in notes:

@@ -41,17 +41,19 @@ class Compilations:
     Attributes:
         any: Whether anything was compiled, also before a fork.
         fresh: Whether any belong to a step that is not logged yet.
+        time: The time of those that belong to a step that is not logged yet.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.any = False
+        self.time = CompileTime()
         self.forget()
 
     def forget(self) -> None:
         """Start over, as in a process that has compiled nothing (after a fork)."""
         self.fresh = False
-        self._time = CompileTime()
+        self.time.take()
         self._counts: dict[tuple[str, int], int] = {}
 
     def add(self, duration_ns: int, metrics: dict[str, Any]) -> None:
@@ -64,8 +66,8 @@ class Compilations:
         end_ns = now_ns()
         start_ns = end_ns - duration_ns
         what = _what(metrics)
-        self._time.add(what, start_ns, end_ns)
         self.any = self.fresh = True
+        self.time.add(what, start_ns, end_ns)
         code = (str(metrics.get("co_filename")), metrics.get("co_firstlineno") or 0)
         self._counts[code] = count = self._counts.get(code, 0) + 1
         self._recorder.event(
@@ -81,7 +83,7 @@ class Compilations:
     def take(self) -> str:
         """Members of a step's log line for the compilations since the last call."""
         self.fresh = False
-        return self._time.take()
+        return self.time.take()
 
 
 def _what(metrics: dict[str, Any]) -> str:

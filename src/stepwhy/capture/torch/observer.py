@@ -68,7 +68,8 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
 
     def around(step: Call) -> Call:
         # Called when an optimizer is made: by then torch has been imported completely.
-        from torch.compiler import is_compiling
+        # Its fuller sibling `is_compiling` calls another function, and this runs in every step.
+        from torch.compiler import is_dynamo_compiling as is_compiling
 
         steps.optimizer_made()
 

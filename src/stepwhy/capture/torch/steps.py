@@ -97,6 +97,7 @@ class StepObserver:
         self._lines = lines
         self._waits = waits
         self._compilations = compilations
+        compilations.time.on_add = self._look_closer
         self._log = StepLog(recorder, self._compare)
         self._passes = _BackwardPasses()
         self._semantic = SemanticStep(recorder, window, compilations)
@@ -126,7 +127,6 @@ class StepObserver:
         self._pace = StepPace()
         self.by_hand = True
         self._observe_fully()
-        self._steps = 0
         self._last_end_ns = 0
         self._compiled_at = 0
         self._thread = self._cpu_ns = 0
@@ -154,9 +154,8 @@ class StepObserver:
         end_ns = perf_counter_ns() + EPOCH_OFFSET_NS
         if end_ns < self._only_noted_until_ns and self._clock() is optimizer:  # type: ignore[misc]
             notes = self._log.notes
-            if len(notes) < BATCH_STEPS and not self._compilations.fresh:
+            if len(notes) < BATCH_STEPS:
                 notes.append(end_ns)
-                self._steps += 1
                 return
         if self.calls == 1:
             registry.began("optimizer_steps")
@@ -230,10 +229,10 @@ class StepObserver:
         """Make an optimizer the clock, and log the steps of it that were seen."""
         clock = self._clock and self._clock()
         returns = self._former is not None and self._former() is optimizer
-        if returns and self._steps - self._taken_over_at <= _MOST_INSIDE:
+        if returns and self._log.count - self._taken_over_at <= _MOST_INSIDE:
             self._silence = _LONG_SILENCE
         self._former = weakref.ref(clock) if clock is not None and not returns else None
-        self._taken_over_at = self._steps
+        self._taken_over_at = self._log.count
         self._types.log(lambda: _parameters(optimizer))
         self._recorder.describe(threads=_threads)
         self.begin(optimizer, self._others.get(id(optimizer), ()))
@@ -256,9 +255,8 @@ class StepObserver:
         self._log.begin(ends[0] if ends else self._last_end_ns)
         if len(ends) > 1:
             self._log.notes += [*ends[1:-1], self._last_end_ns]
-            self._steps += len(ends) - 1
         self._lines.pause()
-        self._window.next_step(self._steps, start=False, step_ns=0)
+        self._window.next_step(self._log.count, start=False, step_ns=0)
 
     def _lose_clock(self, clock: object) -> None:
         """The clock is gone: another optimizer may follow it, or passes without one."""
@@ -301,6 +299,10 @@ class StepObserver:
         self._light = self._waits.light = False
         self._only_noted_until_ns = 0
 
+    def _look_closer(self) -> None:
+        """Do not merely note the step that runs: something was compiled in it."""
+        self._only_noted_until_ns = 0
+
     def _only_note_steps(self) -> None:
         """Until something is due, only note when steps end."""
         self._only_noted_until_ns = min(self._log.late_ns, self._pace.due_ns)
@@ -309,7 +311,6 @@ class StepObserver:
         """Note the end of a light step, and nothing else about it."""
         end_ns, log = now_ns(), self._log
         log.notes.append(end_ns)
-        self._steps += 1
         if self._compilations.fresh:
             log.compiled(self._compilations.take())
         if end_ns > log.late_ns or len(log.notes) >= BATCH_STEPS:
@@ -336,20 +337,20 @@ class StepObserver:
         self._others = {}
         self._last_end_ns = end_ns = now_ns()
         log.notes.append((end_ns, profiled, wait_ns, cpu_ns, load))
-        self._steps += 1
+        count = log.count
         if self._compilations.fresh:
-            self._compiled_at = self._steps
+            self._compiled_at = count
             log.compiled(self._compilations.take())
         if end_ns - start_ns > LONG_STEP_NS:
             log.write()
         is_light = self._pace.next_step(end_ns)
-        if window.needs(self._steps):
+        if window.needs(count):
             self._semantic.give_up()
             self._advance_window(end_ns - start_ns, profiled=bool(profiled))
-        elif lines.needs(self._steps) and not self._semantic.is_open:
+        elif lines.needs(count) and not self._semantic.is_open:
             self._advance_window(end_ns - start_ns, profiled=bool(profiled))
         elif self._semantic.is_due:
-            self._semantic.next_step(self._steps, optimizer)
+            self._semantic.next_step(count, optimizer)
         elif is_light:
             self._light = self._waits.light = True
             self._only_note_steps()
@@ -363,7 +364,7 @@ class StepObserver:
         since_ns = log.last_end_ns or self._made_ns
         if self._is_paused or not since_ns:
             return None
-        return Standing(since_ns, self._steps, tuple(log.recent_ns), self._thread)
+        return Standing(since_ns, self._log.count, tuple(log.recent_ns), self._thread)
 
     def _compare(self, start_ns: int, end_ns: int) -> None:
         """Open another window if the step time has changed for good."""
@@ -388,19 +389,21 @@ class StepObserver:
         if not profiled:
             self._run_times.add(step_ns)
         window, lines, is_warm = self._window, self._lines, self._is_warm()
-        if lines.touched or not window.needs(self._steps):
-            lines.next_step(self._steps, ready=is_warm, step_ns=step_ns, end_ns=self._last_end_ns)
+        count = self._log.count
+        if lines.touched or not window.needs(count):
+            lines.next_step(count, ready=is_warm, step_ns=step_ns, end_ns=self._last_end_ns)
             return
-        window.next_step(self._steps, start=is_warm, step_ns=step_ns)
+        window.next_step(count, start=is_warm, step_ns=step_ns)
         if window.touched and not window.running:
-            lines.follow(self._steps)
+            lines.follow(count)
 
     def _is_warm(self) -> bool:
         """Whether the loop has warmed up."""
-        compiling = self._compiled_at and self._steps - self._compiled_at < _STEPS_AFTER_COMPILING
-        if compiling and self._steps < _COMPILING_FOREVER:
+        count = self._log.count
+        compiling = self._compiled_at and count - self._compiled_at < _STEPS_AFTER_COMPILING
+        if compiling and count < _COMPILING_FOREVER:
             return False
-        return self._steps >= _EARLIEST_STEP and self._run_times.settled()
+        return count >= _EARLIEST_STEP and self._run_times.settled()
 
 
 def _parameters(optimizer: Any) -> list[tuple[str, int]]:
