@@ -11,6 +11,7 @@ import pytest
 
 from stepwhy.capture import Launch, launch
 from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.torch import cuda_graphs
 from stepwhy.capture.torch.compilations import Compilations
 from stepwhy.capture.torch.semantic_step import SemanticStep
 
@@ -331,3 +332,55 @@ def test_a_mode_of_the_program_keeps_a_step_from_being_looked_at(
         assert refused() == []
     with Own():
         assert refused() == ["a mode for functions of torch is active"]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ways in which values of tensors are read, one for each time."""
+    torch = pytest.importorskip("torch")
+    found: list[str] = []
+
+    def reading(name: str) -> Callable[..., Any]:
+        original = getattr(torch.Tensor, name)
+        return lambda *args, **kwargs: (found.append(name), original(*args, **kwargs))[1]
+
+    for name in ("__bool__", "__int__", "tolist", "cpu", "item"):
+        monkeypatch.setattr(torch.Tensor, name, reading(name))
+    return found
+
+
+# The step is looked at before the first capture could begin, and until five steps later.
+@pytest.mark.parametrize("before", [0, 1, 3, 5])
+def test_nothing_is_read_while_a_cuda_graph_is_captured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[str], before: int
+) -> None:
+    """A value that is read from the device would end the capture with an error."""
+    import torch
+
+    monkeypatch.setattr(cuda_graphs, "_were_captured", False)
+    recorder = Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
+    window: Any = Kept()
+    step = SemanticStep(recorder, window, Compilations(recorder))
+    words, layer = torch.nn.Embedding(9, 20), torch.nn.LSTM(20, 64)
+    optimizer = torch.optim.SGD([*words.parameters(), *layer.parameters()], 0.1)
+    batch, features = torch.randint(1, 9, [64, 8]), torch.rand(6, 20, 20)
+    batch[:, 5:] = features[:, 15:] = 0
+    graphs, graph = cuda_graphs.CudaGraphs(), object()
+
+    def train(*steps: int) -> None:
+        for number in steps:
+            step.next_step(number, optimizer)
+            weights = torch.tensor([[1.0 + i for i in range(4096)]])
+            loss = words(batch).sum() + layer(features)[0].sum()
+            loss += weights.mul(2).sum() + features.mul(2).sum()
+            loss.backward()
+
+    train(*range(before))
+    assert bool(before) == bool(reads)
+    reads.clear()
+    graphs.begins(graph)
+    train(*range(before, before + 7))
+    graphs.ends(graph)
+    step.finish()
+    assert reads == []
+    assert torch.utils._python_dispatch._get_current_dispatch_mode() is None

@@ -16,6 +16,9 @@ from stepwhy.capture.compiled_code import never_compiled
 if TYPE_CHECKING:
     from typing import Any
 
+CAPTURED = "CUDA graphs are in use"
+"""Why no values of a step are read: reading from the device would end a capture with an error."""
+
 # The graph that each thread captures, by the id of the thread.
 _open: dict[int, Any] = {}
 _were_captured = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.torch.cuda_graphs import is_any_captured
 from stepwhy.capture.torch.dispatch_modes import make_mode, run_unseen
 from stepwhy.capture.torch.fingerprints import bytes_of, fingerprint
 from stepwhy.capture.torch.function_modes import untold
@@ -83,7 +84,9 @@ class FreshConstants:
 
     def _run(self, func: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run an operation as it is, after its arguments were compared."""
-        if self._is_looking:
+        if is_any_captured():
+            self._wanted, self.left = {}, set()
+        elif self._is_looking:
             self._look_safely(args)
         return run_unseen(func, args, kwargs)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from math import prod
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.torch.cuda_graphs import CAPTURED, is_any_captured
 from stepwhy.capture.torch.dispatch_modes import run_unseen
 from stepwhy.capture.torch.gradient_use import GradientUse
 from stepwhy.capture.torch.index_inputs import IndexInputs
@@ -135,7 +136,10 @@ class StepNotes:
         return result
 
     def _look(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Stop where an operation is about to run with a subclass of tensors; never raises."""
+        """Stop where values cannot be read, or may be those of a subclass; never raises."""
+        if is_any_captured():  # reading from the device would end the capture with an error
+            self.stopped = StoppedError(CAPTURED)
+            return
         try:
             self._tensors((args, *kwargs.values()))
         except Exception as error:

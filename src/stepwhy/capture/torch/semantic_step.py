@@ -107,9 +107,12 @@ class SemanticStep:
             step: Number of the step that begins: its line in the log, from 0.
             clock: The optimizer whose steps are counted, or what stands for one.
         """
-        self.touched = False
+        is_open, self.touched = self.is_open, False
         try:
-            if self._mode is not None:
+            if is_open and cuda_graphs.is_any_captured():
+                self.touched = True
+                self._refuse(cuda_graphs.CAPTURED)
+            elif self._mode is not None:
                 self.touched = True
                 self._end(step)
             elif self._waiting is not None:
@@ -323,7 +326,8 @@ def _count_padding(inputs: IndexInputs) -> Any:
 
     @never_compiled
     def before(called: Any, arguments: tuple[Any, ...]) -> None:
-        if not arguments or type(arguments[0]) is not torch.Tensor:
+        is_plain = arguments and type(arguments[0]) is torch.Tensor
+        if not is_plain or cuda_graphs.is_any_captured():
             return
         with contextlib.suppress(Exception), untold():
             if isinstance(called, embedding):
@@ -356,7 +360,7 @@ def _obstacles(state: list[Any]) -> Iterator[tuple[str, bool]]:
     yield _LACKING, not (task and _has_modes(torch))
     yield "the optimizer steps inside the backward pass", bool(task and task() >= 0)
     yield _COMPILED, _is_compiled()
-    yield "CUDA graphs are in use", cuda_graphs.were_captured() or cuda_graphs.is_any_captured()
+    yield cuda_graphs.CAPTURED, cuda_graphs.were_captured() or cuda_graphs.is_any_captured()
     yield "another dispatch mode is active", _current_mode() is not None
     yield "a transform of torch.func is active", _is_transformed()
     yield "torch.distributed is in use, and other processes would wait", _is_distributed(torch)
