@@ -10,10 +10,14 @@ import textwrap
 import pytest
 
 import stepwhy
-from stepwhy.engine import present_traces
+from stepwhy.engine import explain, present_traces
 from stepwhy.engine.present_traces import traces_of
+from stepwhy.engine.reduced_files import has_reduced
+from stepwhy.inputs.places import Local
+from stepwhy.report import json
 from stepwhy.trace_ready import TraceReady
 from tests.engine.test_explain import kineto
+from tests.engine.test_reduction import written
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
@@ -248,6 +252,19 @@ def test_of_ranks_that_their_traces_do_not_name_the_first_is_explained(tmp_path)
         (tmp_path / name).write_text(kineto())
     result, _ = present_traces._explained([str(tmp_path / name) for name in "ab"])
     assert [file.path for file in result.inputs] == [str(tmp_path / "a")]
+
+
+def test_each_rank_reduces_its_own_trace_and_rank_0_merges_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(os, "nice", lambda _: 0)
+    paths = written(tmp_path, late=1)
+    expected = json.render(explain([str(tmp_path)]))
+    for path in paths[1:]:
+        assert present_traces.main([str(tmp_path), "rank*.json", "0", path.name]) == 0
+    assert capsys.readouterr().err == ""
+    assert present_traces.main([str(tmp_path), "rank*.json", "4", paths[0].name]) == 0
+    assert "4 of 4 ranks" in capsys.readouterr().err
+    assert all(map(has_reduced, map(Local, paths)))
+    assert json.render(explain([str(tmp_path)])) == expected
 
 
 def test_before_the_first_trace_a_notebook_shows_a_sentence(tmp_path):

@@ -29,6 +29,7 @@ from stepwhy import children, output
 from stepwhy.capture.launcher.command import RUNS_DIR
 from stepwhy.capture.process.ranks import place_in_job
 from stepwhy.capture.torch.trace_file import compress
+from stepwhy.redaction.assignments import is_secret_variable
 from stepwhy.regular_files import read_regular
 from stepwhy.report.frame import framed
 from stepwhy.text import visible
@@ -50,11 +51,13 @@ class TraceReady:
     Args:
         out: The folder to write to; None for a new one.
         quiet: Print no report, only problems.
+        reduce: Reduce the last trace of each rank in that rank.
     """
 
-    def __init__(self, out: Path | None, *, quiet: bool) -> None:
+    def __init__(self, out: Path | None, *, quiet: bool, reduce: bool = False) -> None:
         self._out = out.absolute() if out is not None else None
         self._quiet = quiet
+        self._reduce = reduce
         self._cycle = 0
         self._pid = os.getpid()
         self._end: weakref.finalize[..., Any] | None = None
@@ -89,14 +92,20 @@ class TraceReady:
             profiler.export_chrome_trace(str(plain))
             compress(plain, draft / "trace.json.gz")
             self._cycle += 1
-            name = f"rank{_rank()}-cycle{self._cycle}.pt.trace.json.gz"
-            (draft / "trace.json.gz").replace(self._out / name)
+            (draft / "trace.json.gz").replace(self._out / self._name(_rank()))
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
+    def _name(self, rank: int | str) -> str:
+        """Name of the trace of a rank in this cycle."""
+        return f"rank{rank}-cycle{self._cycle}.pt.trace.json.gz"
+
     def _explain_at_the_end(self, profiler: Any) -> None:
-        """Explain when the profiler stops or is freed, or the program exits; in rank 0 only."""
-        if _rank():
+        """Explain when the profiler stops or is freed, or the program exits.
+
+        Only rank 0 explains; the others have nothing to do, or reduce their own trace.
+        """
+        if _rank() and not self._reduce:
             return
         if self._end is None or not self._end.alive:
             self._end = weakref.finalize(profiler, self._explain)
@@ -110,7 +119,7 @@ class TraceReady:
             self._end()
 
     def _explain(self) -> None:
-        """Explain the last cycle in a background process; never raises."""
+        """Explain the last cycle, or reduce it, in a background process; never raises."""
         if os.getpid() != self._pid:  # a fork inherits what the end of the program does
             return
         try:
@@ -120,16 +129,18 @@ class TraceReady:
             self._run()
 
     def _run(self) -> None:
-        pattern = f"rank*-cycle{self._cycle}.pt.trace.json.gz"
+        pattern = self._name("*")
+        own = [self._name(_rank())] if self._reduce else []
+        ranks = 0 if _rank() else _world()
         try:
             done = children.run(
                 children.module_command(
-                    "stepwhy.engine.present_traces", str(self._out), pattern, str(_world())
+                    "stepwhy.engine.present_traces", str(self._out), pattern, str(ranks), *own
                 ),
                 stdin=DEVNULL,
                 stdout=DEVNULL,
                 stderr=PIPE,
-                variables={"PYTHONIOENCODING": "utf-8", **_terminal()},
+                variables={"PYTHONIOENCODING": "utf-8", **_terminal(), **_secrets(self._reduce)},
                 check=False,
             )
             report = done.stderr.decode(errors="replace")
@@ -148,7 +159,9 @@ class TraceReady:
             return "<p>stepwhy: no trace is explained yet</p>"
 
 
-def on_trace_ready(out: str | os.PathLike[str] | None = None, *, quiet: bool = False) -> TraceReady:
+def on_trace_ready(
+    out: str | os.PathLike[str] | None = None, *, quiet: bool = False, reduce: bool = False
+) -> TraceReady:
     """A handler for `torch.profiler.profile(on_trace_ready=...)` that explains the trace.
 
     Each cycle of the schedule becomes a file 'rank<r>-cycle<n>.pt.trace.json.gz' for Perfetto and
@@ -159,11 +172,13 @@ def on_trace_ready(out: str | os.PathLike[str] | None = None, *, quiet: bool = F
         out: The folder to write to, the same for all ranks; default
             `stepwhy-runs/<time>-torch-profiler`.
         quiet: Print no report, only problems. The page is in the folder all the same.
+        reduce: Let each rank reduce its own trace to kilobytes first, for jobs of many ranks: rank
+            0 only merges these, and so does `stepwhy explain`.
 
     Returns:
         The handler, with `folder` and `wait()`. A notebook shows the report.
     """
-    return TraceReady(Path(out) if out is not None else None, quiet=quiet)
+    return TraceReady(Path(out) if out is not None else None, quiet=quiet, reduce=reduce)
 
 
 def _then(call: Any, afterwards: Any) -> Any:
@@ -220,6 +235,11 @@ def _terminal() -> dict[str, str]:
     if not output.is_watched():
         return {}
     return {"FORCE_COLOR": "1", "COLUMNS": str(shutil.get_terminal_size().columns)}
+
+
+def _secrets(is_needed: bool) -> dict[str, str]:
+    """Secret variables, whose values are replaced in what is stored of a trace."""
+    return {n: v for n, v in os.environ.items() if is_needed and is_secret_variable(n)}
 
 
 def _rank() -> int:

@@ -11,6 +11,8 @@ import pytest
 
 from stepwhy.cli import explain_aside
 from stepwhy.cli.written_traces import folders_of, written_traces
+from stepwhy.inputs.reduced import MAGIC
+from tests.importers.run_directory.test_run_directory import steps, write_run
 from tests.importers.tf_samples import CPU, timeline
 
 KINETO = {"schemaVersion": 1, "traceEvents": [
@@ -86,6 +88,15 @@ def test_a_program_may_write_beside_its_script_or_where_its_command_says(folder,
     os.utime(logs / "two.json", ns=(1, time.time_ns() + 10**9))
     found = written_traces(folders_of(words), time.time_ns() - 10**9)
     assert found == [logs / "two.json", scripts / "one.json"]
+
+
+def test_a_run_is_reduced_in_place(tmp_path):
+    write_run(tmp_path, steps(30, 10_000_000))
+    # In a process of its own: it resets how signals are handled.
+    command = [sys.executable, "-m", "stepwhy.cli.explain_aside", str(tmp_path), "--reduce"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+    assert (tmp_path / "reduced.stepwhy-rank").read_bytes().startswith(MAGIC)
 
 
 def test_the_report_is_of_a_trace_beside_the_script(folder, tmp_path_factory):

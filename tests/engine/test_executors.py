@@ -126,7 +126,7 @@ def test_a_failing_executor_is_named(tmp_path):
 
 def test_an_error_of_stepwhy_in_a_worker_is_no_unreadable_file(tmp_path, monkeypatch):
     written(tmp_path)
-    monkeypatch.setattr(mapping, "reduce_file", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(mapping, "part_of", lambda *_, **__: 1 / 0)
     with ThreadPoolExecutor(1) as executor, pytest.raises(RuntimeError, match="ZeroDivision"):
         explain([str(tmp_path)], executor=executor)
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from stepwhy.engine.packed_columns import BadColumnError, pack, unpack
 from stepwhy.engine.reduction import Named, Part
-from stepwhy.engine.summaries import MAGIC, VERSION, decode, encode
+from stepwhy.engine.summaries import VERSION, decode, encode
 from stepwhy.errors import CorruptInputError, InputError, NewerFormatError, NotFoundError
+from stepwhy.inputs.reduced import MAGIC
 from stepwhy.trace import Meta
 from tests.engine.test_reduction import parts_of, written
 

@@ -16,6 +16,7 @@ from stepwhy.errors import EmptyInputError, UnknownFormatError, UnsupportedForma
 from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.foreign.known import KNOWN, known, known_archive
 from stepwhy.inputs.reading import read_source
+from stepwhy.inputs.reduced import MAGIC
 from stepwhy.inputs.source import Source
 from tests.importers import tf_samples
 
@@ -54,6 +55,7 @@ def database(statement):
 
 
 FILES = {
+    "a rank that stepwhy has reduced": (MAGIC + b"\x01\x00x", "trace that it was made from"),
     "pointer of Git LFS": (LFS, "git lfs pull"),
     "pointer of git-annex": (b"/annex/objects/MD5E-s12--0f3c.json\n", "git annex get"),
     "text in UTF-16": (EVENTS.encode("utf-16"), "iconv -f UTF-16"),

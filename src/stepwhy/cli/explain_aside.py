@@ -1,12 +1,13 @@
-"""The explanation at the end of `stepwhy run`, in a separate process.
+"""The explanation at the end of `stepwhy run`, or the part of it that a rank does itself.
 
-It must not affect how the finished training ended: a crash, a lack of memory or a report that takes
-too long ends only that process.
+It is a separate process. It must not affect how the finished training ended: a crash, a lack of
+memory or a report that takes too long ends only that process.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import signal
 import subprocess
@@ -38,6 +39,7 @@ _MODULE = "stepwhy.cli.explain_aside"
 _SHARE_OF_MEMORY = 0.8
 _MOST_EXPENDABLE = "1000"
 _SILENT = "--silent-without-traces"
+_REDUCE = "--reduce"
 _MOST_NAMED = 5
 
 
@@ -52,22 +54,48 @@ def explain_aside(launched: Launch, proxy: CommandProxy, words: Sequence[str] = 
         proxy: The proxy of its command.
         words: Its command.
     """
-    started_s = time.monotonic()
-    deadline_s = started_s + _LONGEST_S
-    if launched.asked_to_end_s is not None:
-        deadline_s = min(deadline_s, launched.asked_to_end_s + _LONGEST_AFTER_REQUEST_S)
-    why = "there is no time left for the report"
-    try:
-        if deadline_s > started_s:
-            why = _explain(launched, proxy, words, deadline_s)
-    except Exception as error:  # noqa: BLE001 - must not affect the exit of the training
-        why = f"the report could not be made: {type(error).__name__}: {error}"
+    silent = [_SILENT] * bool(launched.messages)
+    why = _within_time(launched, proxy, "report", [*silent, "--", *words])
     if why:
         proxy.print_error(f"stepwhy: {why}. To make it: stepwhy explain {launched.run_dir}")
 
 
-def _explain(launched: Launch, proxy: CommandProxy, words: Sequence[str], deadline_s: float) -> str:
-    """Explain in another process, and return why there is no report; '' if there is one."""
+def reduce_aside(launched: Launch, proxy: CommandProxy) -> None:
+    """Reduce the ranks of a finished run to a file in its directory. Never raises.
+
+    It stops as `explain_aside` does. Without the file, the traces themselves are explained.
+
+    Args:
+        launched: The run.
+        proxy: The proxy of its command.
+    """
+    why = _within_time(launched, proxy, "summary", [_REDUCE])
+    if why:
+        proxy.print_error(f"stepwhy: {why}. 'stepwhy explain' will read the traces instead")
+
+
+def _within_time(launched: Launch, proxy: CommandProxy, what: str, arguments: Sequence[str]) -> str:
+    """Do the work in another process, and return why it was not done; '' if it was."""
+    started_s = time.monotonic()
+    deadline_s = started_s + _LONGEST_S
+    if launched.asked_to_end_s is not None:
+        deadline_s = min(deadline_s, launched.asked_to_end_s + _LONGEST_AFTER_REQUEST_S)
+    try:
+        if deadline_s > started_s:
+            return _done(launched, proxy, what, arguments, deadline_s)
+    except Exception as error:  # noqa: BLE001 - must not affect the exit of the training
+        return f"the {what} could not be made: {type(error).__name__}: {error}"
+    return f"there is no time left for the {what}"
+
+
+def _done(
+    launched: Launch,
+    proxy: CommandProxy,
+    what: str,
+    arguments: Sequence[str],
+    deadline_s: float,
+) -> str:
+    """As `_within_time`, without the failures to start it."""
     requests: list[int] = []
 
     def receive(received: Received) -> None:
@@ -77,10 +105,10 @@ def _explain(launched: Launch, proxy: CommandProxy, words: Sequence[str], deadli
         else:
             child.receive(received)
 
-    silent = [_SILENT] * bool(launched.messages)
     with _stderr(launched, proxy) as streams:
         process = children.start(
-            children.module_command(_MODULE, str(launched.run_dir), *silent, "--", *words),
+            children.module_command(_MODULE, str(launched.run_dir), *arguments),
+            variables=_secrets() if _REDUCE in arguments else None,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             **streams,
@@ -90,10 +118,17 @@ def _explain(launched: Launch, proxy: CommandProxy, words: Sequence[str], deadli
     if code is None:
         process.kill()
         process.wait()
-        return "the report took too long"
+        return f"the {what} took too long"
     if requests or -code in ENDING:
-        return "the report was interrupted"
-    return f"the report could not be made (signal {-code})" if code < 0 else ""
+        return f"the {what} was interrupted"
+    return f"the {what} could not be made (signal {-code})" if code < 0 else ""
+
+
+def _secrets() -> dict[str, str]:
+    """Secret variables, whose values are replaced in what is stored of a trace."""
+    from stepwhy.redaction.assignments import is_secret_variable
+
+    return {name: value for name, value in os.environ.items() if is_secret_variable(name)}
 
 
 @contextlib.contextmanager
@@ -110,8 +145,8 @@ def main(arguments: list[str]) -> None:
     """Explain a run on standard error; print failures in one line.
 
     Args:
-        arguments: The run directory; `_SILENT` to print nothing if nothing was recorded; '--' and
-            the command.
+        arguments: The run directory; `_REDUCE` to reduce its ranks instead; `_SILENT` to print
+            nothing if nothing was recorded; '--' and the command.
     """
     # The parent has blocked all signals; here, any signal may end the report.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -122,7 +157,10 @@ def main(arguments: list[str]) -> None:
         if "--" in arguments:
             end = arguments.index("--")
             ours, command = arguments[:end], arguments[end + 1 :]
-        _print_report(Path(ours[0]), is_silent=_SILENT in ours, command=command)
+        if _REDUCE in ours:
+            _reduce(Path(ours[0]))
+        else:
+            _print_report(Path(ours[0]), is_silent=_SILENT in ours, command=command)
     except MemoryError:
         text = "the report needs more memory than is left on this machine"
         output.line(f"stepwhy: {text}. On a larger machine: stepwhy explain DIR")
@@ -130,6 +168,22 @@ def main(arguments: list[str]) -> None:
         output.line(f"stepwhy: the report could not be written: {error.strerror}")
     except Exception as error:  # noqa: BLE001 - must not affect the exit of the training
         output.line(f"stepwhy: the explanation failed: {type(error).__name__}: {error}")
+
+
+def _reduce(run_dir: Path) -> None:
+    """Reduce the ranks of a run; say why if they cannot be."""
+    from stepwhy.cli.numpy_import import import_numpy_without_threads
+
+    import_numpy_without_threads()
+    from stepwhy.engine.reduced_files import reduce_in_place
+    from stepwhy.errors import StepwhyError
+    from stepwhy.inputs.memory import available_bytes
+
+    _limit_memory(available_bytes())
+    try:
+        reduce_in_place(run_dir)
+    except StepwhyError as error:
+        output.line(f"stepwhy: {error} [{error.slug}]")
 
 
 def _print_report(path: Path, *, is_silent: bool, command: Sequence[str] = ()) -> None:

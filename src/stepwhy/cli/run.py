@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from _stepwhy_command import run_unobserved
-from stepwhy.cli.explain_aside import explain_aside
+from stepwhy.cli.explain_aside import explain_aside, reduce_aside
 from stepwhy.cli.metrics_options import metrics_options, publication
 from stepwhy.cli.words import CommandWithCommand, words_to_run
 
@@ -25,6 +25,11 @@ from stepwhy.cli.words import CommandWithCommand, words_to_run
     help="Run directory to write; default stepwhy-runs/<time>-<name>. DIR-2 if it holds a run.",
 )
 @click.option("--quiet", is_flag=True, help="Show no progress in the terminal title and no report.")
+@click.option(
+    "--reduce",
+    is_flag=True,
+    help="Instead of the report, reduce the ranks to kilobytes, for 'stepwhy explain DIR'.",
+)
 @metrics_options
 @click.argument(
     "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]..."
@@ -35,6 +40,7 @@ def run(
     out: Path | None,
     *,
     quiet: bool,
+    reduce: bool,
     metrics_file: Path | None,
     metrics_port: int | None,
     otlp: str | None,
@@ -47,7 +53,8 @@ def run(
     report goes to standard error, and as a page, report.html, into the run directory.
 
     Where a launcher such as srun or mpirun starts this command once per rank, each of them writes
-    DIR/rank-N, and rank 0 reports. 'stepwhy explain DIR' explains all ranks together.
+    DIR/rank-N, and rank 0 reports. 'stepwhy explain DIR' explains all ranks together. With
+    --reduce, each rank does its part of that when it ends.
     """
     words = words_to_run(ctx, command)
     try:
@@ -66,7 +73,11 @@ def run(
         launched = launch(words, run_dir, show_status=not quiet, proxy=proxy, publish=publish)
         for message in launched.messages:
             proxy.print_error(f"stepwhy: {message}")
-        if not quiet and rank == 0:
+        if reduce:
+            reduce_aside(launched, proxy)
+            if not quiet and rank == 0:
+                proxy.print_error(f"stepwhy: for the report: stepwhy explain {whole_run}")
+        elif not quiet and rank == 0:
             explain_aside(launched, proxy, words)
             if run_dir != whole_run:
                 proxy.print_error(f"stepwhy: this is rank 0; all: stepwhy explain {whole_run}")

@@ -14,7 +14,8 @@ from stepwhy.engine.merging import Parts, check_one_run, ranks_of_run
 from stepwhy.engine.opening import counted, open_run, redacted_progress
 from stepwhy.engine.privacy import redacted_errors, redactor_of
 from stepwhy.engine.ranks import combine
-from stepwhy.engine.reduction import Details, reduce_file, works_of
+from stepwhy.engine.reduced_files import has_reduced, part_of
+from stepwhy.engine.reduction import Details, works_of
 from stepwhy.errors import NoPlacementError
 from stepwhy.inputs.places import resolve
 from stepwhy.inputs.remote.addresses import shown
@@ -113,26 +114,34 @@ def read_ranks(
         places = resolve(names)
     works = works_of(places, redactor, predict=predict)
     public = redacted_progress(progress, redactor)
+    if len(works) == 1:
+        return Ranks(*ranks_of_run(_reduced_here(works, public, seen)), Details(works, seen))
+    is_reduced = any(has_reduced(work.place) for work in works)
     # All ranks of small sets are drawn, which takes their traces.
-    is_drawn = seen is not None and executor is None and len(works) <= _MOST_DRAWN
-    if len(works) == 1 or is_drawn:
+    if not is_reduced and seen is not None and executor is None and len(works) <= _MOST_DRAWN:
         return Ranks(*ranks_of_run(_reduced_here(works, public, seen)), Details(works))
     from stepwhy.engine.mapping import processes_for, reduce_with  # noqa: PLC0415 - for many ranks
 
     with nullcontext(executor) if executor is not None else processes_for(works) as used:
-        if used is None:
+        if used is not None:
+            parts = reduce_with(used, works, public)
+        elif not is_reduced:
             return Ranks(*ranks_of_run(_reduced_here(works, public, seen)), Details(works))
-        parts = reduce_with(used, works, public)
+        else:
+            parts = _reduced_here(works, public, None, keep=False)
     return Ranks(*ranks_of_run(parts), Details(works, seen))
 
 
-def _reduced_here(works: Sequence[Work], progress: Progress | None, seen: Seen | None) -> Parts:
-    """Reduce all files one after the other in this process."""
+def _reduced_here(
+    works: Sequence[Work], progress: Progress | None, seen: Seen | None, *, keep: bool = True
+) -> Parts:
+    """Reduce all files one after the other in this process; `keep` their traces, if few."""
     parts, kept, is_run = Parts(), 0, True
+    most_kept = _MOST_KEPT if keep else -1
     for done, work in enumerate(works):
-        part = reduce_file(work, counted(progress, done, len(works)), seen, is_run=is_run)
+        part = part_of(work, counted(progress, done, len(works)), seen, is_run=is_run)
         kept += sum(len(o.detail.trace.slices) for o in _analysed(part) if o.detail is not None)
-        parts.add(part if kept <= _MOST_KEPT or len(works) == 1 else _freed(part))
+        parts.add(part if kept <= most_kept or len(works) == 1 else _freed(part))
         # The check takes all parts, so it is not made after each of them.
         if is_run and len(parts) & (len(parts) - 1) == 0:
             is_run = parts.may_be_run()

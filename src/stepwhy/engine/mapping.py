@@ -11,11 +11,13 @@ from msgspec.structs import replace
 
 from stepwhy.engine.local_processes import LocalProcesses, cores
 from stepwhy.engine.merging import Parts
-from stepwhy.engine.reduction import Part, reduce_file
-from stepwhy.engine.summaries import MAGIC, decode, encode
+from stepwhy.engine.reduced_files import has_reduced, part_of
+from stepwhy.engine.reduction import Part
+from stepwhy.engine.summaries import decode, encode
 from stepwhy.errors import EngineError, InputError, LostWorkerError
 from stepwhy.inputs.memory import available_bytes
 from stepwhy.inputs.places import Local
+from stepwhy.inputs.reduced import MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +50,7 @@ def reduce_encoded(work: Work, *, is_run: bool) -> bytes:
         is_run: As in `reduce_file`.
     """
     try:
-        return encode(reduce_file(work, is_run=is_run))
+        return encode(part_of(work, is_run=is_run))
     except Exception:  # noqa: BLE001 - tells an error in here from one of the executor
         return traceback.format_exc().encode()
 
@@ -151,8 +153,11 @@ def _room(largest: int) -> int:
 
 
 def _bytes_of(place: Place) -> tuple[int, int]:
-    """Size of a file, as it is and about how large after decompression; (0, 0) if unknown."""
-    if not isinstance(place, Local) or place.is_folder:
+    """Size of a file, as it is and about how large after decompression; (0, 0) if unknown.
+
+    It is (0, 0), too, for what was reduced in place.
+    """
+    if not isinstance(place, Local) or place.is_folder or has_reduced(place):
         return 0, 0
     try:
         size = place.path.stat().st_size

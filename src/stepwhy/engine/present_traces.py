@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from stepwhy import output
 from stepwhy.engine.present import as_seen_from_here, show
+from stepwhy.engine.reduced_files import reduce_in_place
 from stepwhy.engine.timeline import explain_with_timeline
 from stepwhy.errors import SeveralRunsError, StepwhyError
+from stepwhy.inputs.reduced import ENDING
 from stepwhy.report.console import Console
 from stepwhy.text import visible
 
@@ -59,7 +61,8 @@ def main(arguments: list[str]) -> int:
     """Explain traces: the report is printed to standard error and written as a page.
 
     Args:
-        arguments: The folder, the glob of the file names, and the number of ranks.
+        arguments: The folder, the glob of the file names, and the number of ranks, 0 to explain
+            nothing; then the name of a trace to reduce in place before, if each rank does so.
 
     Returns:
         The exit code.
@@ -67,9 +70,15 @@ def main(arguments: list[str]) -> int:
     output.guard()
     with suppress(OSError, AttributeError):  # not on every system
         os.nice(_NICENESS)
-    folder, pattern, ranks = Path(arguments[0]), arguments[1], int(arguments[2])
+    folder, pattern, ranks, own = Path(arguments[0]), arguments[1], int(arguments[2]), arguments[3:]
     try:
-        result, timeline = _explained(traces_of(folder, pattern, ranks))
+        for name in own:
+            reduce_in_place(folder / name)
+        if not ranks:
+            return 0
+        if own:  # the others reduce their traces, too
+            traces_of(folder, pattern + ENDING, ranks)
+        result, timeline = _explained(traces_of(folder, pattern, 0 if own else ranks))
         shown = as_seen_from_here(folder)
         show(result, shown, Console(stderr=True), timeline, again=shown / pattern)
     except StepwhyError as error:

@@ -16,7 +16,8 @@ from stepwhy.engine.analysed import Analysed, analyse, detailed
 from stepwhy.engine.opening import open_place
 from stepwhy.engine.privacy import redacted_errors
 from stepwhy.engine.rank_sets import Opened, numbers_in
-from stepwhy.errors import InputError
+from stepwhy.errors import InputError, NotFoundError
+from stepwhy.inputs.reduced import is_reduced
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import NULL, Meta
 from stepwhy.trace.ranks import split_ranks
@@ -80,12 +81,14 @@ class Part(msgspec.Struct, frozen=True):
         ranks: Its ranks; most often one.
         beside: Notes on other processes in it.
         error: Why it cannot be read.
+        digest: What its file contained, see `inputs.reduced.digest_of`; b'' unless it is stored.
     """
 
     number: int
     ranks: tuple[Analysed | Named, ...] = ()
     beside: tuple[str, ...] = ()
     error: InputError | None = None
+    digest: bytes = b""
 
 
 def works_of(places: Sequence[Place], redactor: Redactor, *, predict: bool) -> list[Work]:
@@ -168,17 +171,27 @@ class Details:
             one: The rank.
 
         Raises:
-            InputError: Its file cannot be read any more.
+            InputError: Its file cannot be read any more, or was reduced and is elsewhere.
         """
         if one.detail is not None:
             return one.detail
         number, index = one.place
+        self._check_is_there(one.meta.rank, self._works[number])
         opened = self._opened(number)[index].numbered(one.meta.rank)
         facts = Facts(opened.trace)
         detail = detailed(opened, facts, predict=False)
         if self._seen is not None:
             self._seen(opened, facts, detail.result)
         return detail
+
+    @staticmethod
+    def _check_is_there(rank: int, work: Work) -> None:
+        if is_reduced(work.place.name):
+            name = work.redactor.text(work.place.shown)
+            raise NotFoundError(
+                f"the report describes rank {rank}, and of that only {name} is here",
+                "Copy the trace that it was made from to the same place",
+            )
 
     def _opened(self, number: int) -> list[Opened]:
         if self._last[0] != number:

@@ -28,6 +28,7 @@ from stepwhy.findings import (
     TraceTotals,
 )
 from stepwhy.findings.hangs import Call, Group  # noqa: TC001 - fields of records
+from stepwhy.inputs.reduced import MAGIC
 from stepwhy.passes.calls import Position, RankCalls, RunCalls
 from stepwhy.passes.collectives import Collectives, Role
 from stepwhy.passes.ranks import OpTime, Rank
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION = 1
-MAGIC = b"stepwhy reduced rank\n"
-"""Bytes at the start of every part."""
-
 _MOST_BYTES = 1 << 28  # of a part after decompression; a rank has less than a megabyte
 _LEVEL = 6  # of zlib; higher ones save 1 %
 
@@ -122,6 +120,7 @@ class _Part(msgspec.Struct, frozen=True):
     named: tuple[tuple[str, Meta], ...] = ()
     beside: tuple[str, ...] = ()
     error: tuple[str, str, str] | None = None
+    digest: bytes = b""
 
 
 _SAME = ("number", "stage", "breakdown", "line", "contended", "cpu_ns", "on_cpu", "passes")
@@ -144,6 +143,7 @@ def encode(part: Part) -> bytes:
         named=tuple((one.path, one.meta) for one in part.ranks if isinstance(one, Named)),
         beside=part.beside,
         error=None if error is None else (type(error).__name__, error.what, error.todo),
+        digest=part.digest,
     )
     body = msgspec.msgpack.encode(wire, enc_hook=_plain)
     return MAGIC + VERSION.to_bytes(2, "little") + zlib.compress(body, _LEVEL)
@@ -160,6 +160,8 @@ def decode(data: bytes, name: str = "a reduced rank") -> Part:
         NewerFormatError: A later version of stepwhy wrote it.
         CorruptInputError: It is damaged.
     """
+    if not data.startswith(MAGIC):
+        raise _damaged(name)
     start = len(MAGIC)
     version = int.from_bytes(data[start : start + 2], "little")
     if version > VERSION:
@@ -171,9 +173,11 @@ def decode(data: bytes, name: str = "a reduced rank") -> Part:
         body = _decompressed(data[start + 2 :])
         return _part(msgspec.msgpack.decode(body, type=_Part))
     except (msgspec.DecodeError, BadColumnError, zlib.error, ValueError, KeyError):
-        raise CorruptInputError(
-            f"{name} is damaged", "Copy it again, or explain the trace itself"
-        ) from None
+        raise _damaged(name) from None
+
+
+def _damaged(name: str) -> CorruptInputError:
+    return CorruptInputError(f"{name} is damaged", "Copy it again, or explain the trace itself")
 
 
 def _decompressed(data: bytes) -> bytes:
@@ -245,7 +249,7 @@ def _part(wire: _Part) -> Part:
     ]
     named = [Named(path, meta) for path, meta in wire.named]
     error = None if wire.error is None else _error(*wire.error)
-    return Part(wire.number, (*ranks, *named), wire.beside, error)
+    return Part(wire.number, (*ranks, *named), wire.beside, error, wire.digest)
 
 
 def _fields(one: Analysed | _Analysed) -> dict[str, Any]:
@@ -318,4 +322,4 @@ def _collectives_of(wire: _Collectives) -> Collectives:
     return Collectives(roles=wire.roles, numbering=wire.numbering, **columns)
 
 
-__all__ = ["MAGIC", "VERSION", "decode", "encode"]
+__all__ = ["VERSION", "decode", "encode"]

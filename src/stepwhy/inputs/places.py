@@ -14,6 +14,7 @@ from stepwhy.errors import NotFoundError, NoTracesError
 from stepwhy.inputs.folders import MOST_TRACES, Listing, too_many
 from stepwhy.inputs.kinds import is_file, is_folder, is_there
 from stepwhy.inputs.memory import ANY_SIZE
+from stepwhy.inputs.reduced import IN_RUN, source_of
 from stepwhy.inputs.remote.addresses import MAGIC, shown
 
 if TYPE_CHECKING:
@@ -76,9 +77,15 @@ def resolve(names: Sequence[str]) -> list[Place]:
         InputError: If an address cannot be reached.
     """
     found: dict[Place | Path, Place] = {}
-    for place in _all_behind(names):
+    for place in map(_with_trace, _all_behind(names)):
         found.setdefault(place.path.resolve() if isinstance(place, Local) else place, place)
     return list(found.values())
+
+
+def _with_trace(place: Place) -> Place:
+    """The trace that reduced ranks were made from, if it is there; any other place as it is."""
+    source = source_of(place.path) if isinstance(place, Local) else None
+    return place if source is None else Local(source, place.within)
 
 
 def _all_behind(names: Sequence[str]) -> Iterator[Place]:
@@ -141,13 +148,20 @@ def _in_folder(folder: Path, *, may_be_empty: bool = False) -> list[Local]:
     from stepwhy.inputs.torch_npu import traces_only  # noqa: PLC0415 - likewise
 
     inner = [Path(entry) for entry in Listing(folder.name).entries(folder)]
-    nested = [path for path in inner if is_file(path / "run.json")]
+    nested = [run for path in inner if (run := _run_in(path)) is not None]
     if nested:
         return _at_most(folder.name, [Local(path, folder) for path in nested])
     files = files_below(folder)
     if not files and not may_be_empty:
         raise NoTracesError(f"{folder.name or folder} is an empty folder", "Give a trace file")
     return _at_most(folder.name, [Local(p, folder) for p in usual(traces_only(files))])
+
+
+def _run_in(path: Path) -> Path | None:
+    """The run directory at a path, or the file of its reduced ranks without it."""
+    if is_file(path / "run.json"):
+        return path
+    return path / IN_RUN if is_file(path / IN_RUN) else None
 
 
 def _at_most(name: str, places: list[P]) -> list[P]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from stepwhy.inputs.folders import Listing
 from stepwhy.inputs.kinds import is_folder, is_there
+from stepwhy.inputs.reduced import is_reduced, without_reduced
 from stepwhy.patterns import regex
 from stepwhy.text import natural_key
 
@@ -46,8 +47,12 @@ def has_usual_ending(name: str) -> bool:
 
 def usual(files: Iterable[P]) -> list[P]:
     """Files with a usual extension of profilers; all files if there are none."""
-    every = list(files)
-    return [file for file in every if _USUAL_ENDING.search(str(file))] or every
+    every = without_reduced(files)
+    return [file for file in every if _is_usual(str(file))] or every
+
+
+def _is_usual(name: str) -> bool:
+    return has_usual_ending(name) or is_reduced(name)
 
 
 def matching(pattern: str) -> list[Path]:

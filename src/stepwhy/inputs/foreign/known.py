@@ -6,11 +6,13 @@ comes before a lenient one.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.errors import InputError, UnknownFormatError, UnsupportedFormatError
 from stepwhy.inputs.foreign import signs
 from stepwhy.inputs.foreign.signs import any_of, begins, shows
+from stepwhy.inputs.reduced import MAGIC
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
@@ -55,6 +57,11 @@ _ASCEND = "Give the trace_view.json of the same run, in ASCEND_PROFILER_OUTPUT"
 _MODEL = "{}: it holds a model, and no times"
 
 _TRANSPORT = (
+    Known(
+        begins(re.escape(MAGIC)),
+        "a rank that stepwhy has reduced, without its trace",
+        "Explain it with the others of its run, or give the trace that it was made from",
+    ),
     Known(
         begins(rb"version https://git-lfs\.github\.com/spec/"),
         "a pointer of Git LFS: the file itself was not fetched",
