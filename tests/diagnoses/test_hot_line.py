@@ -10,7 +10,7 @@ from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.engine.pricing import priced
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.facts import Facts
-from stepwhy.trace import NULL, Kind
+from stepwhy.trace import NULL, FlowKind, Kind
 from stepwhy.trace.notation import parse
 
 MS = 1_000_000
@@ -76,6 +76,9 @@ LINES = Facts(
         main   step   |[------------------][------------------]|
         main   op     | mmmmmm              mmmmmm             |  m=mm {source: a.py(9): f}
         main   op     |        ssssssssssss        ssssssssssss|  s=sub {source: a.py(1): f}
+
+        operands: slice | types | shapes
+        s | float32 | 64x1x32,1x64x32,
         """
     )
 )
@@ -196,7 +199,7 @@ def choosing(runs):
 
 
 @pytest.mark.parametrize(("runs", "cost_ms"), [(1, None), (16, 12)])
-def test_no_gain_is_promised_of_a_line_that_chooses_once_of_what_a_layer_computes(runs, cost_ms):
+def test_no_gain_is_promised_of_a_line_that_computes_once_with_what_is_there(runs, cost_ms):
     facts = choosing(runs)
     (found,) = unless_explained(facts, [diagnose(facts)])
     assert found.verdict == "found"
@@ -237,6 +240,33 @@ def test_a_gain_is_predicted_of_a_comparison_of_all_pairs(shapes, cost_ms):
         shapes=line.builder.intern(shapes),
     )
     facts = Facts(line.trace(framework="pytorch"))
+    (found,) = unless_explained(facts, [diagnose(facts)])
+    assert (found.verdict, found.cost_ns_per_step) == ("found", cost_ms and cost_ms * MS)
+
+
+@pytest.mark.parametrize(("pairs", "cost_ms"), [(0, None), (1, 12)])
+def test_a_compiled_program_shows_a_comparison_of_all_pairs(pairs, cost_ms):
+    line = Timeline().steps(0, 20)
+    line.add(line.thread(), Kind.OP, 0, 8, name="dot.1", source="a.py(9): f")
+    row = line.add(line.thread(), Kind.OP, 8, 20, name="fusion.1", source="a.py(1): f")
+    program = line.builder.intern("step")
+    line.builder.add("argument_uses", slice=row, program=program, compares_pairs=pairs)
+    facts = Facts(line.trace(framework="pytorch"))
+    (found,) = unless_explained(facts, [diagnose(facts)])
+    assert (found.verdict, found.cost_ns_per_step) == ("found", cost_ms and cost_ms * MS)
+
+
+@pytest.mark.parametrize(("result", "cost_ms"), [(1000, None), (16_000, 12)])
+def test_the_size_of_a_result_shows_a_comparison_of_all_pairs_in_a_graph(result, cost_ms):
+    line, read = Timeline().steps(0, 20), []
+    for at in (0, 4):
+        span = line.thread(), Kind.OP, at, at + 4
+        read.append(line.add(*span, name="Reshape", source="a.py(9): f", bytes=1000))
+    span = line.thread(), Kind.OP, 8, 20
+    row = line.add(*span, name="Sub", source="a.py(1): f", bytes=result)
+    for one in read:
+        line.builder.add("flows", source=one, target=row, kind=FlowKind.DATA)
+    facts = Facts(line.trace(framework="tensorflow"))
     (found,) = unless_explained(facts, [diagnose(facts)])
     assert (found.verdict, found.cost_ns_per_step) == ("found", cost_ms and cost_ms * MS)
 

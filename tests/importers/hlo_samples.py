@@ -54,6 +54,10 @@ def _add(instruction, match, known, ids):
         instruction.operand_ids.extend(known[argument] for argument in arguments)
     instruction.tuple_index = int(options.get("index", 0))
     instruction.comparison_direction = options.get("direction", "").encode()
+    kept = options.get("dimensions", "").split(",")
+    instruction.dimensions.extend(int(place) for place in kept if place)
+    instruction.custom_call_target = options.get("target", "").encode()
+    instruction.metadata.op_name = options.get("named", "").encode()
     called = [ids[name] for name in options.get("calls", "").split("+") if name]
     instruction.called_computation_ids.extend(called)
     if "trips" in options:

@@ -39,6 +39,7 @@ def trace():
     builder.add("index_inputs", op=0, line=0, rows=2, columns=4, padded=2, at_start=0)
     builder.add("discards", slice=1, condition=0, holds=1, one_in=50)
     builder.add("table_updates", slice=1, table_bytes=90, used_bytes=1)
+    builder.add("argument_uses", slice=1, program=0, arguments=0, compares_pairs=1)
     builder.add("collective_calls", group=0, sequence=1, operation=0, entered_ns=5, done=1)
     builder.add("positions", time_ns=90, since_ns=5, steps=3, usual_ns=4, lines=0)
     return builder.finish(Meta("test"))

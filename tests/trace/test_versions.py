@@ -46,7 +46,7 @@ def test_other_columns_keep_theirs(first):
     assert first.allocations.block.tolist() == [NULL]
     newer = {"visits", "waits", "collectives", "operands", "line_times", "rewrites"}
     newer |= {"step_ops", "index_inputs", "discards", "instruction_scopes", "table_updates"}
-    newer |= {"collective_calls", "positions"}
+    newer |= {"collective_calls", "positions", "argument_uses"}
     assert {table for table in TABLES if not len(first.table(table))} == newer
 
 

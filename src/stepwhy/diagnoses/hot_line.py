@@ -29,9 +29,9 @@ saving ranges from a line that is half as long to one that is gone. On a CPU it 
 its error, on an accelerator a bound. A line that mostly waits for something else gets no saving.
 Nor does one of which nothing shows that it can be less: it computes once with what is there, and is
 named as what the step consists of. A gain is predicted of Python, of loops, of arguments that grow,
-of two arguments that are each repeated for the other, which compares all pairs, and where no shapes
-are recorded, unless the line only chooses of what a layer has computed, such as `argmax`.
-Python of up to 30 µs for each operation launches that.
+and of two arguments that are each repeated for the other, which compares all pairs. Shapes of
+arguments show that, the instructions of compiled programs, or in a graph the size of a result that
+is several times that of either argument. Python of up to 30 µs for each operation launches that.
 
 ## Fix
 Read the line. Compute what does not change once, before the loop; replace comparisons of all pairs
@@ -54,7 +54,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.line_costs import may_be_of
-from stepwhy.diagnoses.shared.line_evidence import GROWING, PER_SAMPLE, SHAPES, WAITS, line_evidence
+from stepwhy.diagnoses.shared.line_evidence import (
+    GROWING,
+    PAIRS,
+    PER_SAMPLE,
+    SHAPES,
+    WAITS,
+    line_evidence,
+)
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Fix
 from stepwhy.passes.lines import line_breakdown
@@ -94,9 +101,7 @@ _LAYERS = regex(
     r"|norm(?!al)|softmax|cross_entropy|nll_loss|embedding|pool|adam|sgd|momentum"
     r"|relu|gelu|silu|selu|sigmoid|tanh|softplus|dropout|(?:mse|l1|huber)_loss|kl_div"
 )
-# They read what a layer has computed, once, and choose of it.
 _SHAPE = regex(r"\d+(x\d+)*")
-_CHOICES = regex(r"arg_?max|arg_?min|top_?k")
 _MANY_RUNS = 16  # per step; a model chooses a few times, a loop over samples more often
 LAUNCH_NS = (
     30_000  # ns of Python to run one operation of a layer; modules that call modules take so
@@ -271,23 +276,17 @@ def _may_be_left_out(hot: Finding, row: LineTime) -> bool:
 
     Loops, arguments that grow and comparisons of all pairs do, and so does Python.
     """
-    if _work_ns(row) < MOST * row.time_ns or _is_loop(row):
+    if _work_ns(row) + _launching_ns(row) < MOST * row.time_ns or _is_loop(row):
         return True
-    if any(one.what.startswith((PER_SAMPLE, GROWING)) for one in hot.evidence):
+    if any(one.what.startswith((PER_SAMPLE, GROWING, PAIRS)) for one in hot.evidence):
         return True
     shapes = [str(one.value) for one in hot.evidence if one.what == SHAPES]
-    return any(map(_is_of_pairs, shapes)) if shapes else not _only_chooses(row)
+    return any(map(_is_of_pairs, shapes))
 
 
 def _is_loop(row: LineTime) -> bool:
     many = (one.time_ns for one in row.operations if one.count >= _MANY_RUNS)
     return sum(many) > SMALL * row.time_ns
-
-
-def _only_chooses(row: LineTime) -> bool:
-    """Whether a line mostly chooses of what layers have computed."""
-    chosen = (one.time_ns for one in row.operations if _CHOICES.search(one.name.lower()))
-    return sum(chosen) > MOST * row.time_ns
 
 
 def _is_of_pairs(shapes: str) -> bool:

@@ -141,6 +141,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     index_inputs: Columns
     discards: Columns
     table_updates: Columns
+    argument_uses: Columns
     collective_calls: Columns
     positions: Columns
     meta: Meta

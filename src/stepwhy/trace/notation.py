@@ -27,8 +27,8 @@ r"""A trace drawn as text: the fixtures of literate tests.
   ``collective_calls:`` with their columns, then one row per line until a blank line; ``-`` is the
   null, an empty cell the empty string. Copies and counters name nodes and devices, allocations
   tracks. ``session_values:`` and ``flows:`` are tables, too; they name slices, of several with the
-  same name or letter the first; ``operands:``, ``rewrites:``, ``discards:`` and
-  ``table_updates:`` name all of them. Quantities take a unit: ``3 ms``.
+  same name or letter the first; ``operands:``, ``rewrites:``, ``discards:``,
+  ``table_updates:`` and ``argument_uses:`` name all of them. Quantities take a unit: ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, its pipeline ``stage``
   (``1``, or ``1 of 4``), ``world_size``, ``signals`` (default: those for which something is drawn;
   ``+x`` and ``-x`` change that), ``expects: accelerator``, ``model`` (of the accelerators below
@@ -88,9 +88,13 @@ _TABLES: dict[str, Table] = {
     "index_inputs": "index_inputs",
     "discards": "discards",
     "table_updates": "table_updates",
+    "argument_uses": "argument_uses",
     "collective_calls": "collective_calls",
     "positions": "positions",
 }  # fmt: skip
+_OF_SLICES = frozenset(
+    {"collectives", "operands", "rewrites", "discards", "table_updates", "argument_uses"}
+)
 _FACTS = (
     "unit", "format", "framework", "rank", "stage", "world_size", "signals", "expects", "arrows",
     "model", "run", "idle", "settings",
@@ -295,7 +299,7 @@ class _Drawing(msgspec.Struct):
             raise ValueError(f"{len(cells)} cells under {len(self.columns)} columns")
         texts = {name: text for name, text in zip(self.columns, cells, strict=True) if text != "-"}
         row = {name: self._cell(name, text) for name, text in texts.items()}
-        if self.table in {"collectives", "operands", "rewrites", "discards", "table_updates"}:
+        if self.table in _OF_SLICES:
             for number in self.drawn[texts["slice"]]:
                 self.builder.add(self.table, **row | {"slice": number})
             return

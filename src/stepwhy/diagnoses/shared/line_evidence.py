@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.diagnoses.shared.pairs import of_pairs
 from stepwhy.findings import Evidence
 from stepwhy.passes.batch_size import batch_size
 from stepwhy.passes.operands import shapes_of
@@ -43,6 +44,7 @@ _WORK = {
 }
 PER_SAMPLE = "runs of it per sample of the batch"
 SHAPES = "shapes of its arguments"
+PAIRS = "operations that combine two arrays, each repeated for the other, per step"
 GROWING = "elements of its largest argument in the"
 _SHOWN = 3  # operations
 _SAMPLES = 2  # of a batch, at least: with one, each operation runs once per sample
@@ -70,6 +72,9 @@ def line_evidence(facts: Facts, row: LineTime, lines: LineBreakdown) -> Iterator
     samples = batch_size(facts.trace) or 0
     for one in row.operations[:_SHOWN]:
         yield from _of_operation(facts, row, one, samples)
+    pairs = of_pairs(facts, _rows(facts, row.line))
+    if len(pairs):
+        yield Evidence(PAIRS, len(pairs) / max(facts.steady_count, 1), "count", row.line)
 
 
 def _of_operation(
@@ -79,7 +84,7 @@ def _of_operation(
     yield Evidence("runs of it per step", one.count, "count", one.name)
     if per_sample := _per_sample(one.count, samples):
         yield Evidence(PER_SAMPLE, per_sample, "count", one.name)
-    rows = _rows(facts, row.line, one)
+    rows = _rows_of(facts, row.line, one)
     if size := _bytes(facts, rows):
         yield Evidence("bytes of it per step", size, "bytes", one.name)
     shapes = Counter(s for s in shapes_of(facts.trace)[rows].tolist() if s != NULL)
@@ -99,15 +104,20 @@ def _per_sample(count: float, samples: int) -> int:
     return times if times and abs(count / samples - times) <= _ALIKE * times else 0
 
 
-def _rows(facts: Facts, line: str, one: LineOperation) -> Rows:
-    """Slices of an operation of a line in the steady steps."""
+def _rows(facts: Facts, line: str) -> Rows:
+    """Slices of the work of a line in the steady steps."""
     trace = facts.trace
     is_line = np.isin(facts.derived(slice_lines), trace.strings_where({line}))
-    is_name = np.isin(trace.slices.name, trace.strings_where({one.name}))
-    is_phase = facts.phases == Phase[one.phase.upper()]
     kinds = (Kind.OP, Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
-    found = np.flatnonzero(is_line & is_name & is_phase & trace.is_kind(*kinds))
-    return facts.in_steady(found)
+    return facts.in_steady(np.flatnonzero(is_line & trace.is_kind(*kinds)))
+
+
+def _rows_of(facts: Facts, line: str, one: LineOperation) -> Rows:
+    """Slices of an operation of a line in the steady steps."""
+    trace, rows = facts.trace, _rows(facts, line)
+    is_name = np.isin(trace.slices.name[rows], trace.strings_where({one.name}))
+    found: Rows = rows[is_name & (facts.phases[rows] == Phase[one.phase.upper()])]
+    return found
 
 
 def _bytes(facts: Facts, rows: Rows) -> int:
@@ -136,4 +146,4 @@ def _elements(shapes: str) -> int:
     return max((prod(map(int, _DIGITS.findall(one))) for one in tensors), default=0)
 
 
-__all__ = ["GROWING", "PER_SAMPLE", "SHAPES", "WAITS", "line_evidence"]
+__all__ = ["GROWING", "PAIRS", "PER_SAMPLE", "SHAPES", "WAITS", "line_evidence"]

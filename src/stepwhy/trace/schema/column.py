@@ -33,6 +33,7 @@ Table = Literal[
     "index_inputs",
     "discards",
     "table_updates",
+    "argument_uses",
     "collective_calls",
     "positions",
 ]

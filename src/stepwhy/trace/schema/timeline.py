@@ -193,6 +193,30 @@ TIMELINE: tuple[Column, ...] = (
     ),
     Column("table_updates", "table_bytes", "int64", "bytes", "", "Size of the table."),
     Column("table_updates", "used_bytes", "int64", "bytes", "", "Size of the gradient's rows."),
+    Column(
+        "argument_uses",
+        "slice",
+        "int32",
+        "row of slices",
+        "",
+        "An instruction of a compiled program of which it is known what it computes from.",
+    ),
+    string("argument_uses", "program", "Name of the jitted function."),
+    string(
+        "argument_uses",
+        "arguments",
+        "Arguments of the program that the result depends on, one per line, as 'adj' or "
+        "\"params[0]['w']\"; null if it depends on more than a few of them, or on random numbers.",
+        null=NO_STRING,
+    ),
+    Column(
+        "argument_uses",
+        "compares_pairs",
+        "int8",
+        "0 or 1",
+        "",
+        "Whether it combines two arrays that are each repeated for the other.",
+    ),
 )
 
 __all__ = ["TIMELINE"]

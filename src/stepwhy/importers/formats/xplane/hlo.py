@@ -70,6 +70,9 @@ class Instruction(NamedTuple):
         direction: Of a comparison: 'EQ', 'LT', ...
         constant: Value of a constant integer; None for others.
         trips: Iterations of a loop; None if unknown.
+        dimensions: Of a broadcast: the dimensions of the result that its operand has.
+        target: What a custom call calls; '' for others.
+        op_name: Of a parameter: its name in the program, e.g. 'adj'; '' for others.
     """
 
     name: str
@@ -81,6 +84,9 @@ class Instruction(NamedTuple):
     direction: str
     constant: int | None
     trips: int | None
+    dimensions: tuple[int, ...]
+    target: str
+    op_name: str
 
 
 class Computation:
@@ -199,6 +205,9 @@ def _instruction(message: Any) -> Instruction:
         text(message.comparison_direction) if opcode == "compare" else "",
         _constant(message) if opcode == "constant" else None,
         int(trips[1]) if trips else None,
+        tuple(message.dimensions) if opcode == "broadcast" else (),
+        text(message.custom_call_target),
+        text(message.metadata.op_name) if opcode == "parameter" else "",
     )
 
 

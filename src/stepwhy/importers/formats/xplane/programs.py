@@ -53,6 +53,7 @@ class Programs:
         self.unread = 0
         self._places: dict[int, Part] = {}
         self._named: dict[str, list[int]] = {}
+        self._names: dict[int, str] = {}
         self._known: dict[int, Instructions | None] = {}
         self._unneeded: dict[int, dict[str, Unneeded]] = {}
         try:
@@ -121,7 +122,8 @@ class Programs:
         """
         if program not in self._unneeded:
             place = self._places.get(program)
-            found = unneeded_of(self._plane[place.value : place.end]) if place else {}
+            name = self._names.get(program, "")
+            found = unneeded_of(self._plane[place.value : place.end], name) if place else {}
             self.unread += found is None
             self._unneeded[program] = found or {}
         return self._unneeded[program].get(instruction)
@@ -135,6 +137,7 @@ class Programs:
             programs = inside(data, entry.value, entry.end, *path)
             key, name = self._id_and_name(entry)
             self._named.setdefault(name, []).append(key)
+            self._names[key] = name
             found += [(key, program) for program in programs]
         return found
 

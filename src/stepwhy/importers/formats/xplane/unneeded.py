@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepwhy.importers.formats.xplane.argument_use import argument_uses
 from stepwhy.importers.formats.xplane.discards import discards_of
 from stepwhy.importers.formats.xplane.hlo import read_module
 from stepwhy.importers.formats.xplane.rewrites import rewrites_of
 from stepwhy.importers.formats.xplane.table_updates import updates_of
+from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
+    from stepwhy.importers.formats.xplane.argument_use import ArgumentUse
     from stepwhy.importers.formats.xplane.discards import Discard
+    from stepwhy.importers.formats.xplane.hlo import Module
     from stepwhy.importers.formats.xplane.rewrites import Rewrite
     from stepwhy.importers.formats.xplane.table_updates import TableUpdate
     from stepwhy.trace import TraceBuilder
 
-# Opcodes without which there is none of it.
-_OPCODES = (b"dynamic-update-slice", b"scatter", b"concatenate", b"select")
+SEPARATOR = "\n"
+"""Between the names of arguments in a table."""
 
 
 class Unneeded(NamedTuple):
@@ -26,11 +30,15 @@ class Unneeded(NamedTuple):
         rewrite: The buffer that it copies, if it does.
         discard: When its result is read, if not always.
         update: The table that it works on for some of its rows, if it does.
+        use: What it computes from, if that tells anything.
+        program: Name of the jitted function.
     """
 
     rewrite: Rewrite | None
     discard: Discard | None
     update: TableUpdate | None
+    use: ArgumentUse | None
+    program: str
 
     def add_to(self, builder: TraceBuilder, row: int) -> None:
         """Add what is known of a slice of the instruction.
@@ -63,28 +71,44 @@ class Unneeded(NamedTuple):
                 table_bytes=self.update.table_bytes,
                 used_bytes=self.update.used_bytes,
             )
+        if self.use is not None:
+            names = self.use.arguments
+            builder.add(
+                "argument_uses",
+                slice=row,
+                program=builder.intern(self.program),
+                arguments=NULL if names is None else builder.intern(SEPARATOR.join(names)),
+                compares_pairs=int(self.use.compares_pairs),
+            )
 
 
-def unneeded_of(data: bytes) -> dict[str, Unneeded] | None:
+def unneeded_of(data: bytes, program: str) -> dict[str, Unneeded] | None:
     """The instructions by name; None if the program is damaged or too large to look at.
 
     Args:
         data: A serialised `HloProto`.
+        program: Name of the jitted function.
     """
-    if not any(opcode in data for opcode in _OPCODES):
-        return {}
     module = read_module(data)
     try:
-        found = (rewrites_of(module), discards_of(module), updates_of(module)) if module else None
+        found = _looks(module) if module else None
     except (KeyError, IndexError):  # it refers to what it lacks
         return None
     if found is None:
         return None
-    rewrites, discards, updates = found
+    rewrites, discards, updates, uses = found
     return {
-        name: Unneeded(rewrites.get(name), discards.get(name), updates.get(name))
-        for name in rewrites.keys() | discards.keys() | updates.keys()
+        name: Unneeded(
+            rewrites.get(name), discards.get(name), updates.get(name), uses.get(name), program
+        )
+        for name in rewrites.keys() | discards.keys() | updates.keys() | uses.keys()
     }
 
 
-__all__ = ["Unneeded", "unneeded_of"]
+def _looks(
+    module: Module,
+) -> tuple[dict[str, Rewrite], dict[str, Discard], dict[str, TableUpdate], dict[str, ArgumentUse]]:
+    return rewrites_of(module), discards_of(module), updates_of(module), argument_uses(module)
+
+
+__all__ = ["SEPARATOR", "Unneeded", "unneeded_of"]

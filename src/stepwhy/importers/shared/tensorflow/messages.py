@@ -189,6 +189,8 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("literal", 8, "HloLiteral"),
         ("parameter_number", 9, "int64"),
         ("tuple_index", 13, "int64"),
+        ("dimensions", 14, "*int64"),
+        ("custom_call_target", 28, "bytes"),
         ("id", 35, "int64"),
         ("operand_ids", 36, "*int64"),
         ("called_computation_ids", 38, "*int64"),
