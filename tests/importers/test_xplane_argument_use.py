@@ -94,6 +94,18 @@ def test_arguments_without_a_name_are_unknown():
     assert arguments(NORMALISED.replace(" named=adj", "")) == {}
 
 
+def test_what_the_compiler_adds_and_what_reads_no_argument_is_left_out():
+    text = """
+    main
+    adj = f32[8,8] parameter(0) named=adj
+    one = f32[] constant(1)
+    copy.1 = f32[8,8] copy(adj)
+    ones.1 = f32[8,8] broadcast(one)
+    add.1 = f32[8,8] add(copy.1, ones.1)
+"""
+    assert arguments(text) == {"add.1": ("adj",)}
+
+
 def test_two_arrays_that_are_each_repeated_for_the_other():
     assert pairs(PAIRS) == {"fusion.1"}
 

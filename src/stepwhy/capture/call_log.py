@@ -130,6 +130,11 @@ class CallLog:
         return number
 
     @property
+    def step(self) -> int:
+        """Number of the current step: of those that calls mark, else of those with known ends."""
+        return self._steps or self.loop.lines
+
+    @property
     def follows(self) -> bool:
         """Whether to note if the device is behind: in the first steps, and in traced ones."""
         return self._steps < _MOST_FOLLOWED or self.loop.window.running

@@ -214,7 +214,8 @@ class Recorder:
                 was passed a large array of NumPy), 'fsync' (the main thread waited for a disk),
                 'session' (a session runs for the first time), 'evaluation' (Keras evaluated or
                 predicted), 'gradient-use' (see `torch.gradient_use`), 'gradient-walk' or
-                'unowned-parameters' (see `torch.gradient_walk`).
+                'unowned-parameters' (see `torch.gradient_walk`), or 'same-arguments' (see
+                `jax.same_arguments`).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.
@@ -222,7 +223,7 @@ class Recorder:
             source: Line of the program that caused it, 'train.py(41): step'; '' if unknown.
             count: How many: traces of this function so far, ops added to the graph, workers
                 started, epochs started, iterators made, objects freed, elements of parameters,
-                bytes of an array, batches evaluated.
+                bytes of an array, batches evaluated, steps in which arguments were compared.
         """
         self._event_count += 1
         if self._event_count > _MOST_EVENTS or not self.alive:

@@ -1,27 +1,34 @@
-"""The forward pass computes from constants what it has computed in the step before.
+"""The step computes from constants what it has computed in the step before.
 
 ## What it means
 Operations of the forward pass depend on no parameter, batch or random number, so that their result
 is the same in every step: the matrix of a graph is normalised again, a table of positions or
 distances is rebuilt, a constant is converted to another type again, or a list of numbers to a
-tensor.
+tensor. In JAX, a jitted function computes from arguments that are the same in each call.
 
 ## Why it costs
 The work is done in every step for a result that could be kept.
 
 ## How it is measured
-In one step after the traced ones, `stepwhy run` follows where the values of each operation come
-from. What is made from nothing but numbers of the program is a constant. So is a tensor from before
-the step that is still there four steps later with equal values, is no parameter and not changed by
-the step, and is not one of several like it, which steps take in turn, nor a part of a larger tensor
-that looks like a batch. Batches of a loader are gone by then. A tensor that each step makes anew,
-from a list or an array of NumPy, counts if the steps three and four later read one of the same
-values, unless these are all equal. The cost is the time, in the traced
-steps, of the operations outside of the backward pass that read only constants, and of the Python
-at the same line that makes such a tensor of a list or an array.
+In PyTorch: in one step after the traced ones, `stepwhy run` follows where the values of each
+operation come from. What is made from nothing but numbers of the program is a constant. So is a
+tensor from before the step that is still there four steps later with equal values, is no parameter
+and not changed by the step, and is not one of several like it, which steps take in turn, nor a part
+of a larger tensor that looks like a batch. Batches of a loader are gone by then. A tensor that each
+step makes anew, from a list or an array of NumPy, counts if the steps three and four later read one
+of the same values, unless these are all equal. The cost is the time, in the traced steps, of the
+operations outside of the backward pass that read only constants, and of the Python at the same line
+that makes such a tensor of a list or an array.
+
+In JAX: in the traced steps, `stepwhy run` notes which arguments of each jitted function are the
+same arrays in each call. Arrays of JAX do not change. The cost is the time of the instructions of
+its compiled program whose results depend on such arguments alone, in the backward pass as well, and
+not on random numbers or calls into Python. Instructions in the body of a loop count if all
+arguments of the loop are the same.
 
 ## Fix
-Compute it once before the loop, and keep it in a buffer of the module.
+Compute it once before the loop, and keep it in a buffer of the module, or pass the result to the
+jitted function in place of what it is computed from.
 
 ## Fix risk
 The result stays in memory. It must be computed again where what it depends on changes after all,
@@ -31,22 +38,35 @@ which four steps do not show: at the beginning of an epoch, for instance.
 Without a step that was looked at: in traces of other profilers, in runs with `torch.compile`, CUDA
 graphs, several processes, or subclasses of tensors; or if the run ended within four steps of it.
 Tensors of more than 64 MiB do not count as constants, nor do those of more than 16 MiB that each
-step makes anew. What NumPy computes is not seen. Does not apply outside of PyTorch.
+step makes anew. What NumPy computes is not seen. In JAX, without the compiled programs, or if no
+jitted function was called in at least four of the traced steps. Does not apply to TensorFlow.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.diagnoses.shared.constant_arguments import constant_instructions, same_arguments
 from stepwhy.diagnoses.shared.constants import CONVERTED, constants
-from stepwhy.diagnoses.shared.measure import by_string, times
+from stepwhy.diagnoses.shared.measure import (
+    by_name,
+    by_string,
+    mean_within,
+    on_scale,
+    time_of,
+    times,
+)
 from stepwhy.diagnoses.shared.program import is_pytorch
+from stepwhy.diagnoses.shared.rewrites import knows_programs
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.semantics import without_semantics
+from stepwhy.diagnoses.shared.work_lines import work_lines
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -61,19 +81,57 @@ RULE = Rule(
     name="Constants that every step computes again",
     found="Compute constants once, not in every step",
     clear="Little or no time goes into constants that are computed again",
-    needs=(("device-time",), ("host-ops",), ("steps",)),
+    needs=(("device-time",), ("steps",)),
     refines="dominant-op",
 )
 
 SHARE = 0.05  # of the step; masks and positions, which are made cheaply, take less
 LEAST_SAVED = 0.7  # of the cost; reading the kept result takes time as well
 _SHOWN = 3
+_MOST_NAMES = 8
 
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of operations that compute constants."""
-    if not is_pytorch(facts):
-        return RULE.not_applicable("Constants are recognised only in PyTorch.")
+    if is_pytorch(facts):
+        return _of_pytorch(facts)
+    if facts.trace.meta.framework != "jax":
+        return RULE.not_applicable("Constants are recognised only in PyTorch and JAX.")
+    if not knows_programs(facts):
+        return RULE.no_data("programs", "The compiled programs were not recorded.")
+    if not same_arguments(facts):
+        return RULE.no_data(
+            "same-arguments", "It was not seen which arguments of jitted functions are the same."
+        )
+    return _of_jax(facts)
+
+
+def _of_jax(facts: Facts) -> Finding:
+    rows = constant_instructions(facts)
+    cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+    share = Evidence("share of the step in constants", cost / facts.wall_ns, "fraction")
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,) if cost else ())
+    evidence = (
+        share,
+        *work_lines(facts, rows),
+        Evidence("instructions on constants per step", len(rows) / facts.steady_count, "count"),
+        *times(facts, "time of the instruction, on constants", by_name(facts, rows)[:_SHOWN]),
+        *_arguments(facts),
+    )
+    gain = saving("compute constants once", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX_JAX, gain, Edit("ops", "gone"))
+
+
+def _arguments(facts: Facts) -> Iterator[Evidence]:
+    """The arguments that are the same in each call, of the functions that have any."""
+    for function, names in same_arguments(facts).items():
+        if names:
+            shown = ", ".join(sorted(names)[:_MOST_NAMES])
+            yield Evidence("arguments that are the same in each call", shown, "", function)
+
+
+def _of_pytorch(facts: Facts) -> Finding:
     abstention = without_semantics(RULE, facts)
     if abstention is not None:
         return abstention
@@ -120,6 +178,14 @@ def _operations(facts: Facts, found: Constants) -> tuple[Evidence, ...]:
     )
 
 
+_FIX_JAX = Fix(
+    "Compute it once, before the loop, and pass the result to the jitted function. Compute it "
+    "again only when what it depends on changes.",
+    "adjacency = normalise(adjacency)    # not in the jitted function\n"
+    "for batch in batches:\n"
+    "    params, loss = train_step(params, adjacency, batch)",
+    "changes-memory",
+)
 _FIX_MADE = Fix(
     "Make the tensor once, before the loop: to convert a list or an array of numbers takes longer "
     "than to compute with them.",

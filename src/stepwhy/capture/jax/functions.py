@@ -21,6 +21,7 @@ from stepwhy.capture.function_kinds import FunctionKinds, enclosed, unwrap
 from stepwhy.capture.jax.compilations import Compilations
 from stepwhy.capture.jax.host_arrays import HostArrays
 from stepwhy.capture.jax.loop import calls_of, loop_of
+from stepwhy.capture.jax.same_arguments import SameArguments
 from stepwhy.capture.loop import no_marker
 from stepwhy.capture.process.losses import attempt
 
@@ -47,11 +48,19 @@ class CallObserver:
         self._calls = calls
         self._jax_folder = jax_folder
         self._arrays = HostArrays(calls.loop)
+        self._same = SameArguments(calls.loop)
         self._kinds = FunctionKinds(self._number)
 
     def _number(self, code: object) -> int:
         """The number of a function's code; negative for code that JAX jits for itself."""
         return -1 if code is None else self._calls.number(code)
+
+    def _kind(self, function: Any) -> int:
+        """The number of a function's kind; negative for one that JAX jits for itself."""
+        number = self._kinds.known(function)
+        if number is None:
+            number = self._kinds.remembered(function, lambda: self._code(function))
+        return number
 
     def _code(self, function: Any) -> object:
         """The code of a function, jitted or not; None if that is JAX's own."""
@@ -88,30 +97,31 @@ class CallObserver:
         """A call has ended that is not one of those that are most frequent and only noted."""
         calls = self._calls
         try:
-            function, args, _, output = call
+            function, args, kwargs, output = call
         except ValueError as error:
             calls.loop.stop(error)
             return
         number = self._kinds.known(function) if calls.light.until_ns else None
         # In light steps of a loop that was seen for long, nothing else is of interest.
         if number is None or (number >= 0 and not calls.note(number)):
-            self.called(function, args, output)
+            self.called(function, args, kwargs, output)
 
-    def called(self, function: Any, args: Any, output: Any) -> None:
+    def called(self, function: Any, args: Any, kwargs: Any, output: Any) -> None:
         """A call of a function, jitted or not, has ended; never raises.
 
         Args:
             function: The function.
             args: Its positional arguments.
+            kwargs: Its arguments by name.
             output: What it returned.
         """
         calls, loop = self._calls, self._calls.loop
         try:
             self._arrays.passed(args)
+            if self._same.is_due and (number := self._kind(function)) >= 0:
+                self._same.called(number, function, args, kwargs, calls.step)
             if calls.may_begin():
-                number = self._kinds.known(function)
-                if number is None:
-                    number = self._kinds.remembered(function, lambda: self._code(function))
+                number = self._kind(function)
                 if number < 0:
                     return
                 calls.ended(number)
@@ -274,7 +284,7 @@ def _observe_python_path(
     def ended(result: Any, call: Any, named: Any) -> None:
         params, arguments, function, args, kwargs = read(result, *call, **named)
         compilations.called(params, arguments, function, args, kwargs)
-        observer.called(function, args, result)
+        observer.called(function, args, kwargs, result)
 
     @functools.wraps(original)
     def run(*call: Any, **named: Any) -> Any:

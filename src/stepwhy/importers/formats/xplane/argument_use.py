@@ -21,8 +21,13 @@ _CHANGING = frozenset(
 )
 _CALLBACK = "callback"  # in the target of calls into Python, as in 'xla_ffi_python_cpu_callback'
 _LOOPS = frozenset({"while", "conditional"})
-# They take no time.
-_NO_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
+# They take no time, or the compiler added them: nothing in the program could be left out for them.
+_NOT_OF_PROGRAM = frozenset(
+    {
+        "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "copy", "copy-start",
+        "copy-done",
+    }
+)  # fmt: skip
 _PASS_ON = frozenset({"bitcast", "reshape", "convert", "copy", "transpose"})
 _PAIRED = frozenset(
     {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "compare", "atan2"}
@@ -34,7 +39,7 @@ class ArgumentUse(NamedTuple):
 
     Args:
         arguments: Names of the arguments of the program that its result depends on, e.g. 'adj' or
-            "params[0]['w']", if on nothing else; None otherwise.
+            "params[0]['w']", if on nothing else; None otherwise, and where it depends on none.
         compares_pairs: Whether it combines two arrays that are each repeated for the other.
     """
 
@@ -61,11 +66,11 @@ def argument_uses(module: Module) -> dict[str, ArgumentUse]:
 
 
 def _named(mask: int, names: Mapping[int, str]) -> tuple[str, ...] | None:
-    """The arguments of a set of bits; None if there are too many, or any has no name."""
+    """The arguments of a set of bits; None if there are none or many, or if any has no name."""
     if mask == _UNKNOWN or mask.bit_count() > _MOST_ARGUMENTS:
         return None
     used = tuple(name for number, name in sorted(names.items()) if mask >> number & 1)
-    return used if all(used) else None
+    return used if used and all(used) else None
 
 
 def _sources(
@@ -88,7 +93,7 @@ def _sources(
         elif instruction.opcode in _LOOPS:
             for called in instruction.called:
                 yield from ((name, masks[id_]) for name in _names(module, called))
-        if instruction.opcode not in _NO_WORK:
+        if instruction.opcode not in _NOT_OF_PROGRAM:
             yield instruction.name, masks[id_]
 
 
