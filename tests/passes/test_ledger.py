@@ -163,6 +163,17 @@ def test_ranks_without_common_steps_have_no_ledger():
     assert make_ledger([counted, other]) is None
 
 
+def test_a_rank_that_was_traced_at_another_time_is_left_out():
+    work = some_work(8, ranks=4)
+    ranks = make_set(work)
+    mine = ranks[1].collectives
+    ranks[1] = changed(ranks[1], steps=mine.steps + 100, step=mine.step + 100)
+    ledger = make_ledger(ranks, 4)
+    assert ledger.ranks == (0, 2, 3)
+    assert ledger.steps.tolist() == ranks[0].collectives.steps.tolist()
+    assert not ledger.complete[ledger.role == 0].any()
+
+
 def test_a_collective_behind_another_of_its_group_waits_from_the_end_of_that():
     """Rank 1 arrives 70 later; meanwhile rank 0 has called both collectives."""
     ranks = []

@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.common_windows import may_open
 from stepwhy.capture.forks import Forks
 from stepwhy.capture.meters import resident_bytes
 from stepwhy.capture.process import lifetime
@@ -146,7 +147,7 @@ class XPlaneWindow:
         try:
             if self._open:
                 self._advance()
-            elif start and not self._done and self._conflict.may_open(step):
+            elif start and not self._done and self._conflict.may_open(step) and may_open(step):
                 self._try_to_start()
         except Exception as error:
             self._fail(error)

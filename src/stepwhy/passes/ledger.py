@@ -106,11 +106,15 @@ class Ledger(msgspec.Struct, frozen=True):
 def make_ledger(ranks: Sequence[Rank], world_size: int = NULL) -> Ledger | None:
     """The ledger of some ranks; None if there is no collective that two of them have.
 
+    Where no step is of all ranks, because some were traced at another time, the ledger has the
+    ranks that most of them share a step with.
+
     Args:
         ranks: The ranks.
         world_size: Number of ranks of the job, for groups whose size is not recorded.
     """
     known = sorted((r for r in ranks if r.collectives is not None), key=lambda r: r.number)
+    known = _with_common_steps(known)
     parts = [r.collectives for r in known if r.collectives is not None]
     steps = _common_steps(parts)
     if len(parts) < 2 or not len(steps):
@@ -139,6 +143,16 @@ def make_ledger(ranks: Sequence[Rank], world_size: int = NULL) -> Ledger | None:
         clocks=clocks,
         **table,
     )
+
+
+def _with_common_steps(ranks: list[Rank]) -> list[Rank]:
+    """The ranks that have steps in common, in the same order: all, or else as many as possible."""
+    parts = [rank.collectives for rank in ranks if rank.collectives is not None]
+    if len(_common_steps(parts)) or len({part.numbering for part in parts}) != 1:
+        return ranks
+    steps, counts = np.unique(np.concatenate([part.steps for part in parts]), return_counts=True)
+    most = steps[np.argmax(counts)] if len(steps) else NULL
+    return [rank for rank, part in zip(ranks, parts, strict=True) if most in part.steps]
 
 
 def _common_steps(parts: Sequence[Collectives]) -> Ints:

@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.common_windows import may_open
 from stepwhy.capture.forks import Forks
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.profiler_conflicts import ProfilerConflict
@@ -158,7 +159,7 @@ class ProfilerWindow:
                 return
             if self._profiler is not None:
                 self._advance(step)
-            elif start and self.is_due and self._conflict.may_open(step):
+            elif start and self.is_due and self._conflict.may_open(step) and may_open(step):
                 self._try_to_open(step, step_ns)
         except WindowTooLargeError as error:
             self.abandon()
