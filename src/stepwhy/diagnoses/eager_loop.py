@@ -16,7 +16,9 @@ cost is the time of the step in which an operation is launched, in which an oper
 for steps with at least 100 such operations that spend at least 30 % of their time this way. What
 recording short operations takes is left out. If the same sequence of operations repeats, the
 evidence names it. Where [`constant-computation`](constant-computation.md) shows that most of these
-operations compute constants, that finding comes first. On an accelerator, `launch-bound` judges
+operations compute constants, that finding comes first. The saving is at most the time of the lines
+that launch the sequence, with what they compute and their backward pass, and at most half more than
+the cost. On an accelerator, `launch-bound` judges
 this.
 
 ## Fix
@@ -37,11 +39,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.eager_calls import eager_loop
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.work_lines import work_lines
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.lines import line_breakdown
+from stepwhy.passes.slice_lines import slice_lines
 from stepwhy.patterns import regex
+from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,6 +66,7 @@ RULE = Rule(
 )
 
 LEAST_SAVED = 0.5  # of the cost; the operations themselves remain
+MOST_SAVED = 1.5  # of the cost; of more, most is work that remains
 UNROLLED = 200  # repeats; torch.compile unrolls loops, and a step of 24,576 took it over 38 s
 LONG_LOOP = 16  # repeats; fewer are layers of a model, which jit compiles in little time
 
@@ -81,14 +88,16 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing()
     names = _first_step(facts, loop.calls)
     sequence, repeats = _repeated(names)
+    rows = _of_sequence(facts, loop.calls, sequence)
     evidence = (
         Evidence("share of the step", loop.cost_ns / max(facts.wall_ns, 1), "fraction"),
         Evidence("operations per step", len(loop.calls) / max(facts.steady_count, 1), "count"),
         Evidence("median time of an operation", _median_ns(facts, loop.calls), "ns"),
         *_sequence_evidence(facts, sequence, repeats),
-        *work_lines(facts, _of_sequence(facts, loop.calls, sequence)),
+        *work_lines(facts, rows),
     )
-    gain = saving("remove dispatch", LEAST_SAVED * loop.cost_ns, loop.cost_ns)
+    most = min(max(loop.cost_ns, _lines_ns(facts, rows)), MOST_SAVED * loop.cost_ns)
+    gain = saving("remove dispatch", LEAST_SAVED * loop.cost_ns, most)
     fix = _fix(facts, [facts.trace.string(name) for name in sequence], repeats)
     # No edit: how long the compiled operations take is not in a record of the others.
     return RULE.finding(loop.cost_ns, evidence, fix, gain)
@@ -97,6 +106,15 @@ def diagnose(facts: Facts) -> Finding:
 def _of_sequence(facts: Facts, calls: NDArray[np.int64], sequence: list[int]) -> NDArray[np.int64]:
     """The operations that the sequence consists of; all of them without one."""
     return calls[np.isin(facts.trace.slices.name[calls], sequence)] if sequence else calls
+
+
+def _lines_ns(facts: Facts, rows: NDArray[np.int64]) -> int:
+    """Time of the mean step at the lines that launch some operations, ns; 0 if none is known."""
+    lines = facts.derived(line_breakdown)
+    launching = distinct(facts.derived(slice_lines)[rows]).tolist()
+    names = {facts.trace.string(line) for line in launching if line != NULL}
+    every = () if lines is None else lines.lines
+    return sum(row.time_ns for row in every if row.kind == "line" and row.line in names)
 
 
 def _first_step(facts: Facts, calls: NDArray[np.int64]) -> NDArray[np.int64]:
