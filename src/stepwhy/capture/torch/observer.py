@@ -208,7 +208,7 @@ def _recorded(original: Call, name: str) -> Call:
     def recorded(*args: Any, **kwargs: Any) -> Any:
         from torch import autograd
 
-        if not autograd._profiler_enabled():  # type: ignore[attr-defined]
+        if not autograd._profiler_enabled():
             return original(*args, **kwargs)
         with autograd.profiler.record_function(name):
             return original(*args, **kwargs)

@@ -62,7 +62,7 @@ class OwnProfilers:
         """Whether the training profiles itself, or is about to."""
         from torch import autograd
 
-        return bool(self._active) or bool(autograd._profiler_enabled())  # type: ignore[attr-defined]
+        return bool(self._active) or bool(autograd._profiler_enabled())
 
     @contextlib.contextmanager
     def starting_stepwhys(self) -> Iterator[None]:

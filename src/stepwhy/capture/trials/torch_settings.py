@@ -101,4 +101,4 @@ def profile_nothing(module: Any, trial: Trial) -> None:
     for name in _PROFILING:
         ignore(name, lambda: None)
     for name in ("events", "key_averages"):
-        ignore(name, lambda: EventList([]))  # type: ignore[no-untyped-call]
+        ignore(name, lambda: EventList([]))
