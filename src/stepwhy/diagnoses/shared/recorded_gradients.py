@@ -32,6 +32,7 @@ _OPERATION = regex(r"(?:\w+::)?(?P<made_by>\w+)")
 _OF_PRODUCT = regex(r"(?:Addmm|Mm|Bmm|Baddbmm|Convolution|Linear)Backward")
 _ACCUMULATES, _CLONE = regex(r"AccumulateGrad"), "aten::clone"
 _MOST_NAMES = 1 << 20  # more than a program has operations
+_FEWEST_INNER = 2  # steps between the first and the last one; one may be an exception
 
 
 class RecordedGradients(msgspec.Struct, frozen=True):
@@ -85,11 +86,23 @@ def recorded_gradients(facts: Facts) -> RecordedGradients | None:
     nodes = distinct(calls.nodes[calls.builds_graph])
     steps = facts.steps
     at = np.searchsorted(steps.starts, facts.trace.slices.start_ns[nodes], side="right") - 1
-    of_steps = len(distinct(at[at >= 0])) / max(len(steps.starts), 1)
+    of_steps = _share_of_steps(distinct(at[at >= 0]), len(steps.starts))
     graph = _graph(facts, nodes)
     made, used = (len(distinct(rows)) / max(len(steps.starts), 1) for rows in graph[:2])
     again, copies = graph.again, _copies(facts, nodes)
     return RecordedGradients(outermost(facts.nesting, nodes), of_steps, made, used, again, copies)
+
+
+def _share_of_steps(found: Rows, count: int) -> float:
+    """Share of the steps that are among those found; the first and the last one may be cut.
+
+    Args:
+        found: Numbers of steps, from 0; (found,).
+        count: Number of all steps.
+    """
+    inner = len(found[(found > 0) & (found < count - 1)]) / max(count - 2, 1)
+    whole = len(found) / max(count, 1)
+    return max(whole, inner) if count - 2 >= _FEWEST_INNER else whole
 
 
 class _Graph(NamedTuple):
