@@ -6,18 +6,22 @@ import json
 import os
 import sys
 import threading
-from itertools import chain, cycle, repeat
+from itertools import chain, count, cycle, repeat
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.torch import cuda_graphs, device, request_thread, window_limits
 from stepwhy.capture.torch import window as windowing
+from stepwhy.capture.torch.line_window import LineWindow
 from stepwhy.capture.torch.window import ProfilerWindow
 from stepwhy.capture.torch.window_limits import Budget, WindowTooLargeError, warm_up_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECOND = 1_000_000_000
 
@@ -519,10 +523,12 @@ def test_a_thread_that_never_ends_is_not_waited_for_forever(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    seconds = count(0.0, 0.2)
+    fake = SimpleNamespace(monotonic=lambda: next(seconds), sleep=lambda _: None)
     kineto.is_stuck = True
-    monkeypatch.setattr(device, "_DETACHED_S", 0.02)
+    monkeypatch.setattr(device, "time", fake)
     train(window, clock, range(5, 11), 1000)
-    assert CUDA.calls.count("query") > 1
+    assert CUDA.calls.count("query") == 2
     assert "TEARDOWN_CUPTI" not in os.environ
     assert len(windows(tmp_path)) == 1
 
@@ -550,6 +556,33 @@ def test_cupti_stays_attached_where_no_step_follows(
     train(window, clock, range(5, 9), 1000)
     window.finish()
     assert (kineto.asked, CUDA.calls) == ([None], ["stop"])
+
+
+@pytest.mark.parametrize("pause", [ProfilerWindow.pause, ProfilerWindow._close_before_fork])
+def test_cupti_is_detached_when_a_pause_ends_a_window(
+    window: ProfilerWindow,
+    clock: Clock,
+    kineto: Kineto,
+    tmp_path: Path,
+    pause: Callable[[ProfilerWindow], object],
+) -> None:
+    train(window, clock, range(5, 9), 1000)
+    pause(window)
+    assert (kineto.asked, CUDA.calls) == (["1"], ["stop", "query"])
+    assert len(windows(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(("goes_on", "asked"), [(True, "1"), (False, None)])
+def test_cupti_is_detached_after_lines_were_noted(
+    tmp_path: Path, kineto: Kineto, *, goes_on: bool, asked: str | None
+) -> None:
+    """The profiler that goes with them only records the host, and attaches CUPTI all the same."""
+    lines = LineWindow(Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer"))
+    lines._profiler = Profile([], None)
+    lines.finish(goes_on=goes_on)
+    assert kineto.asked == [asked]
+    assert CUDA.calls == ["stop", *(["query"] if asked else [])]
+    assert "TEARDOWN_CUPTI" not in os.environ
 
 
 @pytest.mark.usefixtures("on_cuda")

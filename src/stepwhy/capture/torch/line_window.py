@@ -18,13 +18,14 @@ from stepwhy.capture.forks import Forks
 from stepwhy.capture.line_clock import LineClock, is_in_use
 from stepwhy.capture.line_file import LINES_FILE, packed
 from stepwhy.capture.process import lifetime
-from stepwhy.capture.torch import request_thread
+from stepwhy.capture.torch import device, request_thread
 from stepwhy.capture.torch.function_modes import untold
 from stepwhy.capture.torch.line_rows import Event, Marks, Operations, StepRows
 from stepwhy.capture.torch.window import graph_task, own_profilers, quiet, stop_recording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
@@ -207,12 +208,12 @@ class LineWindow:
             if self._attempts < _MOST_ATTEMPTS:
                 self._due_step = self._step + _USUAL_STEPS
 
-    def _close(self) -> None:
+    def _close(self, *, goes_on: bool = True) -> None:
         """Stop, and write what was noted."""
         clock, profiler, bounds = self._clock, self._profiler, self._bounds
         if clock is None:
             return
-        self.abandon()
+        self.abandon(goes_on=goes_on)
         results, readings = profiler.profiler.kineto_results, self._readings
         events = _events(results, readings)
         if events is None:
@@ -228,15 +229,21 @@ class LineWindow:
         ]
         self._recorder.keep(LINES_FILE, packed(rows, clock))
 
-    def abandon(self) -> None:
-        """Stop the clock and the profiler, and keep nothing; never raises."""
+    def abandon(self, *, goes_on: bool = True) -> None:
+        """Stop the clock and the profiler, and keep nothing; never raises.
+
+        Kineto attaches CUPTI with any profile of a process that uses CUDA.
+
+        Args:
+            goes_on: Whether further steps follow.
+        """
         clock, self._clock = self._clock, None
         if clock is not None:
             clock.stop()
         with self._forks.switching:
             profiler, self._profiler = self._profiler, None
             if profiler is not None:
-                with contextlib.suppress(Exception), untold():
+                with contextlib.suppress(Exception), _detaching(goes_on=goes_on), untold():
                     profiler.stop()
         self._stop_request_thread()
 
@@ -257,19 +264,29 @@ class LineWindow:
     def pause(self) -> None:
         """No step comes for a while: keep the complete steps, else try again; never raises."""
         if self._bounds:
-            self.finish()
+            self.finish(goes_on=True)
         else:
             self.retry()
 
-    def finish(self) -> None:
-        """No further step comes: keep the complete steps; never raises."""
+    def finish(self, *, goes_on: bool = False) -> None:
+        """No further step comes: keep the complete steps; never raises.
+
+        Args:
+            goes_on: Whether steps come later all the same.
+        """
         try:
             if self._bounds:
-                self._close()
+                self._close(goes_on=goes_on)
         except Exception as error:
             self._recorder.window_failed(error)
         finally:
-            self.abandon()
+            self.abandon(goes_on=goes_on)
+
+
+def _detaching(*, goes_on: bool) -> AbstractContextManager[None]:
+    """A context in which the profiler stops, and lets a device be as fast as before."""
+    is_needed = goes_on and device.is_in_use()
+    return device.detaching_cupti() if is_needed else contextlib.nullcontext()
 
 
 def _mark_thread() -> list[tuple[int, int]]:

@@ -263,7 +263,7 @@ class ProfilerWindow:
         """Stop the profiler and write its trace.
 
         Args:
-            goes_on: Whether further steps follow at once.
+            goes_on: Whether further steps follow.
         """
         with self._forks.switching:
             profiler, self._profiler = self._profiler, None
@@ -342,7 +342,7 @@ class ProfilerWindow:
         if threading.get_ident() != self._home or graph_task() >= 0:
             return False
         if self._budget is not None and self._start_ns < self._end_ns:
-            self.finish()
+            self.finish(goes_on=True)
         elif self._profiler is not None:
             self._drop()
             if self._forks.dropped(self._step):
@@ -355,20 +355,24 @@ class ProfilerWindow:
         The window is kept if it holds a complete step; otherwise another one opens later.
         """
         if self._budget is not None and self._start_ns < self._end_ns:
-            self.finish()
+            self.finish(goes_on=True)
         elif self._profiler is not None:
             self.abandon()
             self._opened -= 1
             self._cut_short += 1
             self.is_due = self._cut_short < _MOST_CUT_SHORT
 
-    def finish(self) -> None:
-        """No further step comes: keep the window if it holds a complete step; never raises."""
+    def finish(self, *, goes_on: bool = False) -> None:
+        """No further step comes: keep the window if it holds a complete step; never raises.
+
+        Args:
+            goes_on: Whether steps come later all the same.
+        """
         if self._profiler is None:
             return
         try:
             if self._budget is not None and self._start_ns < self._end_ns:
-                self._close()
+                self._close(goes_on=goes_on)
         except WindowTooLargeError as error:
             self._report_too_large(error)
         except Exception as error:
