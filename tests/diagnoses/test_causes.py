@@ -9,6 +9,7 @@ from tests.passes.timeline import Timeline
 from stepwhy.diagnoses import TABLE, load, rank, run_all
 from stepwhy.diagnoses.shared.causes import with_causes
 from stepwhy.diagnoses.shared.settings import LAUNCHES_WAIT
+from stepwhy.diagnoses.shared.stable_functions import OF_FUNCTIONS
 from stepwhy.findings import Evidence, Finding, Saving, parse_edit
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import NULL, Kind
@@ -31,9 +32,10 @@ ParallelMap[3] | tf.data | Prefetch[2] | 1        | 2           | 8
 """)
 
 
-def explained(*findings, input_wait=0.0, trace=NO_PIPELINE):
+def explained(*findings, input_wait=0.0, trace=NO_PIPELINE, has_accelerator=False):
     waits = {"input_wait": input_wait}
-    facts = SimpleNamespace(share=waits.__getitem__, trace=trace)
+    known = {"share": waits.__getitem__, "trace": trace, "has_accelerator": has_accelerator}
+    facts = SimpleNamespace(**known)
     return {f.id: f.explained_by for f in with_causes(facts, findings, RULES)}
 
 
@@ -55,6 +57,16 @@ def test_the_costliest_cause_is_named():
 
 def test_another_remedy_for_the_same_time_explains_nothing():
     assert explained(found("input-bound"), found("repeated-preprocessing"))["input-bound"] == ""
+
+
+@pytest.mark.parametrize(
+    ("has_accelerator", "cause"), [(False, "repeated-preprocessing"), (True, "")]
+)
+def test_on_a_cpu_known_functions_of_the_data_set_explain_the_wait(has_accelerator, cause):
+    share = Evidence(OF_FUNCTIONS, 0.3, "fraction", "data.py(9): distances")
+    repeated = replace(found("repeated-preprocessing"), evidence=(share,))
+    both = explained(found("missing-prefetch"), repeated, has_accelerator=has_accelerator)
+    assert both["missing-prefetch"] == cause
 
 
 def test_less_work_is_no_alternative_if_batches_are_prepared_in_parallel_already():

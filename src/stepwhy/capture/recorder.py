@@ -214,8 +214,9 @@ class Recorder:
                 was passed a large array of NumPy), 'fsync' (the main thread waited for a disk),
                 'session' (a session runs for the first time), 'evaluation' (Keras evaluated or
                 predicted), 'gradient-use' (see `torch.gradient_use`), 'gradient-walk' or
-                'unowned-parameters' (see `torch.gradient_walk`), or 'same-arguments' (see
-                `jax.same_arguments`).
+                'unowned-parameters' (see `torch.gradient_walk`),
+                'same-arguments' (see `jax.same_arguments`), or 'stable-functions' (see
+                `torch.item_functions`).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.

@@ -18,6 +18,12 @@ the others must explain less than half of the wait.
 The cost is the time of the step spent waiting for input, without the time in which workers start
 again.
 
+A `DataLoader` without workers prepares batches in the training loop, so that the lines of the data
+set are known. `stepwhy run` looks at the code of `__getitem__` and of what it calls. A function
+counts if neither its code nor what its caller runs before it names random numbers: its result for
+an element is the same in each epoch. The cost is then the time at the lines of such functions, if
+the loader was iterated more than once.
+
 ## Fix
 Keep prepared elements: `dataset.cache()` before shuffling and random augmentation, a file of
 prepared arrays, or a data set that caches them if they fit into memory.
@@ -32,7 +38,8 @@ epochs, loaders of other libraries. Except for operations of TensorFlow that dra
 stepwhy cannot see whether a data set returns different elements each time; if so, there is nothing
 to cache. Does not apply if the pipeline has a cache, or if the function that takes most of the
 preparation augments at random, by its name: its results must be new. Does not apply to a
-`DataLoader` without workers: `serial-input` and `missing-prefetch` judge that.
+`DataLoader` without workers if its lines or the code of its functions are unknown: `serial-input`
+and `missing-prefetch` judge that.
 """
 
 from __future__ import annotations
@@ -47,6 +54,7 @@ from stepwhy.diagnoses.shared.long_waits import long_waits
 from stepwhy.diagnoses.shared.pipeline_stages import caches, shuffles
 from stepwhy.diagnoses.shared.repeated_work import Repeated, iterated_again, restarted
 from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.stable_functions import OF_FUNCTIONS, stable_lines
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.batch_work import find_batch_work
 from stepwhy.passes.preparation import find_preparation
@@ -68,8 +76,11 @@ RULE = Rule(
 
 SHARE = 0.25  # of the step; below it, another worker or prefetching is simpler than a cache
 LEAST_SAVED = 0.5  # of the wait; cached elements still have to be fetched and batched
+SHARE_OF_LINES = 0.10  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED_OF_LINES = 0.7  # of the time of the lines; the kept result still has to be read
 REPEATED = 0.5  # of the pipeline's work; with less, a cache leaves most of it
 
+_SHOWN = 3
 _SERIAL = "The DataLoader has no workers: see serial-input and missing-prefetch."
 _CACHED = "The pipeline has a cache."
 _CALLS_PYTHON = (
@@ -92,7 +103,7 @@ def diagnose(facts: Facts) -> Finding:
         )
     work = find_batch_work(facts)
     if work is not None and work.source == "DataLoader":
-        return RULE.not_applicable(_SERIAL)
+        return _of_functions(facts, repeated)
     if repeated.is_random:
         return RULE.not_applicable(_RANDOM_NUMBERS)
     if repeated.is_unknown:
@@ -115,6 +126,21 @@ def diagnose(facts: Facts) -> Finding:
     # What fills a shuffle buffer runs while few steps wait, and delays no operation of the others.
     edit = None if long_waits(facts) and shuffles(facts.trace) else Edit("input", "gone")
     return RULE.finding(cost, evidence, _fix(facts), gain, edit)
+
+
+def _of_functions(facts: Facts, repeated: Repeated) -> Finding:
+    """Judge the functions that return the same in each epoch, in a DataLoader without workers."""
+    lines = stable_lines(facts)
+    if not lines:
+        return RULE.not_applicable(_SERIAL)
+    cost = sum(line.total_ns for line in lines)
+    share = Evidence(OF_FUNCTIONS, cost / max(facts.wall_ns, 1), "fraction", lines[0].name)
+    if cost < SHARE_OF_LINES * facts.wall_ns:
+        return RULE.nothing((share,))
+    at = (Evidence("time at", line.total_ns, "ns", line.name) for line in lines[:_SHOWN])
+    evidence = (share, *repeated.evidence, *at)
+    gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, cost)
+    return RULE.finding(cost, evidence, _PYTORCH, gain)
 
 
 def _fix(facts: Facts) -> Fix:

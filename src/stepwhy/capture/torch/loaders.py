@@ -13,6 +13,7 @@ from stepwhy.capture.compiled_code import wrapper
 from stepwhy.capture.iterators import Iterators
 from stepwhy.capture.pacing import SamplingPace
 from stepwhy.capture.process.losses import attempt
+from stepwhy.capture.torch.item_functions import EVENT, stable_functions
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
@@ -61,7 +62,15 @@ class Loaders:
             same = sum(k[0] == about["dataset"] for k in self._names)
             self._names[key] = about["dataset"] + (f" {same + 1}" if same else "")
             self._recorder.loader({"name": self._names[key], "time_ns": now_ns(), **about})
+            attempt("functions of a data set", lambda: self._note_functions(loader))
         return self._names[key]
+
+    def _note_functions(self, loader: Any) -> None:
+        """Log the functions that return the same for an element in each epoch."""
+        functions, now = stable_functions(loader.dataset), now_ns()
+        if functions:
+            name, reason = self._names[tuple(_configuration(loader).values())], "\n".join(functions)
+            self._recorder.event(EVENT, name=name, start_ns=now, end_ns=now, reason=reason)
 
     def began_epoch(self, loader: Any, iterator: Any, start_ns: int) -> None:
         """A loader was asked for an iterator at `start_ns`."""

@@ -13,6 +13,7 @@ from stepwhy.diagnoses.shared.measure import mean_within, on_scale
 from stepwhy.diagnoses.shared.pipeline_stages import calls_in_parallel, works_ahead
 from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS
 from stepwhy.diagnoses.shared.settings import LAUNCHES_WAIT, MOST_WAIT
+from stepwhy.diagnoses.shared.stable_functions import OF_FUNCTIONS
 from stepwhy.passes.batch_work import find_batch_work, starts_processes
 from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.devices import intervals_of, known_bytes
@@ -67,6 +68,7 @@ def with_causes(
     causes |= _of_evaluations(facts, found) | _of_callbacks(facts, found)
     causes |= _of_waiting_launches(found) | _of_mismatches(facts, found)
     causes |= _of_constants(facts, found) | _of_grown_graphs(found)
+    causes |= _of_repeated_functions(facts, found)
     # The wait of such calls for their own input goes with them.
     is_own = causes.get("input-bound") == "frequent-evaluation"
     unsure = frozenset() if is_own else _behind_workers(facts, found, rules)
@@ -133,6 +135,20 @@ def _of_grown_graphs(found: Mapping[str, Finding]) -> dict[str, str]:
     """Runs of a session that take long because each of them prepares a graph that has grown."""
     both = {"session-overhead", "graph-growth"} <= found.keys()
     return {"session-overhead": "graph-growth"} if both else {}
+
+
+def _of_repeated_functions(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:
+    """Waits for a DataLoader that mostly computes the same for each element in each epoch.
+
+    On CPUs, a process that prepares batches ahead competes with the operations for the cores.
+    """
+    cause = found.get("repeated-preprocessing")
+    if cause is None or all(one.what != OF_FUNCTIONS for one in cause.evidence):
+        return {}
+    if facts.has_accelerator:
+        return {}
+    waits = ("missing-prefetch", "serial-input", "input-bound")
+    return {id_: cause.id for id_ in waits if id_ in found and explains(cause, found[id_])}
 
 
 def _of_fresh_iterators(found: Mapping[str, Finding]) -> dict[str, str]:
