@@ -10,7 +10,7 @@ from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.engine.pricing import priced
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.facts import Facts
-from stepwhy.trace import NULL, FlowKind, Kind
+from stepwhy.trace import NULL, FlowKind, Kind, Phase
 from stepwhy.trace.notation import parse
 
 MS = 1_000_000
@@ -205,6 +205,15 @@ def test_no_gain_is_promised_of_a_line_that_computes_once_with_what_is_there(run
     assert found.verdict == "found"
     assert found.cost_ns_per_step == (cost_ms and cost_ms * MS)
     assert (found.saving is None) == (cost_ms is None)
+
+
+@pytest.mark.parametrize(("layer", "verdict"), [("aten::linear", "clear"), ("aten::cat", "found")])
+def test_the_gradient_of_a_bias_is_part_of_its_layer(layer, verdict):
+    line = Timeline().steps(0, 20)
+    span = line.thread(), Kind.OP
+    line.add(*span, 0, 6, name=layer, source="a.py(1): f", phase=Phase.FORWARD)
+    line.add(*span, 6, 20, name="aten::sum", source="a.py(1): f", phase=Phase.BACKWARD)
+    assert diagnose(Facts(line.trace(framework="pytorch"))).verdict == verdict
 
 
 @pytest.mark.parametrize(("layers", "verdict"), [(1, "found"), (100, "clear")])

@@ -99,8 +99,11 @@ _OF_MEASUREMENT = frozenset(
 _LAYERS = regex(
     r"conv(?!ert)|mm(?:backward|\b|_)|matmul|linear|einsum|attention|attn|gemm|dot|lstm|gru|rnn"
     r"|norm(?!al)|softmax|cross_entropy|nll_loss|embedding|pool|adam|sgd|momentum"
-    r"|relu|gelu|silu|selu|sigmoid|tanh|softplus|dropout|(?:mse|l1|huber)_loss|kl_div"
+    r"|relu|threshold|gelu|silu|selu|sigmoid|tanh|softplus|dropout|(?:mse|l1|huber)_loss|kl_div"
 )
+# The gradient of a bias is a sum over the batch.
+_OF_BIASES = frozenset({"aten::sum", "Sum", "BiasAddGrad"})
+_PRODUCTS = regex(r"linear|mm\b|conv\w*|MatMul")
 _SHAPE = regex(r"\d+(x\d+)*")
 _MANY_RUNS = 16  # per step; a model chooses a few times, a loop over samples more often
 LAUNCH_NS = (
@@ -184,9 +187,15 @@ def _is_needed(facts: Facts, row: LineTime, one: LineOperation) -> bool:
     """Whether an operation is part of a layer or an optimizer, or made by a compiler."""
     if one.phase == "optimizer" or _LAYERS.search(one.name.lower()):
         return True
+    if one.phase == "backward" and one.name in _OF_BIASES and _runs_products(row):
+        return True
     scopes = facts.derived(instruction_scopes)
     # The compiler adds copies of its own, of which no line is the cause.
     return bool(scopes) and _is_layer_scope(scopes.get((one.name, row.line), ""))
+
+
+def _runs_products(row: LineTime) -> bool:
+    return any(_PRODUCTS.search(one.name) for one in row.operations)
 
 
 def _is_layer_scope(scope: str) -> bool:
