@@ -16,17 +16,17 @@ _TITLES = {"torch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow", "keras"
 
 INTRODUCTION = """\
 `stepwhy run` watches a training from inside, and for some of that needs names that a framework does
-not promise to keep. `scripts/check-versions` installs each of these versions into an environment of
-its own, looks up those names, and runs small trainings of 60 steps. *As expected* means: the steps,
-a traced window and all logs of that training were there, with no message that something was lost.
-The first few steps may be missing, as a step lasts from one update to the next. The windows were
-recorded on a CPU.
+not promise to keep, as do some fixes of `stepwhy try`. `scripts/check-versions` installs each of
+these versions into an environment of its own, looks up those names, and runs small trainings of 60
+steps. *As expected* means: the steps, a traced window and all logs of that training were there,
+with no message that something was lost. The first few steps may be missing, as a step lasts from
+one update to the next. The windows were recorded on a CPU.
 
-A name that is missing ends only what needs it. The training goes on, the other observations, too,
-and the notes of the report say what could not be observed. The table of names follows below.
+A name that is missing ends only what needs it, which is in the table of names below. The training
+goes on, the other observations, too, and the notes of the report say what could not be observed.
 """
 HEAD = ("framework", "program", "steps", "windows", "step bound by", "outcome", "names missing")
-NAMES_HEAD = ("framework", "name", "without it, stepwhy does not observe", "missing in")
+NAMES_HEAD = ("framework", "name", "lost without it", "missing in")
 
 
 def load() -> dict[str, Any]:

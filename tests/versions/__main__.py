@@ -1,13 +1,15 @@
 """Try the observers with several versions of each framework, each in an environment of its own.
 
-    python -m tests.versions [--only FRAMEWORK[-VERSION] ...] [--python PYTHON]
-                             [--environments FOLDER] [--write JSON]
+    python -m tests.versions [--only FRAMEWORK[-VERSION] ...] [--python PYTHON ...]
+                             [--environments FOLDER] [--names-only] [--write JSON]
 
 For each version, this installs the framework with pip into a new environment (CPU builds of PyTorch
 where their index can be reached, else what the default index has), looks up every name of
 `stepwhy.capture.framework_names`, and runs small trainings under `stepwhy run`. The environment is
-deleted afterwards, unless it was found in FOLDER. Each result is kept as soon as it is there. Exits
-with 1 where a training was not observed as expected.
+deleted afterwards, unless it was found in FOLDER. Each result is kept as soon as it is there. Of
+several PYTHONs, the first with which pip can install a version is used. Exits with 1 where a
+training was not observed as expected, or a version could not be installed. With --names-only, the
+trainings are not run again: what JSON holds of the same version stays.
 """
 
 from __future__ import annotations
@@ -113,13 +115,19 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tests.versions", description=__doc__)
     parser.add_argument("--only", nargs="+", default=[], metavar="FRAMEWORK[-VERSION]")
-    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--python", nargs="+", default=[sys.executable])
     parser.add_argument("--environments", type=Path)
+    parser.add_argument("--names-only", action="store_true")
     parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
     passed = True
     for name, version in _chosen(asked.only):
-        row = _try(name, version, asked.python, asked.environments)
+        before = _kept(asked.write, name, version) if asked.names_only else None
+        row = _try(name, version, asked.python, asked.environments, before)
+        if row is None:
+            print(f"{name} {version}  pip cannot install it: name another --python", flush=True)
+            passed = False
+            continue
         for program in row["programs"]:
             print(f"{name} {row['version']}  {program['name']}: {_outcome(program)}", flush=True)
             passed &= not program["missing"]
@@ -142,16 +150,38 @@ def _outcome(program: Mapping[str, Any]) -> str:
     return f"{seen}, {program['verdict']}; missing: {', '.join(program['missing']) or 'nothing'}"
 
 
-def _try(name: str, version: str, python: str, environments: Path | None) -> dict[str, Any]:
-    """Try one version of a framework, in an environment that is deleted if it was made here."""
+def _try(
+    name: str,
+    version: str,
+    pythons: list[str],
+    environments: Path | None,
+    before: dict[str, Any] | None = None,
+) -> dict[str, Any] | None:
+    """Try one version of a framework, in an environment that is deleted if it was made here.
+
+    Args:
+        name: The framework.
+        version: The version.
+        pythons: Interpreters that may make the environment.
+        environments: Folder of environments that are there.
+        before: An earlier result, whose trainings are not run again.
+
+    Returns:
+        The result; None if no Python can have that version.
+    """
     framework = FRAMEWORKS[name]
     known = environments / f"{name}-{version}" if environments else None
     if known is not None and known.is_dir():
-        return _tried(name, framework, version, known)
-    with tempfile.TemporaryDirectory(prefix="stepwhy-versions-") as folder:
-        environment = Path(folder) / "environment"
-        _install(environment, python, framework, version)
-        return _tried(name, framework, version, environment)
+        return _tried(name, framework, version, known, before)
+    for python in pythons:
+        with tempfile.TemporaryDirectory(prefix="stepwhy-versions-") as folder:
+            environment = Path(folder) / "environment"
+            try:
+                _install(environment, python, framework, version)
+            except subprocess.CalledProcessError:
+                continue
+            return _tried(name, framework, version, environment, before)
+    return None
 
 
 def _install(environment: Path, python: str, framework: Framework, version: str) -> None:
@@ -173,12 +203,21 @@ def _install(environment: Path, python: str, framework: Framework, version: str)
     subprocess.run([*pip, *wanted], check=True)
 
 
-def _tried(name: str, framework: Framework, version: str, environment: Path) -> dict[str, Any]:
+def _tried(
+    name: str,
+    framework: Framework,
+    version: str,
+    environment: Path,
+    before: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     python = environment / "bin/python"
+    exact = _version(python, framework.package)
+    if before is not None and before["version"] == exact:
+        return {**before, "names": [n for group in framework.names for n in _names(python, group)]}
     return {
         "framework": name,
         "series": version,
-        "version": _version(python, framework.package),
+        "version": exact,
         "python": _output([python, "-c", "import platform; print(platform.python_version())"]),
         "date": datetime.now(UTC).date().isoformat(),
         "stepwhy": _output(["git", "-C", _ROOT, "rev-parse", "--short=10", "HEAD"]),
@@ -220,6 +259,7 @@ def _environment() -> dict[str, str]:
     return {
         **os.environ,
         "TF_CPP_MIN_LOG_LEVEL": "3",
+        "KINETO_LOG_LEVEL": "99",
         "CUDA_VISIBLE_DEVICES": "",
         "JAX_PLATFORMS": "cpu",
         "KERAS_BACKEND": "tensorflow",
@@ -299,6 +339,12 @@ def _missing(program: Program, seen: Mapping[str, Any]) -> list[str]:
     if not seen["verdict"]:
         missing.append("a report")
     return missing + [f"message: {text}" for text in seen["messages"]]
+
+
+def _kept(path: Path | None, name: str, version: str) -> dict[str, Any] | None:
+    """An earlier result of a version; None if there is none."""
+    rows = json.loads(path.read_text())["rows"] if path and path.exists() else []
+    return next((r for r in rows if (r["framework"], r["series"]) == (name, version)), None)
 
 
 def _keep(path: Path, row: dict[str, Any]) -> None:
