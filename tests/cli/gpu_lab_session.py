@@ -47,7 +47,8 @@ def main():
         elif "explain" in command:
             output = Path(explanation).read_text()
         elif "probe.py" in " ".join(command):
-            output = json.dumps({"gpu": True, "held": True, "context": False,
+            output = json.dumps({"gpu": True, "held": True, "context": False, "captured": 9,
+                                 "loss": 0.5,
                                  "context_before": False, "subscriber": "subscribed"})  # fmt: skip
         else:
             ms = "10.0" if ".faulty." in " ".join(command) else "6.0"

@@ -338,7 +338,8 @@ def live(*windows, messages=(), **more):
     """A run of a program on a GPU."""
     steps = [[10.0, 0]] * 5 + [[12.0, 1]] * 4 + [[10.0, 0]] * 20
     found = {"windows": list(windows), "steps": steps, "messages": list(messages),
-             "gpu_samples": 5, "gpus": [GPU_SAMPLE], "stack_samples": True}  # fmt: skip
+             "gpu_samples": 5, "gpus": [GPU_SAMPLE], "stack_samples": True,
+             "kept": ["lines.json.gz", "semantic.json"], "refused": []}  # fmt: skip
     return {
         "evidence": found | more.pop("evidence", {}), "step_ms": [10.0], "losses": [1.5, 0.5],
         "explained": {"busy_ms": 10.05, "kernels": 400, "models": ["NVIDIA H100"]}, **more,
@@ -378,6 +379,22 @@ def beside(*args, state="subscribed", **more):
     return {"run/subscribed": live(*args, printed={"subscriber": state}, **more)}
 
 
+def observed(plain=(1.5, 0.5), **more):
+    """The program with long steps, with and without stepwhy."""
+    return {
+        "overhead/long/observed/0": live(WINDOW, **more),
+        "overhead/long/plain/0": {"losses": list(plain), "step_ms": [10.0]},
+    }
+
+
+def captured(step, loss=0.5, reason="CUDA graphs are in use"):
+    printed = {"captured": step, "loss": loss}
+    return {"run/captured": live(printed=printed, evidence={"refused": [reason]})}
+
+
+NOTHING_KEPT = {"kept": [], "refused": ["it took too long"]}
+
+
 def idle(*windows, **more):
     return {"run/idle": live(*windows, printed={"held": True}, **more)}
 
@@ -415,6 +432,20 @@ AROUND = [[10.0, 0]] * 4
     ("after-window", measured("plain", [10, 10.3]) | measured("observed", [10, 10.2]), "passed"),
     ("after-window", measured("plain", [10, 10.1]) | measured("observed", [10.9, 11]), "failed"),
     ("after-window", measured("plain", [10, 12]) | measured("observed", [11, 13]), "cannot tell"),
+    ("semantic-step", observed(), "passed"),
+    ("semantic-step", observed(evidence=NOTHING_KEPT), "failed"),
+    ("semantic-step", observed(plain=(1.5, 0.6)), "failed"),
+    ("semantic-step", {}, "cannot tell"),
+    ("lines", observed(), "passed"),
+    ("lines", observed(evidence=NOTHING_KEPT), "failed"),
+    ("captured-step", captured(9), "passed"),
+    ("captured-step", captured(9, loss=None), "failed"),
+    ("captured-step", captured(None), "cannot tell"),
+    ("captured-step", {"run/captured": {"error": "exit code 1: RuntimeError"}}, "failed"),
+    ("captured-step", {}, "cannot tell"),
+    ("later-window", {"run/changed": live(WINDOW, WINDOW)}, "passed"),
+    ("later-window", {"run/changed": live(WINDOW, EMPTY)}, "failed"),
+    ("later-window", {"run/changed": live(WINDOW)}, "cannot tell"),
     ("cuda-graph", {"run/graph": live(WINDOW), GRAPHED: TWIN}, "passed"),
     ("cuda-graph", {"run/graph": live(WINDOW, losses=[1.5, 0.9]), GRAPHED: TWIN}, "failed"),
     ("cuda-graph", {"run/graph": {"error": "exit code -11"}}, "cannot tell"),

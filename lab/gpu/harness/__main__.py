@@ -49,9 +49,12 @@ _BESIDE = 4  # programs that start beside each other, and take turns on the GPU
 _CORES_EACH = 4
 _ROUNDS = 5  # of the pairs, if the budget allows
 _OVERHEAD_ROUNDS = 3
-_LIVE_RUNS = ("steady", "abandoned", "idle", "subscribed", "cpu", "graph", "workers", "jax")
-_PROBES = ("abandoned", "idle", "subscribed", "cpu")
-_EXPLAINING_S = 45.0  # of the budget, kept for explaining the runs
+_LIVE_RUNS = ("steady", "abandoned", "idle", "subscribed", "cpu", "captured", "changed", "graph",
+              "workers", "jax")  # fmt: skip
+_PROBES = ("abandoned", "idle", "subscribed", "cpu", "captured", "changed")
+# Of the budget, kept for explaining the runs: seconds, and at most this share.
+_EXPLAINING_S = 45.0
+_EXPLAINING = 0.2
 _LONGEST_S = 150.0  # of one program
 _TRY_S = 300.0  # of `stepwhy try`, which ends the pair of runs that it has begun
 # Windows beyond these are left out of the results after they were explained: a folder of results
@@ -257,7 +260,8 @@ class Lab:
 
     def measure(self, *, only: tuple[str, ...]) -> None:
         """Measure what has no result yet, until the budget ends."""
-        self.end -= 0 if self.tiny else _EXPLAINING_S
+        kept = min(_EXPLAINING_S, _EXPLAINING * self.left_s())
+        self.end -= kept
         with Clocks() as clocks:
             wanted = (
                 item
@@ -270,7 +274,7 @@ class Lab:
                         self._measure_one(item, clocks)
                 else:
                     self._measure_beside(items, clocks)
-        self.end += 0 if self.tiny else _EXPLAINING_S
+        self.end += kept
 
     def _measure_beside(self, items: Iterator[Item], clocks: Clocks) -> None:
         """Measure some items, several of them at a time."""
@@ -325,11 +329,7 @@ class Lab:
         Args:
             keep_all: Whether to keep all windows as they are.
         """
-        names = [
-            name for name in self.store.all()
-            if name.startswith(("pair/", "run/")) and self.store.get(name)
-            and not self.store.explanation(name).is_file() and self.store.run_of(name).is_dir()
-        ]  # fmt: skip
+        names = [name for name in self.store.all() if _is_unexplained(self.store, name)]
         names.sort(key=_importance)
         left = _WINDOWS_BYTES - size_of(self.store.runs)
         left += sum(size_of(self.store.run_of(name)) for name in names)
@@ -363,6 +363,16 @@ class Lab:
         if left_out:
             say(f"{name}: windows are not kept: {', '.join(left_out)}")
             self.store.put(name, {**(self.store.get(name) or {}), "left_out": left_out})
+
+
+def _is_unexplained(store: Store, name: str) -> bool:
+    """Whether a result is that of a run that is there, and was not explained."""
+    return (
+        name.startswith(("pair/", "run/"))
+        and store.get(name) is not None
+        and store.run_of(name).is_dir()
+        and not store.explanation(name).is_file()
+    )
 
 
 def _importance(name: str) -> tuple[int, str]:
@@ -489,6 +499,10 @@ def _summary(store: Store, out: Path) -> int:
     failed = [name for name, item in items.items() if item.get("error")]
     for name in store.damaged():
         say(f"{name} is damaged: --missing measures it again")
+    if waiting := [name for name in items if _is_unexplained(store, name)]:
+        say(
+            f"{len(waiting)} runs are not explained yet: --judge does that, also on another machine"
+        )
     say(f"{len(items)} results in {out}, {size_of(store.folder) / 2**20:.1f} MiB; "
         f"failed: {', '.join(failed) or 'none'}")  # fmt: skip
     program = ROOT / "stepwhy"  # of a bundle

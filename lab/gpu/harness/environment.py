@@ -20,32 +20,26 @@ _PROFILERS = ("nsys", "ncu", "dcgm", "nv-hostengine")
 # In an own process: its names are private, so that any of them may be missing.
 _FRAMEWORKS = """
 import importlib, importlib.metadata, json
-names = {
-    "torch.optim": ["Optimizer.profile_hook_step"],
-    "torch.autograd.profiler": ["profile._prepare_trace"],
-    "torch.amp.grad_scaler": ["GradScaler._maybe_opt_step"],
-    "torch._dynamo.utils": ["dynamo_timed"],
-    "torch._C": ["_current_graph_task_id"],
-    "torch._C._profiler": ["_ExperimentalConfig"],
-    "torch._C._autograd": ["_profiler_enabled", "_disable_profiler"],
-    "jax._src.profiler": ["_profile_state"],
-}
-missing, versions = [], []
+versions, missing, looked_up = [], [], 0
 for package in ("torch", "triton", "jax", "jaxlib", "numpy"):
     try:
         versions.append(f"{package} {importlib.metadata.version(package)}")
     except importlib.metadata.PackageNotFoundError:
         pass
-for module, paths in names.items():
-    if not any(v.startswith(module.split(".")[0] + " ") for v in versions):
-        continue
-    for path in paths:
-        try:
-            found = importlib.import_module(module)
-            for part in path.split("."):
-                found = getattr(found, part)
-        except Exception:
-            missing.append(f"{module}.{path}")
+def is_there(name):
+    try:
+        found = importlib.import_module(name.module)
+        return bool(eval(name.expression or f"m.{name.name} is not None", {"m": found}))
+    except Exception:
+        return False
+try:
+    from stepwhy.capture.framework_names import NAMES
+    for framework in ("torch", "jax"):
+        if any(v.startswith(framework + " ") for v in versions):
+            looked_up += len(NAMES[framework])
+            missing += [f"{n.module}.{n.name}" for n in NAMES[framework] if not is_there(n)]
+except ImportError:
+    missing = None
 about = {"card": "", "problem": "PyTorch is not installed"}
 try:
     import torch
@@ -55,7 +49,7 @@ try:
         about |= {"card": properties.name, "memory_bytes": properties.total_memory}
 except ImportError:
     pass
-print(json.dumps({"versions": versions, "missing_names": missing, **about}))
+print(json.dumps({"versions": versions, "missing_names": missing, "names": looked_up, **about}))
 """
 
 

@@ -6,23 +6,33 @@ Each answer is 'passed', 'failed' or 'cannot tell', with what it rests on. Witho
 
 from __future__ import annotations
 
-import math
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any
+
+from close_looks import captured_step, later_window, looked_at
+from judging import (
+    FAILED,
+    PASSED,
+    UNKNOWN,
+    Answer,
+    Items,
+    NotMeasuredError,
+    explanation_of,
+    live_run,
+    needs_gpu,
+    same_losses,
+    tells_on_gpu,
+    windows_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PASSED, FAILED, UNKNOWN = "passed", "failed", "cannot tell"
 _DEVICE_TIME = 0.05  # largest difference of the device time per step from the synchronised step
 _SLOWER = 0.01  # largest overhead of a step of 10 ms
 _LONG = 3.0  # medians: a step that took as long contains the start or the end of the profiler
-_SAME_LOSS = 0.01  # relative; as far as reordered sums in mixed precision may differ
 _SAME_MEMORY = 0.05  # sizes of the card's memory: drivers keep some for themselves
 _NEAR = 3  # steps before the window in which the profiler may start
-
-Items = dict[str, dict[str, Any]]
-Answer = tuple[str, str]
 
 
 def facts(result: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -53,7 +63,7 @@ def answers(items: Items) -> list[dict[str, str]]:
     for name, about, judge in POINTS:
         try:
             answer, text = judge(items)
-        except _NotMeasuredError as error:
+        except NotMeasuredError as error:
             answer, text = UNKNOWN, str(error)
         except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError) as error:
             answer, text = UNKNOWN, f"not recorded ({type(error).__name__}: {error})"
@@ -61,65 +71,12 @@ def answers(items: Items) -> list[dict[str, str]]:
     return found
 
 
-class _NotMeasuredError(Exception):
-    """What a point rests on was not measured; the message says what and why."""
-
-
-def _run(items: Items, name: str) -> dict[str, Any]:
-    """A run that succeeded."""
-    run = items.get(f"run/{name}")
-    if run is None:
-        raise _NotMeasuredError(f"run/{name} was not measured")
-    if run.get("error"):
-        first = str(run["error"]).splitlines()[0]
-        raise _NotMeasuredError(f"run/{name} failed: {first}")
-    return run
-
-
-def _explained(items: Items, name: str) -> dict[str, Any]:
-    explained = _run(items, name).get("explained")
-    if explained is None:
-        raise _NotMeasuredError(f"run/{name} was not explained")
-    return explained
-
-
-def _on_gpu(items: Items) -> bool:
-    return bool(items.get("environment", {}).get("card"))
-
-
-def _needs_gpu(judge: Callable[[Items], Answer]) -> Callable[[Items], Answer]:
-    """A judge that cannot tell without a GPU."""
-
-    def judged(items: Items) -> Answer:
-        return judge(items) if _on_gpu(items) else (UNKNOWN, "no GPU")
-
-    return judged
-
-
-def _tells_on_gpu(judge: Callable[[Items], Answer]) -> Callable[[Items], Answer]:
-    """A judge whose evidence is shown, but proves nothing, without a GPU."""
-
-    def judged(items: Items) -> Answer:
-        answer, text = judge(items)
-        return (answer, text) if _on_gpu(items) else (UNKNOWN, f"no GPU; on this CPU: {text}")
-
-    return judged
-
-
-def _windows(items: Items, name: str) -> list[dict[str, Any]]:
-    """Readable windows of a run."""
-    windows = [w for w in _run(items, name)["evidence"]["windows"] if "unreadable" not in w]
-    if not windows:
-        raise _NotMeasuredError(f"no window was recorded in run/{name}")
-    return windows
-
-
 def _of_window(name: str, field: str, what: str) -> Callable[[Items], Answer]:
     """Judge by a count in the windows of a run, which must not be zero."""
 
-    @_needs_gpu
+    @needs_gpu
     def judge(items: Items) -> Answer:
-        counts = [window.get(field, 0) for window in _windows(items, name)]
+        counts = [window.get(field, 0) for window in windows_of(items, name)]
         text = f"{what} in each window: {', '.join(map(str, counts))}"
         return (PASSED if all(counts) else FAILED), text
 
@@ -130,12 +87,12 @@ def _shown(times: list[float]) -> str:
     return ", ".join(f"{ms:.1f}" for ms in times[:8]) or "none"
 
 
-@_tells_on_gpu
+@tells_on_gpu
 def _around_window(items: Items) -> Answer:
-    steps = _run(items, "steady")["evidence"]["steps"]
+    steps = live_run(items, "steady")["evidence"]["steps"]
     marked = [number for number, (_, profiled) in enumerate(steps) if profiled]
     if not marked:
-        raise _NotMeasuredError("no step of run/steady is marked as profiled")
+        raise NotMeasuredError("no step of run/steady is marked as profiled")
     usual = median(ms for ms, profiled in steps if not profiled)
     before = [ms for ms, _ in steps[max(marked[0] - _NEAR, 1) : marked[0]]]
     long = [ms for ms in before if ms > _LONG * usual]
@@ -146,20 +103,23 @@ def _around_window(items: Items) -> Answer:
     return (FAILED if long else PASSED), text
 
 
-@_tells_on_gpu
+@tells_on_gpu
 def _after_stop(items: Items) -> Answer:
-    steps = _run(items, "steady")["evidence"]["steps"]
+    steps = live_run(items, "steady")["evidence"]["steps"]
     marked = [number for number, (_, profiled) in enumerate(steps) if profiled]
     if not marked or len(steps) < marked[-1] + 3:
-        raise _NotMeasuredError("run/steady has no steps after its window")
+        raise NotMeasuredError("run/steady has no steps after its window")
     usual, after = median(ms for ms, _ in steps[marked[-1] + 2 :]), steps[marked[-1] + 1][0]
     text = f"first step after the window {after:.2f} ms, median of later ones {usual:.2f} ms"
     return (PASSED if after <= _LONG * usual else FAILED), text
 
 
-@_needs_gpu
+@needs_gpu
 def _device_time(items: Items) -> Answer:
-    busy, step = _explained(items, "steady")["busy_ms"], mean(_run(items, "steady")["step_ms"])
+    busy, step = (
+        explanation_of(items, "steady")["busy_ms"],
+        mean(live_run(items, "steady")["step_ms"]),
+    )
     if busy is None:
         return FAILED, "the explanation knows no GPU"
     difference = busy / step - 1
@@ -171,7 +131,7 @@ def _device_time(items: Items) -> Answer:
 
 
 def _cpu_training(items: Items) -> Answer:
-    output = _run(items, "cpu")["printed"]
+    output = live_run(items, "cpu")["printed"]
     if not output["gpu"]:
         return UNKNOWN, "no GPU"
     if output["context"] is None:
@@ -194,7 +154,7 @@ def sides(items: Items, name: str) -> tuple[list[float], list[float]]:
     return plain, observed
 
 
-@_tells_on_gpu
+@tells_on_gpu
 def _slowdown(items: Items) -> Answer:
     text = []
     for name in ("short", "long"):
@@ -220,49 +180,35 @@ def _range(times: list[float]) -> str:
     return f"{min(times):.3f} to {max(times):.3f} in {len(times)} runs"
 
 
-def _same_losses(items: Items, name: str, other: str) -> Answer:
-    """Compare the losses of a run with those of a pair's program that trains the same."""
-    losses = _run(items, name)["losses"]
-    expected = [loss for loss in items.get(other, {}).get("losses") or () if loss is not None]
-    text = f"loss {' to '.join(map(str, losses))}"
-    if not losses or None in losses or not all(map(math.isfinite, losses)):
-        return FAILED, text
-    if not expected:
-        return PASSED, f"{text}; {other} was not measured to compare it with"
-    differs = max(abs(a - b) / max(abs(b), 1e-9) for a, b in zip(losses, expected, strict=True))
-    text = f"{text}; {100 * differs:.2g} % from {other}"
-    return (PASSED if differs <= _SAME_LOSS else FAILED), text
-
-
 def _abandoned(items: Items) -> Answer:
-    windows = _windows(items, "abandoned")
+    windows = windows_of(items, "abandoned")
     kernels = [window.get("kernels", 0) for window in windows]
     text = f"kernels in each window: {', '.join(map(str, kernels))}"
-    if "profiler-in-use" not in _run(items, "abandoned")["evidence"]["messages"]:
+    if "profiler-in-use" not in live_run(items, "abandoned")["evidence"]["messages"]:
         return UNKNOWN, f"{text}; but no window had to be abandoned"
     return (PASSED if all(kernels) else FAILED), text
 
 
-@_needs_gpu
+@needs_gpu
 def _graphs(items: Items) -> Answer:
-    kernels = [window.get("kernels", 0) for window in _windows(items, "graph")]
-    same, text = _same_losses(items, "graph", "pair/launch_bound/faulty/0")
+    kernels = [window.get("kernels", 0) for window in windows_of(items, "graph")]
+    same, text = same_losses(items, "graph", "pair/launch_bound/faulty/0")
     answer = PASSED if all(kernels) and same == PASSED else FAILED
     return answer, f"kernels in each window: {', '.join(map(str, kernels))}; {text}"
 
 
 def _reported(items: Items, name: str) -> tuple[int, int, bool]:
     """Number of windows of a run, of those without kernels, and whether these are reported."""
-    run = _run(items, name)
+    run = live_run(items, name)
     windows = [w for w in run["evidence"]["windows"] if "unreadable" not in w]
     empty = [window for window in windows if not window.get("kernels")]
     noted = "kernels-missing" in run["evidence"]["messages"]
     return len(windows), len(empty), noted and all(w.get("kernels_missing") for w in empty)
 
 
-@_needs_gpu
+@needs_gpu
 def _empty_trace(items: Items) -> Answer:
-    if not _run(items, "idle")["printed"]["held"]:
+    if not live_run(items, "idle")["printed"]["held"]:
         return UNKNOWN, "PyTorch found no GPU in run/idle"
     count, empty, noted = _reported(items, "idle")
     if not empty:
@@ -283,9 +229,9 @@ def _silently_empty(evidence: dict[str, Any]) -> bool:
     return bool(empty) and "kernels-missing" not in evidence["messages"]
 
 
-@_needs_gpu
+@needs_gpu
 def _others(items: Items) -> Answer:
-    state = _run(items, "subscribed")["printed"]["subscriber"]
+    state = live_run(items, "subscribed")["printed"]["subscriber"]
     running = ", ".join(items["environment"].get("other_profilers", [])) or "none"
     text = f"another subscriber of CUPTI: {state}; other profilers that run here: {running}"
     if state != "subscribed":
@@ -293,7 +239,7 @@ def _others(items: Items) -> Answer:
     count, empty, noted = _reported(items, "subscribed")
     if count and not empty:
         return PASSED, f"{text}; all {count} windows have kernels"
-    said = _run(items, "subscribed")["evidence"]["messages"]
+    said = live_run(items, "subscribed")["evidence"]["messages"]
     if not count:
         return (PASSED if said else FAILED), f"{text}; no window; messages: {', '.join(said)}"
     return (PASSED if noted else FAILED), (
@@ -302,9 +248,9 @@ def _others(items: Items) -> Answer:
     )
 
 
-@_needs_gpu
+@needs_gpu
 def _nvml(items: Items) -> Answer:
-    evidence = _run(items, "steady")["evidence"]
+    evidence = live_run(items, "steady")["evidence"]
     if not evidence["gpu_samples"]:
         return FAILED, "no sample of the GPU is in counters.jsonl"
     last, wrong = evidence["gpus"][-1], []
@@ -326,7 +272,7 @@ def _nvml(items: Items) -> Answer:
 
 
 def _py_spy(items: Items) -> Answer:
-    evidence = _run(items, "steady")["evidence"]
+    evidence = live_run(items, "steady")["evidence"]
     scope = items["environment"].get("ptrace_scope") or "unknown"
     said = sorted({slug for slug in evidence["messages"] if slug.startswith(("stack", "py-spy"))})
     text = f"ptrace_scope {scope}"
@@ -337,7 +283,7 @@ def _py_spy(items: Items) -> Answer:
     return FAILED, f"no stacks, and no message says why; {text}"
 
 
-@_tells_on_gpu
+@tells_on_gpu
 def _trials(items: Items) -> Answer:
     tried = {key[4:]: item for key, item in items.items() if key.startswith("try/")}
     if not tried:
@@ -364,11 +310,11 @@ def _outcome(item: dict[str, Any]) -> str:
     return f"{item['verdict']} ({trial['reason']})" if trial.get("reason") else item["verdict"]
 
 
-@_tells_on_gpu
+@tells_on_gpu
 def _forks(items: Items) -> Answer:
-    steps = len(_run(items, "workers")["evidence"]["steps"])
-    same, text = _same_losses(items, "workers", "pair/loader/faulty/0")
-    lost = [slug for slug in _run(items, "workers")["evidence"]["messages"]
+    steps = len(live_run(items, "workers")["evidence"]["steps"])
+    same, text = same_losses(items, "workers", "pair/loader/faulty/0")
+    lost = [slug for slug in live_run(items, "workers")["evidence"]["messages"]
             if slug in ("observer-stopped", "window-lost")]  # fmt: skip
     text = f"{steps} steps with worker processes; {text}; lost: {', '.join(lost) or 'nothing'}"
     return (PASSED if steps and not lost and same == PASSED else FAILED), text
@@ -378,18 +324,18 @@ def _names(items: Items) -> Answer:
     about = items.get("environment", {})
     if about.get("missing_names") is None:
         return UNKNOWN, "not looked up"
-    text = f"with {', '.join(about['versions'])}, missing: "
+    text = f"{about.get('names', '?')} names, with {', '.join(about['versions'])}, missing: "
     return (FAILED if about["missing_names"] else PASSED), text + (
         ", ".join(about["missing_names"]) or "none"
     )
 
 
-@_tells_on_gpu
+@tells_on_gpu
 def _jax(items: Items) -> Answer:
     versions = items.get("environment", {}).get("versions", [])
     if not any(each.startswith("jax ") for each in versions):
         return UNKNOWN, "JAX is not installed"
-    run, explained = _run(items, "jax")["evidence"], _explained(items, "jax")
+    run, explained = live_run(items, "jax")["evidence"], explanation_of(items, "jax")
     sizes = [window.get("bytes", 0) for window in run["windows"]]
     text = (
         f"{len(run['steps'])} steps, {len(sizes)} windows, {explained['kernels']} kernels of "
@@ -400,11 +346,11 @@ def _jax(items: Items) -> Answer:
     return (PASSED if sizes and explained["kernels"] else FAILED), text
 
 
-@_needs_gpu
+@needs_gpu
 def _properties(items: Items) -> Answer:
-    known = _windows(items, "steady")[0]["device_properties"]
+    known = windows_of(items, "steady")[0]["device_properties"]
     needed = {"name", "totalGlobalMem", "numSms", "computeMajor", "computeMinor"}
-    models = _explained(items, "steady")["models"]
+    models = explanation_of(items, "steady")["models"]
     text = f"in the trace: {', '.join(known)}; in the result: {', '.join(models) or 'no model'}"
     return (PASSED if needed <= set(known) and any(models) else FAILED), text
 
@@ -416,8 +362,15 @@ POINTS: tuple[tuple[str, str, Callable[[Items], Answer]], ...] = (
     ("window-start", "steps in which the profiler starts are marked", _around_window),
     ("device-time", "device work in the window is that of its steps", _device_time),
     ("window-end", "the step after the window is like the others", _after_stop),
-    ("abandoned-window", "kernels are recorded after an abandoned window", _needs_gpu(_abandoned)),
+    ("abandoned-window", "kernels are recorded after an abandoned window", needs_gpu(_abandoned)),
     ("after-window", "steps after the window are as fast as without stepwhy", _slowdown),
+    ("semantic-step", "operations of a step are looked at, which changes nothing", looked_at(
+        "semantic.json", "operations of a step")),
+    ("lines", "times of lines are noted, which changes nothing", looked_at(
+        "lines.json.gz", "times of lines")),
+    ("captured-step", "a CUDA graph can be captured in a step that is looked at", captured_step),
+    ("later-window", "kernels are recorded in a second window, after lines were noted",
+        later_window),
     ("cuda-graph", "programs that replay CUDA graphs run and are recorded", _graphs),
     ("sync-events", "waits of streams and events are recorded", _of_window(
         "steady", "sync_events", "waits")),

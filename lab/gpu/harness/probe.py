@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +17,10 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 import turn
 
 _STEPS = 60
+# Seconds until steps take longer, and until they end. stepwhy compares means of several seconds.
+_LONGER_S, _END_S = 2.0, 7.0
+_LONGER = 3  # times
+_ON_GPU = ("abandoned", "subscribed", "captured", "changed")
 
 
 class Subscriber:
@@ -56,6 +62,26 @@ def context() -> bool | None:
     return bool(active.value) if code == 0 else False  # the driver was not even initialised
 
 
+def is_looked_at():
+    """Whether stepwhy looks at the operations of this step."""
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    return _get_current_dispatch_mode() is not None
+
+
+def replay(model, inputs):
+    """Capture a graph of a forward pass, and launch it."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.no_grad(), torch.cuda.stream(stream):
+        model(inputs)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(graph):
+        model(inputs)
+    graph.replay()
+
+
 def main():
     """Train with one of these:
 
@@ -63,29 +89,41 @@ def main():
     idle: on the CPU, while a tensor is on the GPU: the profiler finds a GPU without kernels.
     abandoned: with profiles of its own in some steps, for which stepwhy ends its window.
     subscribed: on the GPU, with another subscriber of CUPTI.
+    captured: on the GPU, and captures a CUDA graph in the step whose operations are looked at.
+    changed: on the GPU, with steps that take longer from the middle on, for a second window.
     """
     kind, width = sys.argv[1], int(sys.argv[2])
     turn.take("torch._dynamo")
     has_gpu = torch.cuda.is_available()
     before = context()
-    device = "cuda" if has_gpu and kind in ("abandoned", "subscribed") else "cpu"
+    device = "cuda" if has_gpu and kind in _ON_GPU else "cpu"
     held = torch.ones(1, device="cuda") if has_gpu and kind == "idle" else None
     subscriber = Subscriber() if has_gpu and kind == "subscribed" else None
     torch.set_num_threads(1)
     model = torch.nn.Sequential(*[torch.nn.Linear(width, width) for _ in range(4)]).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     inputs = torch.randn(width, width, device=device)
-    for number in range(_STEPS):
+    captured = None
+    started = time.monotonic()
+    for number in itertools.count():
+        elapsed = time.monotonic() - started if kind == "changed" else _END_S
+        if number >= _STEPS and elapsed >= _END_S:
+            break
         # One of these meets the window in its warm-up, or in its first steps.
         if kind == "abandoned" and 4 <= number <= 8:
             with torch.profiler.profile():
                 model(inputs)
+        if kind == "captured" and has_gpu and captured is None and is_looked_at():
+            replay(model, inputs)
+            captured = number
+        times = _LONGER if _LONGER_S < elapsed < _END_S else 1
         optimizer.zero_grad()
-        loss = model(inputs).square().mean()
+        loss = sum(model(inputs).square().mean() for _ in range(times))
         loss.backward()
         optimizer.step()
     found = {"loss": loss.item(), "gpu": has_gpu, "context_before": before, "context": context(),
-             "held": held is not None, "subscriber": subscriber and subscriber.state}  # fmt: skip
+             "held": held is not None, "captured": captured,
+             "subscriber": subscriber and subscriber.state}  # fmt: skip
     print(json.dumps(found))
 
 

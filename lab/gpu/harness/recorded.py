@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+# What is kept of steps whose operations, or lines, are looked at.
+_KEPT = ("semantic.json", "lines.json.gz")
 _MOST_STEPS = 200  # whose times are kept as evidence
 
 
@@ -20,9 +22,15 @@ def evidence(run: Path) -> dict[str, Any]:
     """
     found: dict[str, Any] = {"windows": [], "steps": [], "messages": [], "gpus": []}
     found["stack_samples"] = any(run.glob("process-*/stacks.json"))
+    found["kept"] = sorted({file.name for file in run.glob("process-*/*") if file.name in _KEPT})
+    found["refused"] = []
     for process in sorted(run.glob("process-*")):
         found["windows"] += [_window(folder) for folder in sorted(process.glob("windows/[0-9]*"))]
         found["steps"] += _steps(process / "steps.jsonl")
+        found["refused"] += [
+            line.get("reason", "") for line in _lines(process / "events.jsonl")
+            if line.get("kind") == "semantic-step"
+        ]  # fmt: skip
         found["messages"] += [line.get("slug", "") for line in _lines(process / "messages.jsonl")]
         samples = _lines(process / "counters.jsonl")
         found["gpus"] += [gpu for line in samples for gpu in line.get("gpus", ())]
