@@ -133,6 +133,16 @@ def test_operations_in_a_function_of_the_program_are_of_its_lines():
     assert run.times() == {FORWARD: 20, OTHER: 80}
 
 
+def test_the_backward_pass_of_a_function_of_the_program_is_of_its_lines_without_operations():
+    run = Program().steps(0, 100)
+    back = int(Phase.BACKWARD)
+    run.op(0, 40, "aten::mm").op(40, 90, f"{ENGINE}SlowBackward", phase=back)
+    run.add(run.thread(), Kind.PYTHON, 40, 90, name="SlowBackward")
+    run.op(90, 100, "aten::add")
+    run.note(("aten::mm", FORWARD, 4), (None, BACKWARD, 5), ("aten::add", OTHER, 1))
+    assert run.times() == {FORWARD: 40, BACKWARD: 50, OTHER: 10}
+
+
 def test_an_operation_of_a_hook_is_one_although_the_engine_calls_it():
     run = Program().steps(0, 100)
     back = int(Phase.BACKWARD)
@@ -192,6 +202,22 @@ def test_samples_tell_the_lines_of_the_host_where_nothing_else_does():
         OTHER: 25,
     }
     assert found.source == "samples"
+
+
+def test_the_time_of_a_generator_is_of_its_lines_whatever_category_it_counts_as():
+    run = Program().steps(0, 100)
+    run.op(60, 80, "aten::mm").op(95, 100, "aten::add")
+    run.note((None, OTHER, 60), ("aten::mm", FORWARD, 20), (None, STEP, 15), ("aten::add", STEP, 5))
+    text = run.builder.intern
+    for line, entry, count in ((OTHER, "generator", 60), (FORWARD, "", 40)):
+        texts = {"line": text(line), "package": text("torch"), "entry": text(entry)}
+        run.builder.add("samples", **texts, count=count)
+    for step in range(20):  # all but the first one without a profiler
+        span = {"start_ns": step * 100 * run.unit_ns, "dur_ns": 100 * run.unit_ns}
+        run.builder.add("marks", **span, profiled=int(step == 0))
+    assert run.times() == {OTHER: 60, FORWARD: 20, STEP: 20}
+    generated = next(line for line in run.lines().lines if line.line == OTHER)
+    assert generated.categories == {"input_wait": 60 * run.unit_ns}
 
 
 def test_without_any_line_there_is_no_breakdown():

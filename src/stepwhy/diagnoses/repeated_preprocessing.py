@@ -77,6 +77,7 @@ RULE = Rule(
 SHARE = 0.25  # of the step; below it, another worker or prefetching is simpler than a cache
 LEAST_SAVED = 0.5  # of the wait; cached elements still have to be fetched and batched
 SHARE_OF_LINES = 0.10  # of the step; below it the gain is less than the variation between steps
+MOST_SAVED_OF_LINES = 1.15  # of the time of the lines; they displace other data from the caches
 LEAST_SAVED_OF_LINES = 0.7  # of the time of the lines; the kept result still has to be read
 REPEATED = 0.5  # of the pipeline's work; with less, a cache leaves most of it
 
@@ -139,7 +140,8 @@ def _of_functions(facts: Facts, repeated: Repeated) -> Finding:
         return RULE.nothing((share,))
     at = (Evidence("time at", line.total_ns, "ns", line.name) for line in lines[:_SHOWN])
     evidence = (share, *repeated.evidence, *at)
-    gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, cost)
+    most = min(MOST_SAVED_OF_LINES * cost, facts.wall_ns)
+    gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, most)
     return RULE.finding(cost, evidence, _PYTORCH, gain)
 
 

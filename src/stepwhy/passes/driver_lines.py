@@ -129,12 +129,16 @@ def _engine(facts: Facts) -> Mask:
 
 
 def _surrounding(facts: Facts) -> Mask:
-    """Nodes of the backward pass, and other functions, that call operations; (slices,)."""
+    """Nodes of the backward pass, and other functions, that call operations or Python; (slices,).
+
+    A function of the program with a backward pass of its own is Python, and may call no operation.
+    """
     trace, found = facts.trace, _engine(facts)
     found[node_rows(facts)] = True
     ops = trace.is_kind(Kind.OP)
     found[ops] |= trace.matches(trace.slices.name[ops], _only_surrounds)
-    result: Mask = found & callers(facts.nesting, ops)
+    called = ops | trace.is_kind(Kind.PYTHON, Kind.FRAMEWORK)
+    result: Mask = found & callers(facts.nesting, called)
     return result
 
 

@@ -15,7 +15,8 @@ from stepwhy.passes.breakdown import ON_DEVICE
 from stepwhy.passes.devices import HOST_DEVICE, computes
 from stepwhy.passes.driver_lines import DriverParts, carried_parts, node_rows
 from stepwhy.passes.innermost_parts import innermost_parts
-from stepwhy.passes.sampled_lines import FRAMEWORKS, driver_packages
+from stepwhy.passes.own_python import GENERATED
+from stepwhy.passes.sampled_lines import FRAMEWORKS, driver_packages, generator_lines
 from stepwhy.passes.slice_lines import slice_lines, traced_lines
 from stepwhy.passes.timed_lines import timed_parts, with_times
 from stepwhy.trace import NULL, Kind, Phase
@@ -125,6 +126,14 @@ def credited(facts: Facts, category: str) -> Credited:
     Work of a device belongs to the line that launched it. The rest of a step belongs to the line at
     which the driving thread was meanwhile, which stack samples tell if nothing else does.
     """
+    generating = _generating(facts)
+    if generating and category == "input_wait":
+        return Credited(_made(facts, generating), Counter())
+    found = _credited(facts, category)
+    return _without(found, generating) if category in GENERATED else found
+
+
+def _credited(facts: Facts, category: str) -> Credited:
     time, claims = _steady_time(facts, category), _claims(facts, category)
     if claims is None or not time.total_ns:
         return Credited(_sampled(facts, category), Counter())
@@ -134,6 +143,36 @@ def credited(facts: Facts, category: str) -> Credited:
     for owner, share in rest.items():
         shares[owner] = shares.get(owner, 0.0) + left * share
     return Credited(shares, counts)
+
+
+def _generating(facts: Facts) -> frozenset[str]:
+    """Lines of generators whose time the breakdown counts as input wait, but the record does not.
+
+    Empty where the record shows waits for the input.
+    """
+    if facts.recorded["input_wait"] or not facts.breakdown["input_wait"]:
+        return frozenset()
+    return generator_lines(facts.sampled)
+
+
+def _made(facts: Facts, generating: frozenset[str]) -> dict[Owner, float]:
+    """Shares of the lines of generators in the time in which they make batches."""
+    times: dict[Owner, float] = {}
+    for category in GENERATED:
+        for owner, share in _credited(facts, category).shares.items():
+            if owner.line in generating:
+                times[owner] = times.get(owner, 0.0) + share * facts.recorded[category]
+    total = sum(times.values())
+    return {owner: ns / total for owner, ns in times.items()} if total else {NOBODY: 1.0}
+
+
+def _without(found: Credited, generating: frozenset[str]) -> Credited:
+    """The rest of a category, where the time of generators was taken out of it."""
+    kept = {owner: share for owner, share in found.shares.items() if owner.line not in generating}
+    total = sum(kept.values())
+    if not total:
+        return found
+    return Credited({owner: share / total for owner, share in kept.items()}, found.counts)
 
 
 def module_shares(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from stepwhy.passes.observed import Observed
     from stepwhy.trace import Trace
 
+GENERATED = ("python", "unexplained")
+"""Categories in which the record shows the time of a generator."""
 # If other programs compete for the cores, a thread may wait for one on any line. Unexplained time
 # then counts as Python only if at least this share of the samples is in the program.
 _LEAST_IF_CONTENDED = 0.5
@@ -59,7 +61,7 @@ def as_generated(breakdown: dict[str, int], trace: Trace) -> dict[str, int]:
     """
     wanted_ns = round(generator_share(trace) * sum(breakdown.values()))
     missing_ns = wanted_ns - breakdown["input_wait"]
-    return counted_as(breakdown, "input_wait", missing_ns, "python", "unexplained")
+    return counted_as(breakdown, "input_wait", missing_ns, *GENERATED)
 
 
 def generator_share(trace: Trace) -> float:

@@ -34,6 +34,15 @@ _COMPREHENSION = regex(r"(?:\.<locals>)?\.?<(?:listcomp|dictcomp|setcomp|genexpr
 _LEAST_OUTSIDE = 0.1
 
 
+def generator_lines(trace: Trace) -> frozenset[str]:
+    """Lines of the program in generators that make batches, by the driving thread's samples."""
+    samples = trace.samples
+    makes = samples.role == SampleRole.DRIVER
+    makes = makes & np.isin(input_entries(trace), trace.strings_where({GENERATOR}))
+    lines = np.unique(samples.line[makes & (samples.line != NULL)]).tolist()
+    return frozenset(map(trace.string, lines)) - {""}
+
+
 def python_lines(trace: Trace) -> list[tuple[str, float]]:
     """Lines of the program in which the driving thread spends its time outside the framework.
 
