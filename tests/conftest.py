@@ -14,6 +14,10 @@ from stepwhy.columns import code_cache, compiled
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The workers of a run share the cores. A thread of PyTorch that waits for another one would keep a
+# core busy, and on a busy machine a program takes twice as long. PyTorch reads this when it starts.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 
 # Longer parameters are counted in a test's name, not shown.
 _LONGEST_SHOWN = 200
