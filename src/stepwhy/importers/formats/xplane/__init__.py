@@ -8,6 +8,7 @@ FORMAT = Format(
         "device-activity",
         "host-ops",
         "input",
+        "programs",
         "runtime-calls",
         "python-stacks",
     ),
