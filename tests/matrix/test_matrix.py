@@ -18,7 +18,9 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +29,14 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.matrix.catalogue import PROGRAMS, Program
+from tests.matrix.forks import Forks
 
 from stepwhy.cli import cli
 from stepwhy.findings.contradictions import contradictions
 from stepwhy.findings.result import CATEGORIES, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 pytestmark = pytest.mark.framework
 
@@ -54,6 +57,9 @@ _SEMAPHORE_GONE = re.compile(
 _DECIMAL = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
 _ROUNDING = 1e-5
 _LIMIT_S = 300
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONDONTWRITEBYTECODE": "1"}
+# What programs without stepwhy find imported. JAX is imported fast, and must not be forked.
+IMPORTED = {"tensorflow": ["tensorflow"], "torch": ["torch", "torch._dynamo"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,30 +96,56 @@ def observed_command(program: Program, run_dir: Path) -> list[str]:
     return [*run, *(program.words.split() if is_script else ["--", *command(program)])]
 
 
-def train(words: Sequence[str], program: Program, scratch: Path) -> Ended:
+def environment_of(program: Program, scratch: Path) -> dict[str, str]:
     scratch.mkdir()
-    environment = {
-        **os.environ,
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "TMPDIR": str(scratch),
-        **program.environment,
-    }
-    ended = subprocess.run(
+    return os.environ | _QUIET | {"TMPDIR": str(scratch)} | program.environment
+
+
+def ended(run: subprocess.CompletedProcess[str]) -> Ended:
+    errors = _SEMAPHORE_GONE.sub("", _LOGGED.sub("", run.stderr))
+    return Ended(run.stdout, errors, run.returncode)
+
+
+def train(words: Sequence[str], program: Program, scratch: Path) -> Ended:
+    run = subprocess.run(
         words,
         cwd=_FOLDER,
-        env=environment,
+        env=environment_of(program, scratch),
         capture_output=True,
         text=True,
         check=False,
         timeout=_LIMIT_S,
     )
-    errors = _SEMAPHORE_GONE.sub("", _LOGGED.sub("", ended.stderr))
-    return Ended(ended.stdout, errors, ended.returncode)
+    return ended(run)
+
+
+def train_alone(program: Program, scratch: Path, forks: Callable[[str], Forks]) -> Ended:
+    """Run a program without stepwhy: a script in a fork that finds its framework imported."""
+    framework = next((name for name in program.needs if name in IMPORTED), "")
+    if not framework or program.words.startswith("-"):
+        return train(command(program), program, scratch)
+    environment = environment_of(program, scratch)
+    return ended(forks(framework).run(program.words.split(), _FOLDER, environment, scratch))
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Callable[[str], Forks]]:
+    """Returns the process that has imported a framework."""
+
+    @cache
+    def of(framework: str) -> Forks:
+        return stack.enter_context(closing(Forks(IMPORTED[framework], os.environ | _QUIET)))
+
+    with ExitStack() as stack:
+        yield of
 
 
 @pytest.fixture(scope="module", params=PROGRAMS, ids=lambda program: program.name)
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+def pair(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    forks: Callable[[str], Forks],
+) -> Pair:
     """Both runs of a program, one after the other: each of them fills the cores."""
     program: Program = request.param
     missing = [name for name in program.needs if importlib.util.find_spec(name) is None]
@@ -122,7 +154,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     for _ in range(program.attempts):
         folder = tmp_path_factory.mktemp(program.name)
         run_dir = folder / "run"
-        alone = train(command(program), program, folder / "alone")
+        alone = train_alone(program, folder / "alone", forks)
         observed = train(observed_command(program, run_dir), program, folder / "observed")
         if alone.exit_code == observed.exit_code == program.exit_code:
             break
