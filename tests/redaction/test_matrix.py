@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TEXTS = [text for text, _ in MARKERS.values()]
 # Places that importers leave out or always redact.
 NEVER_SHOWN = {"kineto-environment", "kineto-process", "kineto-thread", "run-command"}
+# Outputs that show the names of most places.
+TELLING = {"json", "ops-json", "sql", "placement-json", "compare-json", "chrome-trace"}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -63,8 +65,19 @@ def test_no_output_shows_a_secret(output: str, place: str) -> None:
 
 @pytest.mark.parametrize("place", [place for place in PLACES if place not in NEVER_SHOWN])
 def test_every_secret_is_there_without_redaction(place: str) -> None:
-    texts = [shown(place, output, "--no-redact") for output in OUTPUTS]
-    assert leaks("".join(texts)) == list(MARKERS)
+    """In one output or another; those that show most come first."""
+    text, missing = "", set(MARKERS)
+    for output in sorted(OUTPUTS, key=lambda output: output not in TELLING):
+        text += shown(place, output, "--no-redact")
+        missing -= set(leaks(text))
+        if not missing:
+            break
+    assert missing == set()
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_every_output_can_do_without_redaction(output: str) -> None:
+    assert shown("kineto-operation", output, "--no-redact") != ""
 
 
 # --- Paths, and the errors that name them ---
@@ -97,7 +110,7 @@ def test_no_path_and_no_error_shows_a_secret(misuse: str, marker: str, tmp_path:
         done = CliRunner().invoke(cli, words)
         assert without_layout(secret) not in without_layout(done.output)
         assert done.output
-        bare = CliRunner().invoke(cli, [words[0], "--no-redact", *words[1:]])
-        assert bare.exit_code == done.exit_code
-        if misuse in NAMED:
-            assert without_layout(secret) in without_layout(bare.output)
+        if misuse in NAMED or marker == "home-linux":
+            bare = CliRunner().invoke(cli, [words[0], "--no-redact", *words[1:]])
+            assert bare.exit_code == done.exit_code
+            assert misuse not in NAMED or without_layout(secret) in without_layout(bare.output)
