@@ -106,27 +106,31 @@ TABLE: tuple[Format, ...] = (
 BY_NAME = {f.name: f for f in TABLE if f.name in all_formats()}
 
 
-@cache
 def seeds(name: str) -> tuple[Files, ...]:
     """The valid inputs of a format, generated ones first.
 
     Args:
         name: Name of the format.
     """
+    return seeds_with(name, os.environ.get("STEPWHY_TRACES", ""))
+
+
+@cache
+def seeds_with(name: str, folder: str) -> tuple[Files, ...]:
+    """The same with the recorded traces of a folder; '' means none."""
     chosen = BY_NAME[name]
     module, _, function = chosen.generator.partition(":")
     generated = getattr(import_module(module), function)()
-    return (*map(_files, generated), *_recorded(chosen))
+    return (*map(_files, generated), *_recorded(chosen, folder))
 
 
 def _files(seed: Files | tuple[str, bytes]) -> Files:
     return seed if isinstance(seed, dict) else dict([seed])
 
 
-def _recorded(chosen: Format) -> Iterator[Files]:
-    folder = os.environ.get("STEPWHY_TRACES")
+def _recorded(chosen: Format, folder: str) -> Iterator[Files]:
     for pattern in chosen.recorded if folder else ():
-        for path in sorted(Path(folder or "").glob(pattern)):
+        for path in sorted(Path(folder).glob(pattern)):
             short = shorten(path.read_bytes(), chosen.suffix)
             if short is not None:
                 yield {f"{path.name.partition('.')[0]}{chosen.suffix}": short}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stepwhy.answers.verdict import decide
-from stepwhy.importers.registry import read_trace
+from stepwhy.importers.registry import all_formats, read_trace
 from stepwhy.inputs.reading import read_source
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.integrity import check
@@ -109,6 +109,11 @@ def test_records_are_kept_or_counted_and_every_step_is_closed(name):
 @pytest.mark.parametrize("name", FILES)
 def test_no_lenient_importer_takes_a_file_of_a_strict_one(name):
     assert facts_of(name).trace.meta.format == name.partition("/")[0].replace("_", "-")
+
+
+@pytest.mark.parametrize("name", KINETO)
+def test_the_format_declares_what_the_file_shows(name):
+    assert facts_of(name).trace.meta.signals <= set(all_formats()["kineto"].signals)
 
 
 @pytest.mark.parametrize("name", KINETO)

@@ -12,14 +12,6 @@ EVENTS = b'{"a": [1, 2], "traceEvents": [%b], "b": 1}'
 RECORD = b'{"ph": "X", "name": "n%d", "ts": %d, "dur": 1}'
 
 
-@pytest.fixture(autouse=True)
-def generated_seeds_only(monkeypatch):
-    monkeypatch.delenv("STEPWHY_TRACES", raising=False)
-    seeds.cache_clear()
-    yield
-    seeds.cache_clear()
-
-
 @pytest.mark.parametrize("name", BY_NAME)
 def test_only_what_is_damaged_is_lost(name):
     faults = {}

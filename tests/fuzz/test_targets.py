@@ -21,11 +21,6 @@ INPUTS = 60  # of each target: about 5 s in all
 SEED = 20
 
 
-@pytest.fixture(autouse=True)
-def generated_seeds_only(monkeypatch):
-    monkeypatch.delenv("STEPWHY_TRACES", raising=False)
-
-
 @pytest.fixture(scope="module")
 def judges():
     return {name: target.judge() for name, target in TARGETS.items()}

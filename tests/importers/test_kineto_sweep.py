@@ -20,7 +20,7 @@ from stepwhy.importers.shared.chrome_json import cuts
 from stepwhy.inputs.source import Source
 from stepwhy.trace.schema import TABLES
 
-FEW = settings(max_examples=300, deadline=None, derandomize=True)
+FEW = settings(max_examples=150, deadline=None, derandomize=True)
 PIECE = 128
 
 # --- Generated files ---

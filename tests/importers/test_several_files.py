@@ -11,9 +11,6 @@ from stepwhy.inputs.source import Source
 @pytest.fixture(autouse=True)
 def generated_seeds_only(monkeypatch):
     monkeypatch.delenv("STEPWHY_TRACES", raising=False)
-    seeds.cache_clear()
-    yield
-    seeds.cache_clear()
 
 
 def file_of(name):
