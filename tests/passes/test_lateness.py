@@ -214,6 +214,16 @@ def test_one_of_two_ranks_that_is_late_in_every_tenth_step():
     assert judge(work).late is None
 
 
+def test_a_rank_that_is_late_in_the_longest_steps_only():
+    """In other steps, either of two ranks is late by a fifth of the step."""
+    work = noisy(5, ranks=2, steps=60)
+    work[np.arange(60) % 7 % 2, np.arange(60)] += 4 * MS
+    assert judge(work).late is None
+    work[0, 9::10] += 100 * MS
+    late = judge(work).late
+    assert (late.ranks, late.late_steps, late.every) == ((0,), (6,), 10)
+
+
 def test_ranks_that_take_turns_in_a_fixed_order_are_not_blamed():
     for ranks, steps in ((2, 20), (4, 40), (16, 160)):
         work = noisy(1, ranks, steps)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from stepwhy.diagnoses.exposed_communication import without_waits
 from stepwhy.diagnoses.hot_line import unless_explained
+from stepwhy.diagnoses.late_arrival import is_of_late_rank
 from stepwhy.diagnoses.shared.causes import explains, with_causes
 from stepwhy.diagnoses.shared.program import is_training
 from stepwhy.diagnoses.shared.rule import (
@@ -173,6 +174,7 @@ def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]
     ]
     explained = with_causes(facts, merged, _rules(TABLE))
     explained = _of_straggler(facts, compared["straggler"], explained)
+    explained = _with_lines(facts, explained)
     return rank(unless_explained(facts, explained, _families(TABLE)))
 
 
@@ -186,6 +188,18 @@ def _of_straggler(facts: Facts, late: Finding, findings: Sequence[Finding]) -> l
     shown = symptoms(facts) if late.verdict == "found" else frozenset()
     return [
         replace(f, explained_by=late.id, hidden=False) if f.id in shown and explains(late, f) else f
+        for f in findings
+    ]
+
+
+def _with_lines(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings; a rank that is late in long steps gets the lines that only these run."""
+    noisy = next((f for f in findings if f.id == "noisy-steps"), None)
+    if noisy is None or noisy.explained_by != "late-arrival" or not is_of_late_rank(facts):
+        return list(findings)
+    lines = tuple(e for e in noisy.evidence if e.where and e.unit == "fraction")
+    return [
+        replace(f, evidence=(*f.evidence, *lines)) if f.id == "late-arrival" else f
         for f in findings
     ]
 

@@ -10,7 +10,9 @@ are idle until then.
 
 ## How it is measured
 Records that list collectives, such as dumps of PyTorch's flight recorder and files of NCCL
-Inspector, show no steps. So the collectives of a process group are compared one by one: those that
+Inspector, show no steps. `stepwhy run` notes when each rank entered its latest 2,000 ones, far more
+than its traced steps have; where it was started once per rank, it does not know that their clocks
+agree. So the collectives of a process group are compared one by one: those that
 end together on all ranks, and that all ranks have ended. What one takes longer than on the rank
 where it is shortest is a wait; that rank was last. Where durations are not recorded, as with Gloo,
 the times at which ranks enter a collective are compared, if their clocks do not contradict each
@@ -18,7 +20,8 @@ other: no rank may enter a collective before all have entered the one before.
 
 A rank is late if it is last in more collectives than ranks that take turns at random would be, with
 a probability of 1 % (binomial test, as for `straggler`), and if the others wait for it for 10 % of
-the time from one collective to the next, on average.
+the time from one collective to the next, on average. Where the steps are recorded, that share of
+the step is the cost. `straggler`, where it is found for the same rank, explains it.
 
 ## Fix
 See what only that rank does before the collective: checkpoints, logging, evaluation, more data, a
@@ -39,7 +42,8 @@ from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.call_lateness import FEWEST_COLLECTIVES, Unclear, call_lateness
+from stepwhy.passes.call_lateness import FEWEST_COLLECTIVES, Unclear, lateness_of_calls
+from stepwhy.passes.late_work import late_work
 from stepwhy.trace import NULL
 from stepwhy.wording.hangs import ranks_text
 
@@ -69,12 +73,35 @@ _CLOCKS = "It is not recorded how long collectives took, and the clocks of the r
 
 def diagnose(facts: Facts) -> Finding:
     """Judge who enters the collectives of each group last."""
-    found = call_lateness(facts.calls)
+    found = facts.derived(lateness_of_calls)
     if isinstance(found, Unclear):
         return _unclear(found)
     if found.late is None or found.late.cost_ns < SHARE * _usual_ns(found):
         return RULE.nothing(tuple(_compared(found)))
-    return RULE.finding(None, (*_evidence(found, found.late), *_compared(found)), _FIX)
+    evidence = *_evidence(found, found.late), *_doing(facts, found.late), *_compared(found)
+    return RULE.finding(_cost_ns(facts, found, found.late), evidence, _FIX)
+
+
+def _cost_ns(facts: Facts, found: CallLateness, late: Late) -> int | None:
+    """How long the others wait in the mean step; None where no steps are recorded."""
+    if found.period_ns == NULL or not facts.steady_count:
+        return None
+    return round(facts.wall_ns * min(late.cost_ns / found.period_ns, 1.0))
+
+
+def is_of_late_rank(facts: Facts) -> bool:
+    """Whether these are the facts of the rank that is late most often."""
+    found = facts.derived(lateness_of_calls)
+    late = None if isinstance(found, Unclear) else found.late
+    return late is not None and facts.trace.meta.rank == late.ranks[0]
+
+
+def _doing(facts: Facts, late: Late) -> Iterator[Evidence]:
+    """What the rank does longer than the others, as far as its traced steps show it."""
+    rank = next((rank for rank in facts.ranks if rank.number == late.ranks[0]), None)
+    work = None if rank is None else late_work(facts, rank)
+    if work is not None:
+        yield Evidence("what takes it longer in the traced steps", work.category, "", work.line)
 
 
 def _unclear(unclear: Unclear) -> Finding:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from stepwhy.findings.hangs import Call
     from stepwhy.passes.calls import RankCalls, RunCalls
+    from stepwhy.passes.facts import Facts
     from stepwhy.passes.lateness import Late
 
     Ints = NDArray[np.int64]
@@ -88,6 +89,11 @@ def call_lateness(run: RunCalls) -> CallLateness | Unclear:
         key=lambda one: ("ranks", "few", "clocks").index(one.why),
         default=Unclear("ranks"),
     )
+
+
+def lateness_of_calls(facts: Facts) -> CallLateness | Unclear:
+    """`call_lateness` of all ranks, for `Facts.derived`."""
+    return call_lateness(facts.calls)
 
 
 class _Joint(NamedTuple):
@@ -230,4 +236,10 @@ def _summary(joint: _Joint, place: int, durations: Ints, wall_ns: int) -> Rank:
     )
 
 
-__all__ = ["FEWEST_COLLECTIVES", "CallLateness", "Unclear", "call_lateness"]
+__all__ = [
+    "FEWEST_COLLECTIVES",
+    "CallLateness",
+    "Unclear",
+    "call_lateness",
+    "lateness_of_calls",
+]

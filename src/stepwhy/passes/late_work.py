@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.findings import CATEGORIES
+from stepwhy.passes.call_lateness import CallLateness, lateness_of_calls
 from stepwhy.passes.lateness import lateness_of
 from stepwhy.passes.ranks import MOST_OPERATIONS, find_late
 from stepwhy.trace import Phase
@@ -78,12 +79,19 @@ def late_work(facts: Facts, rank: Rank) -> LateWork | None:
 def _is_late(facts: Facts, rank: Rank) -> bool:
     """Whether a rank is late in more steps than by chance, or certainly late in the mean step."""
     known = [one.late for one in facts.derived(lateness_of) if one.late is not None]
-    if any(rank.number in late.ranks for late in known):
+    if any(rank.number in late.ranks for late in known) or _always_arrives_late(facts, rank):
         return True
     late = facts.derived(_latest)
     if late is None or rank.number not in late.together:
         return False
     return late.is_certain and late.work_ns >= _LATE * rank.wall_ns
+
+
+def _always_arrives_late(facts: Facts, rank: Rank) -> bool:
+    """Whether a rank is late in nearly all collectives of the run, by the times of arrival."""
+    found = facts.derived(lateness_of_calls)
+    late = found.late if isinstance(found, CallLateness) else None
+    return late is not None and late.every == 1 and rank.number in late.ranks
 
 
 def _latest(facts: Facts) -> LateRank | None:

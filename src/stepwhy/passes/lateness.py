@@ -154,12 +154,32 @@ def judge(peers: Peers, slow: Sequence[SlowGroup]) -> Lateness:
 
 
 def _find_late(peers: Peers) -> tuple[Late | None, Mask]:
-    """The ranks that are late too often for chance, and a mask of them; (ranks,)."""
-    behind, count = peers.behind(), len(peers.numbers)
+    """The ranks that are late too often for chance, and a mask of them; (ranks,).
+
+    Where ranks are on time within a tenth of the step in most steps only, all long steps show no
+    rank, but the longest of them may.
+    """
+    behind = peers.behind()
     longest = behind.max(axis=0)
     is_long = peers.is_long(longest)
-    is_late = (behind >= _AS_LATE * longest) & is_long
-    chances = count * sign_test(is_late[:, is_long])
+    late, is_late = _late_in(peers, behind, is_long, 1)
+    if late is not None or not is_long.any():
+        return late, is_late
+    return _late_in(peers, behind, is_long & (longest >= _AS_LATE * longest.max()), 2)
+
+
+def _late_in(peers: Peers, behind: Floats, is_long: Mask, tests: int) -> tuple[Late | None, Mask]:
+    """The ranks that are late in some steps too often for chance, and a mask of them; (ranks,).
+
+    Args:
+        peers: The ranks.
+        behind: By how much the others wait longer than each; (ranks, steps).
+        is_long: The steps; (steps,).
+        tests: Number of choices of steps that are tested.
+    """
+    count = len(peers.numbers)
+    is_late = (behind >= _AS_LATE * behind.max(axis=0)) & is_long
+    chances = tests * count * sign_test(is_late[:, is_long])
     even = np.array([even_chance(row) for row in is_late])
     often = (chances <= CHANCE) | ((chances <= _LIKELY) & (chances * even <= CHANCE))
     blamed = often & _by_own_work(peers, behind * is_late)

@@ -12,6 +12,7 @@ from stepwhy.capture.process import lifetime
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.saving import observe_saving
 from stepwhy.capture.torch import compilations, loaders
+from stepwhy.capture.torch.arrivals import Arrivals
 from stepwhy.capture.torch.compilations import Compilations
 from stepwhy.capture.torch.dynamo import leave_observer_alone
 from stepwhy.capture.torch.existing_optimizers import observe_existing
@@ -44,6 +45,7 @@ class Observer:
         self.waits = InputWait()
         self.loaders = Loaders(self.recorder)
         self.compilations = Compilations(self.recorder)
+        self.arrivals = Arrivals(self.recorder)
         self.steps = StepObserver(
             self.recorder, self.window, self.waits, self.compilations, self.lines
         )

@@ -15,6 +15,7 @@ from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS
 from stepwhy.diagnoses.shared.settings import LAUNCHES_WAIT, MOST_WAIT
 from stepwhy.diagnoses.shared.stable_functions import OF_FUNCTIONS
 from stepwhy.passes.batch_work import find_batch_work, starts_processes
+from stepwhy.passes.call_lateness import CallLateness, lateness_of_calls
 from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.devices import intervals_of, known_bytes
 from stepwhy.passes.hangs import hangs_by_mismatch
@@ -67,6 +68,7 @@ def with_causes(
     causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
     causes |= _of_evaluations(facts, found) | _of_callbacks(facts, found)
     causes |= _of_waiting_launches(found) | _of_mismatches(facts, found)
+    causes |= _of_late_ranks(facts, found)
     causes |= _of_constants(facts, found) | _of_grown_graphs(found)
     causes |= _of_repeated_functions(facts, found)
     # The wait of such calls for their own input goes with them.
@@ -81,6 +83,17 @@ def with_causes(
         )
         for f in findings
     ]
+
+
+def _of_late_ranks(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:
+    """What shows again that a rank is late, or that steps are long in which it is."""
+    lateness = facts.derived(lateness_of_calls) if "late-arrival" in found else None
+    if not isinstance(lateness, CallLateness) or lateness.late is None:
+        return {}
+    if "straggler" in found:
+        return {"late-arrival": "straggler"}
+    is_sometimes = "noisy-steps" in found and lateness.late.every != 1
+    return {"noisy-steps": "late-arrival"} if is_sometimes else {}
 
 
 def _of_mismatches(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 Layout, version 1: `run.json`; per observed process `process-<pid>/` with `process.json`,
 `steps.jsonl`, `events.jsonl`, `levels.jsonl`, `counters.jsonl`, `messages.jsonl`, `semantic.json`,
-`lines.json.gz`, `stall.json.gz` and `windows/<nnn>/`, which hold what the framework's own profiler
-wrote. A process that was killed leaves a log without an end; what was flushed is read.
+`lines.json.gz`, `stall.json.gz`, `collectives.json.gz` and `windows/<nnn>/`, which hold what the
+framework's own profiler wrote. A process that was killed leaves a log without an end; what was
+flushed is read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from msgspec.structs import replace
 from stepwhy.errors import NoTracesError
 from stepwhy.importers.format import Recording
 from stepwhy.importers.formats.run_directory.autograd_functions import mark_functions
+from stepwhy.importers.formats.run_directory.collective_log import (
+    COLLECTIVES_FILE,
+    add_collectives,
+)
 from stepwhy.importers.formats.run_directory.counter_log import add_constants, add_counters
 from stepwhy.importers.formats.run_directory.ending import ending_of, untraced
 from stepwhy.importers.formats.run_directory.event_log import add_events
@@ -209,11 +214,21 @@ def _log(
     add_samples(folder.read("stacks.json"), builder)
     left_out += add_semantics(folder.read("semantic.json", MOST_RECORD_BYTES), builder)
     left_out += add_lines(folder.read(LINES_FILE, MOST_RECORD_BYTES), builder)
-    if run.exit_code != 0:  # what ended well did not hang
+    if run.exit_code == 0:
+        # All processes of one directory ran on one machine.
+        one_clock = 0 < (process.world_size or 0) <= _processes(folder)
+        calls = folder.read(COLLECTIVES_FILE, MOST_RECORD_BYTES)
+        left_out += add_collectives(calls, builder, one_clock=one_clock)
+    else:  # what ended well did not hang
         last_end_ns = max((step.end_ns for step in steps), default=NULL)
         stall = folder.read(STALL_FILE, MOST_RECORD_BYTES)
         left_out += add_stall(stall, last_end_ns, builder)
     return builder.finish(Meta("step-log"))
+
+
+def _processes(folder: RunFolder) -> int:
+    """Number of processes in the run directory around one of them."""
+    return len(RunFolder(folder.path.parent, folder.root).names("process-*"))
 
 
 def _meta(
