@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 
 import pytest
 
@@ -15,7 +14,13 @@ from stepwhy.agents.child import Calls
 from stepwhy.agents.messages import Request
 
 REQUEST = Request("ops", {"path": "x"}, ("/x",))
-SLEEP = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)"
+# A process that writes its number into a file, and what is no number after a minute.
+SLEEP = """
+import os, sys, time
+open(sys.argv[1], "w").write(str(os.getpid()))
+time.sleep(60)
+open(sys.argv[1], "w").write("slept")
+"""
 
 
 def run(code, *arguments, reports=None):
@@ -94,9 +99,7 @@ def test_a_cancelled_call_ends_its_process(tmp_path):
                 await anyio.sleep(0.01)
             group.cancel_scope.cancel()
 
-    began_s = time.monotonic()
     anyio.run(main)
-    assert time.monotonic() - began_s < 10
     assert not is_alive(int(file.read_text()))
 
 

@@ -35,7 +35,7 @@ def children_of(pid):
 
 
 def wait_for(condition):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not (found := condition()):
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -272,11 +272,11 @@ def test_clocks_are_sampled_in_the_background(harness, monkeypatch, tmp_path):
     started = time.monotonic()
     with clocks.Clocks() as sampler:
         while not (found := sampler.since(started))["samples"]:
-            assert time.monotonic() < started + 30
+            assert time.monotonic() < started + 120
         assert found["sm_mhz"] == [1410, 1410, 1410]
         assert found["power_w"] == [265.31] * 3
         assert found["reasons"] == {"power cap": 1.0}
-        assert sampler.since(time.monotonic())["missing"]  # that was too short
+        assert sampler.since(time.monotonic() + 60)["missing"]  # no sample is that late
 
 
 def test_windows_are_reduced_to_what_explaining_them_needs(harness, tmp_path):

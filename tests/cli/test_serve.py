@@ -74,7 +74,7 @@ def served(tmp_path):
 def fetch(url, **headers):
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - our own address
-    return opener.open(request, timeout=10), opener
+    return opener.open(request, timeout=60), opener
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -84,7 +84,7 @@ def test_it_serves_until_a_signal(served, number):
     base = url.partition("?")[0]
     answer, opener = fetch(url)
     assert "Welcome" in answer.read().decode()
-    page = opener.open(base, timeout=10).read().decode()
+    page = opener.open(base, timeout=60).read().decode()
     assert "train-1" in page
     assert "read only" not in page
     with pytest.raises(urllib.error.HTTPError, match="403"):
@@ -93,6 +93,6 @@ def test_it_serves_until_a_signal(served, number):
         with pytest.raises(urllib.error.HTTPError, match="404"):
             fetch(base + path)
     process.send_signal(number)
-    _, printed = process.communicate(timeout=10)
+    _, printed = process.communicate(timeout=60)
     assert "Traceback" not in printed
     assert process.returncode == (0 if number == signal.SIGINT else 128 + number)

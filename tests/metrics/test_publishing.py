@@ -123,7 +123,7 @@ def endpoint():
 
 def get(endpoint, path="/metrics", **headers):
     request = urllib.request.Request(f"http://127.0.0.1:{endpoint.port}{path}", headers=headers)
-    with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
         return answer.headers["Content-Type"], answer.read().decode()
 
 
