@@ -3,7 +3,6 @@
 The folder named by STEPWHY_TRACES holds them and `FACTS.json`; they are no part of the package.
 """
 
-import functools
 import json
 import os
 import re
@@ -18,12 +17,13 @@ from stepwhy.answers.verdict import decide
 from stepwhy.errors import UnsupportedFormatError
 from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.reading import read_source
-from stepwhy.passes.facts import Facts
 from stepwhy.trace import Copy, Kind
 from stepwhy.trace.integrity import check
+from tests import recorded
 
 TRACES = os.environ.get("STEPWHY_TRACES")
 pytestmark = [
+    recorded.TOGETHER,
     pytest.mark.traces,
     pytest.mark.skipif(not TRACES, reason="STEPWHY_TRACES names no folder of traces"),
 ]
@@ -52,10 +52,8 @@ def measured():
 FILES = sorted(measured())
 
 
-@functools.cache
 def facts_of(name):
-    trace, _ = read_trace(read_source(Path(TRACES, name)))
-    return Facts(trace)
+    return recorded.facts_of(Path(TRACES, name))
 
 
 def test_every_database_of_the_folder_is_measured():

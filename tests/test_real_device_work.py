@@ -4,7 +4,6 @@
 STEPWHY_TRACES holds the traces, the one beside it, whose name ends in 2, more of them.
 """
 
-import functools
 import importlib.util
 import json
 import os
@@ -15,16 +14,15 @@ from pathlib import Path
 import pytest
 
 from stepwhy.columns.intervals import Intervals
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.reading import read_source
 from stepwhy.kernel_names import kernel_row
-from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
+from tests import recorded
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACES = os.environ.get("STEPWHY_TRACES")
 MORE = Path(f"{TRACES}2")
 pytestmark = [
+    recorded.TOGETHER,
     pytest.mark.traces,
     pytest.mark.skipif(not MORE.is_dir(), reason="STEPWHY_TRACES names no folder of traces"),
 ]
@@ -116,9 +114,8 @@ def measured():
     return {name: facts["gpu"] for name, facts in known.items() if facts.get("gpu")}
 
 
-@functools.cache
 def facts_of(name):
-    return Facts(read_trace(read_source(MORE / name))[0])
+    return recorded.facts_of(MORE / name)
 
 
 def assert_agree(name, ours, theirs):

@@ -3,7 +3,6 @@
 The folder named by STEPWHY_TRACES holds them and `FACTS.json`; they are no part of the package.
 """
 
-import functools
 import json
 import os
 from pathlib import Path
@@ -13,14 +12,15 @@ import numpy as np
 import pytest
 
 from stepwhy.answers.verdict import decide
-from stepwhy.importers.registry import all_formats, read_trace
+from stepwhy.importers.registry import all_formats
 from stepwhy.inputs.reading import read_source
-from stepwhy.passes.facts import Facts
 from stepwhy.trace.integrity import check
 from stepwhy.wording.verdict import verdict_sentence
+from tests import recorded
 
 TRACES = os.environ.get("STEPWHY_TRACES")
 pytestmark = [
+    recorded.TOGETHER,
     pytest.mark.traces,
     pytest.mark.skipif(not TRACES, reason="STEPWHY_TRACES names no folder of traces"),
 ]
@@ -73,10 +73,8 @@ FILES = sorted(measured())
 KINETO = [f for f in FILES if f.startswith("kineto/")]
 
 
-@functools.cache
 def facts_of(name):
-    trace, _ = read_trace(read_source(Path(TRACES, name)))
-    return Facts(trace)
+    return recorded.facts_of(Path(TRACES, name))
 
 
 def assert_agrees(name, figure, ours, theirs):

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import recorded
 
 from stepwhy.diagnoses import TABLE, load, run_all
 from stepwhy.errors import StepwhyError
 from stepwhy.findings import Fix
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.reading import read_source
 from stepwhy.passes.counters import series
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.parameters import parameter_types
@@ -174,10 +173,9 @@ NEEDS = {
 def advice_on(path):
     """The facts of a trace, and the fixes that are advised for it; None if it is not read."""
     try:
-        trace, _ = read_trace(read_source(path))
+        facts = recorded.facts_of(path)
     except StepwhyError:
         return None
-    facts = Facts(trace)
     return facts, [(f.id, f.fix) for f in run_all(facts) if f.verdict == "found"]
 
 
@@ -192,6 +190,7 @@ def unfounded(facts, fixes):
     ]
 
 
+@recorded.TOGETHER
 @pytest.mark.traces
 @pytest.mark.skipif(not FILES, reason="STEPWHY_TRACES names no folder of traces")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: "/".join(path.parts[-3:]))
@@ -223,6 +222,7 @@ FOUND = {
 }
 
 
+@recorded.TOGETHER
 @pytest.mark.traces
 @pytest.mark.skipif(not FILES, reason="STEPWHY_TRACES names no folder of traces")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: "/".join(path.parts[-3:]))

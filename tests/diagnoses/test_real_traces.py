@@ -1,24 +1,21 @@
 """The diagnoses on real traces, compared with an expert's judgement of each trace."""
 
-import gzip
 import json
 import os
 from functools import cache
 from pathlib import Path
 
 import pytest
+from tests import recorded
 
 from stepwhy.answers.verdict import decide
 from stepwhy.diagnoses import TABLE, load, run_all
-from stepwhy.importers.formats.kineto import reader as kineto
-from stepwhy.importers.formats.tf_timeline import reader as tf_timeline
-from stepwhy.inputs.source import Source
-from stepwhy.passes.facts import Facts
 
 TRACES = Path(os.environ.get("STEPWHY_TRACES", "no-traces"))
 FILES = sorted(p for f in ("kineto", "tf_timeline") for p in (TRACES / f).rglob("*.json*"))
 
 pytestmark = [
+    recorded.TOGETHER,
     pytest.mark.traces,
     pytest.mark.skipif(not FILES, reason="STEPWHY_TRACES names no directory with traces"),
 ]
@@ -49,10 +46,7 @@ AGREEMENT = 0.9
 
 @cache
 def explained(path):
-    data = path.read_bytes()
-    data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    importer = tf_timeline if path.parent.name == "tf_timeline" else kineto
-    facts = Facts(importer.read(Source(data, path.name)))
+    facts = recorded.facts_of(path)
     return facts, run_all(facts)
 
 

@@ -13,9 +13,11 @@ from stepwhy.whatif.device import price_replayed
 from stepwhy.whatif.graph import build_graph
 from stepwhy.whatif.quality import judge
 from stepwhy.whatif.replay import recorded, run
+from tests.recorded import TOGETHER
 
 TRACES = Path(os.environ.get("STEPWHY_TRACES") or "absent")
 pytestmark = [
+    TOGETHER,
     pytest.mark.traces,
     pytest.mark.skipif(not TRACES.is_dir(), reason="STEPWHY_TRACES names no folder of traces"),
 ]
