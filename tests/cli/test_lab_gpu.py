@@ -423,6 +423,7 @@ AROUND = [[10.0, 0]] * 4
     ("window-start", around(), "cannot tell"),
     ("device-time", steady_run(WINDOW), "passed"),
     ("device-time", steady_run(WINDOW, step_ms=[11.0]), "failed"),
+    ("device-time", steady_run(WINDOW, step_ms=[60.0, 10.0, 10.0, 10.0, 10.0]), "passed"),
     ("device-time", steady_run(WINDOW, explained=None), "cannot tell"),
     ("window-end", steady_run(WINDOW), "passed"),
     ("window-end", around([12.0, 1], [90.0, 0]), "failed"),

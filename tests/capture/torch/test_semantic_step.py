@@ -300,6 +300,15 @@ def test_a_version_without_a_name_has_no_such_step(
     assert refused() == ["this version of PyTorch lacks what it takes"]
 
 
+def test_a_program_that_reports_waits_has_no_such_step(
+    refused: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each value that is read from the device is a wait, which would warn or be an error."""
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_sync_debug_mode", lambda: 1)
+    assert refused() == ["the program reports waits for the device"]
+
+
 def test_compilations_count_after_dynamo_was_reset(refused: Callable[..., list[str]]) -> None:
     assert refused(compiled=True) == ["torch.compile is in use"]
 

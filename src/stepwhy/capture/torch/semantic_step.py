@@ -11,7 +11,6 @@ Where a mode could change the training, or another process would wait for it, th
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -21,9 +20,9 @@ from stepwhy.capture.process import lifetime
 from stepwhy.capture.torch import cuda_graphs, gradient_use
 from stepwhy.capture.torch.dispatch_modes import make_mode
 from stepwhy.capture.torch.fresh_constants import FreshConstants
-from stepwhy.capture.torch.function_modes import is_told, untold
-from stepwhy.capture.torch.provenance import has_lasting_storages
-from stepwhy.capture.torch.semantic_mode import StepNotes, StoppedError, is_special
+from stepwhy.capture.torch.function_modes import untold
+from stepwhy.capture.torch.semantic_mode import StepNotes, StoppedError
+from stepwhy.capture.torch.semantic_obstacles import COMPILED, LACKING, current_mode, obstacles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +42,6 @@ EVENT = "semantic-step"
 _MOST_ATTEMPTS = 3
 # Until then, what differs from step to step has changed: a batch, or the state of something.
 _STEPS_LATER = 4
-_COMPILED = "torch.compile is in use"
-_LACKING = "this version of PyTorch lacks what it takes"
 _WATCHED = 2
 """The last of these steps, which are watched if the step made tensors that may be constants."""
 
@@ -141,11 +138,11 @@ class SemanticStep:
         if threading.get_ident() != self._home:
             return "the training runs in a thread that did not import torch"
         if self._compilations.any:
-            return _COMPILED
+            return COMPILED
         try:
-            return next((reason for reason, is_so in _obstacles(state) if is_so), "")
+            return next((reason for reason, is_so in obstacles(state) if is_so), "")
         except (AttributeError, ImportError):
-            return _LACKING
+            return LACKING
 
     def _end(self, step: int) -> None:
         """Pop the mode, and write what it has noted."""
@@ -212,13 +209,13 @@ class SemanticStep:
             return
         self.touched = True
         if not self._stop_watching() or self._why_not([]):
-            self._fresh.give_up(_current_mode())
+            self._fresh.give_up(current_mode())
         else:
             self._fresh.begin()
 
     def _stop_watching(self) -> bool:
         """Remove the mode that watches a step, if it is on top of the stack of this thread."""
-        return self._fresh is None or self._fresh.end(_current_mode())
+        return self._fresh is None or self._fresh.end(current_mode())
 
     def _content(self, notes: StepNotes) -> dict[str, Any]:
         inputs = [
@@ -271,7 +268,7 @@ class SemanticStep:
             return
         with contextlib.suppress(Exception):
             if self._fresh is not None:
-                self._fresh.give_up(_current_mode())
+                self._fresh.give_up(current_mode())
         if self._mode is None:
             return
         with contextlib.suppress(Exception):
@@ -295,7 +292,7 @@ class SemanticStep:
             return True
         if notes is not None and notes.stopped is None:
             notes.stopped = _ended
-        if _current_mode() is not mode:
+        if current_mode() is not mode:
             return False
         self._mode = self._notes = None
         mode.__exit__(None, None, None)
@@ -348,57 +345,6 @@ def _state_of(clock: Any) -> Iterator[Any]:
     for values in list(getattr(clock, "state", {}).values()):
         if isinstance(values, dict):
             yield from (v for v in values.values() if isinstance(v, torch.Tensor))
-
-
-def _obstacles(state: list[Any]) -> Iterator[tuple[str, bool]]:
-    """What may keep a step from being looked at, each with whether it is so."""
-    import torch
-
-    core: Any = torch._C
-    task = getattr(core, "_current_graph_task_id", None)
-    yield "a mode for functions of torch is active", is_told()
-    yield _LACKING, not (task and _has_modes(torch))
-    yield "the optimizer steps inside the backward pass", bool(task and task() >= 0)
-    yield _COMPILED, _is_compiled()
-    yield cuda_graphs.CAPTURED, cuda_graphs.were_captured() or cuda_graphs.is_any_captured()
-    yield "another dispatch mode is active", _current_mode() is not None
-    yield "a transform of torch.func is active", _is_transformed()
-    yield "torch.distributed is in use, and other processes would wait", _is_distributed(torch)
-    yield "the parameters are of a subclass of tensors", any(map(is_special, state))
-    yield "the parameters are quantised", any(one.is_quantized for one in state)
-
-
-def _has_modes(torch: Any) -> bool:
-    from torch.utils import _python_dispatch
-
-    mode = getattr(_python_dispatch, "TorchDispatchMode", None)
-    return hasattr(mode, "supports_higher_order_operators") and has_lasting_storages(
-        torch.empty(1, device="cpu")
-    )
-
-
-def _current_mode() -> Any:
-    from torch.utils._python_dispatch import _get_current_dispatch_mode
-
-    return _get_current_dispatch_mode()
-
-
-def _is_compiled() -> bool:
-    """Whether `torch.compile` was called with a backend in this process."""
-    module: Any = sys.modules.get("torch._dynamo.eval_frame")
-    # Functions that are left out of compilation have a backend that is none.
-    return module is not None and any(bool(one) for one in module.cached_backends.values())
-
-
-def _is_transformed() -> bool:
-    from torch._C import _functorch
-
-    return _functorch.peek_interpreter_stack() is not None
-
-
-def _is_distributed(torch: Any) -> bool:
-    module = torch.distributed
-    return bool(module.is_available() and module.is_initialized())
 
 
 __all__ = ["EVENT", "FILE", "SCHEMA", "SemanticStep"]
