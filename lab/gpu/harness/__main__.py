@@ -29,7 +29,7 @@ from clocks import Clocks, query
 from environment import environment
 from pairs import FOLDER, SIDES, Pair, pairs, printed
 from points import answers, facts
-from recorded import evidence
+from run_evidence import evidence
 from sizes import SIZES, Peaks
 from slim import reduce
 from store import Store, size_of, write_whole
@@ -500,9 +500,7 @@ def _summary(store: Store, out: Path) -> int:
     for name in store.damaged():
         say(f"{name} is damaged: --missing measures it again")
     if waiting := [name for name in items if _is_unexplained(store, name)]:
-        say(
-            f"{len(waiting)} runs are not explained yet: --judge does that, also on another machine"
-        )
+        say(f"not explained yet: {', '.join(waiting)}: --judge does that, also elsewhere")
     say(f"{len(items)} results in {out}, {size_of(store.folder) / 2**20:.1f} MiB; "
         f"failed: {', '.join(failed) or 'none'}")  # fmt: skip
     program = ROOT / "stepwhy"  # of a bundle
