@@ -213,8 +213,8 @@ class Recorder:
                 own profiler ran), 'parameters' (the model has parameters of a type), 'copy' (JAX
                 was passed a large array of NumPy), 'fsync' (the main thread waited for a disk),
                 'session' (a session runs for the first time), 'evaluation' (Keras evaluated or
-                predicted), 'gradient-use' (see `torch.gradient_use`), 'gradient-walk' or
-                'unowned-parameters' (see `torch.gradient_walk`),
+                predicted), 'gradient-use' (see `torch.gradient_use`), 'gradient-walk',
+                'unowned-parameters' or 'dropped-parameters' (see `torch.gradient_walk`),
                 'same-arguments' (see `jax.same_arguments`), or 'stable-functions' (see
                 `torch.item_functions`).
             name: The framework's name of what was traced or compiled; the loader's name.

@@ -1,9 +1,11 @@
-"""The backward pass computes gradients of parameters that no optimizer has.
+"""The backward pass computes gradients of parameters that no optimizer has, or that none uses.
 
 ## What it means
 Autograd follows every path to a parameter that requires gradients. Some of these paths end at
 parameters which no optimizer updates: those of a teacher that runs without `no_grad`, of a network
-that only measures a loss, or of a backbone whose layers were not frozen.
+that only measures a loss, or of a backbone whose layers were not frozen. Or a loss reaches the
+parameters of another optimizer, whose gradients are cleared before it takes a step: the loss of a
+critic runs back through the generator whose result was not detached.
 
 ## Why it costs
 Such a path takes about twice the time of its forward pass, and keeps its activations in memory.
@@ -14,6 +16,11 @@ In one traced step, `stepwhy run` walks the graph of each loss before its backwa
 which nodes lead to no parameter of an optimizer. The profiler records their time. Their share of
 the backward pass in that step is taken for all steps. Of a matrix product or convolution that
 passes a gradient on, but computes that of its weights for nothing, half of the time counts.
+
+If there are several optimizers, the walk also notes which nodes lead only to parameters of one of
+them. They count if these gradients are gone at one of the next backward passes while the parameters
+have not changed. That a critic passes a gradient on to the generator does not count, although it
+also computes that of its own weights.
 
 Leaves that are no parameters of a module do not count, as the program may read the gradient of an
 input itself. Neither do parameters with hooks, nor those of which an optimizer has a copy in
@@ -35,6 +42,8 @@ optimizer of `torch.optim` has any parameter of it.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
@@ -76,6 +85,9 @@ def diagnose(facts: Facts) -> Finding:
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:1])
     gain = saving("compute no unused gradients", LEAST_SAVED * cost, cost)
+    if unowned.dropped and not unowned.parameters:
+        found = RULE.finding(cost, evidence, _FIX_DROPPED, gain, Edit("ops", "gone"))
+        return replace(found, title=_DROPPED)
     return RULE.finding(cost, evidence, _FIX, gain, Edit("ops", "gone"))
 
 
@@ -87,6 +99,10 @@ def _evidence(facts: Facts, unowned: Unowned, cost: int) -> tuple[Evidence, ...]
             Evidence("parameters that no optimizer has", count, "count", name)
             for name, count in unowned.parameters
         ),
+        *(
+            Evidence("parameters whose gradients are cleared unused", count, "count", name)
+            for name, count in unowned.dropped
+        ),
         Evidence("nodes that lead only to such parameters", len(unowned.unused) / unowned.steps,
                  "count", unowned.line),
         Evidence("layers that compute gradients of such weights beside others",
@@ -94,6 +110,14 @@ def _evidence(facts: Facts, unowned: Unowned, cost: int) -> tuple[Evidence, ...]
     )  # fmt: skip
 
 
+_DROPPED = "Compute no gradients that are cleared before an optimizer uses them"
+_FIX_DROPPED = Fix(
+    "The backward pass of this loss also runs through a network that it does not train, and whose "
+    "gradients are cleared before its own optimizer takes a step. Detach what that network "
+    "returns, or compute it under torch.no_grad().",
+    "fake = generator(noise)\nloss = critic_loss(critic(real), critic(fake.detach()))",
+    "none",
+)
 _FIX = Fix(
     "Let parameters that are not trained require no gradients, and run a network of which nothing "
     "in front is trained, such as a teacher, under torch.no_grad(). If parameters are missing in "

@@ -230,3 +230,74 @@ def test_passes_of_one_step_are_walked_up_to_a_limit() -> None:
     walk.begin()
     walk.end()
     assert not walk.is_due
+
+
+class Pair:
+    """A generator and a critic with an optimizer each, and a walk that watches their passes."""
+
+    def __init__(self) -> None:
+        self.log = Log()
+        self.walk = GradientWalk(self.log)  # type: ignore[arg-type]
+        self.made, self.critic = torch.nn.Sequential(linear(), linear()), linear()
+        self.of_made = torch.optim.Adam(self.made.parameters(), 0.1)
+        self.of_critic = torch.optim.Adam(self.critic.parameters(), 0.1)
+        self.walk.know(self.of_made)
+        self.walk.know(self.of_critic)
+
+    def backward(self, loss: Any) -> None:
+        if self.walk.is_due:
+            self.walk.walk(loss)
+        loss.backward()
+
+    def fake(self) -> Any:
+        return self.made(torch.ones(2, 3))
+
+    def of(self, kind: str) -> list[tuple[str, str]]:
+        self.walk.report()
+        return [(e["name"], e["reason"]) for e in self.log.of(kind)]
+
+
+def test_gradients_that_are_cleared_before_their_optimizer_steps_are_dropped() -> None:
+    pair = Pair()
+    pair.walk.begin()
+    fake = pair.fake()
+    pair.backward(pair.critic(fake).sum())
+    pair.of_critic.step()
+    pair.walk.end()  # the next step shows that they are gone
+    pair.of_made.zero_grad()
+    pair.of_critic.zero_grad()
+    pair.backward(pair.critic(pair.fake()).sum())
+    assert pair.of("dropped-parameters") == [("Sequential", "4")]
+    first, second = pair.log.of("gradient-walk")
+    assert numbers(first["name"]) == set()
+    assert fake.grad_fn._sequence_nr() in numbers(second["name"])
+    assert not pair.walk.is_due
+
+
+@pytest.mark.parametrize("way", ["detached", "used", "kept"])
+def test_gradients_that_are_used_or_still_there_are_not_dropped(way: str) -> None:
+    pair = Pair()
+    pair.walk.begin()
+    fake = pair.fake()
+    pair.backward(pair.critic(fake.detach() if way == "detached" else fake).sum())
+    pair.of_critic.step()
+    if way == "used":
+        pair.of_made.step()
+    if way != "kept":
+        pair.of_made.zero_grad()
+    pair.backward(pair.critic(pair.fake()).sum())
+    pair.of_made.step()
+    pair.walk.end()
+    assert pair.of("dropped-parameters") == []
+
+
+def test_a_critic_whose_gradients_are_added_up_by_the_generator_is_needed() -> None:
+    pair = Pair()
+    pair.walk.begin()
+    for _ in range(2):
+        pair.of_made.zero_grad()
+        pair.backward(pair.critic(pair.fake()).sum())  # the critic's gradients are cleared later
+        pair.of_made.step()
+    pair.of_critic.zero_grad()
+    pair.backward(pair.critic(pair.fake().detach()).sum())
+    assert all(not numbers(e["name"]) for e in pair.log.of("gradient-walk"))

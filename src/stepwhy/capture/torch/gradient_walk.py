@@ -1,28 +1,27 @@
-"""Find the nodes of a backward pass that lead to no parameter of an optimizer.
+"""Find the nodes of a backward pass that lead to no parameter of an optimizer that uses it.
 
 The graph of one loss is walked once, before its backward pass in the first kept step of a window,
 3 µs per node. What was found is logged as events: the sequence numbers of the nodes, by which the
-profiler's records show their time, and the parameters that no optimizer has.
+profiler's records show their time, and the parameters that no optimizer has, or whose gradients
+are cleared before their optimizer uses them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
-import sys
 import weakref
-from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.compiled_code import never_compiled
+from stepwhy.capture.torch.dropped_gradients import DroppedGradients, Notes
 from stepwhy.capture.torch.function_modes import untold
+from stepwhy.capture.torch.module_names import named
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import FrameType
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
@@ -35,8 +34,6 @@ _MOST_NODES = 10_000
 _MOST_PASSES = 8
 # Characters of a text of numbers, which one line of the log holds.
 _MOST_TEXT = 20_000
-_MOST_NAMED = 6
-_MOST_FRAMES = 30
 # Types of nodes. Their other attributes may be those of the program, in functions of its own.
 _COMPILED = "CompiledFunctionBackward"
 _ACCUMULATES = "AccumulateGrad"
@@ -63,8 +60,10 @@ class GradientWalk:
         self._recorder = recorder
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self.is_due = False
-        self._left = 0
+        self._left = self._checks = 0
         self._unowned: list[weakref.ref[Any]] = []
+        self._undecided = DroppedGradients()
+        self._dropped: list[weakref.ref[Any]] = []
 
     @never_compiled
     def know(self, optimizer: Any) -> None:
@@ -74,11 +73,14 @@ class GradientWalk:
 
     def begin(self) -> None:
         """The step begins in which passes are walked."""
-        self.is_due, self._left, self._unowned = True, _MOST_PASSES, []
+        self.is_due, self._left, self._checks = True, _MOST_PASSES, _MOST_PASSES
+        self._unowned, self._dropped = [], []
+        self._undecided.forget()
 
     def end(self) -> None:
-        """The step has ended."""
-        self.is_due = False
+        """The step has ended; passes of the next one show which gradients are gone by then."""
+        self._left = 0
+        self.is_due = self._may_settle
 
     @never_compiled
     def report(self) -> None:
@@ -89,21 +91,56 @@ class GradientWalk:
         with contextlib.suppress(Exception), untold():
             leaves = {id(leaf): leaf for ref in self._unowned if (leaf := ref()) is not None}
             self._unowned = []
-            for name, count, elements in _named(list(leaves.values())):
+            for name, count, elements in named(list(leaves.values())):
                 self._log("unowned-parameters", name, reason=str(count), count=elements)
+            dropped = {id(leaf): leaf for ref in self._dropped if (leaf := ref()) is not None}
+            self._dropped = []
+            for name, count, elements in named(list(dropped.values())):
+                self._log("dropped-parameters", name, reason=str(count), count=elements)
 
     @never_compiled
     def walk(self, *args: Any, **kwargs: Any) -> None:
         """Walk the graph that `torch.autograd.backward` is called with; never raises."""
-        self._left -= 1
-        self.is_due = self._left > 0
+        is_walked = self._left > 0
+        self._left, self._checks = self._left - is_walked, self._checks - (not is_walked)
         try:
             with untold():
-                self._walk(args, kwargs)
+                self._settle()
+                if is_walked:
+                    self._walk(args, kwargs)
         except Exception as error:
             reason = str(error) if isinstance(error, RefusedError) else type(error).__name__
             with contextlib.suppress(Exception):
                 self._log("gradient-walk", "", reason=reason)
+        self.is_due = self._left > 0 or self._may_settle
+
+    @property
+    def _may_settle(self) -> bool:
+        """Whether a further pass may show that gradients of an earlier one are gone."""
+        return self._checks > 0 and bool(self._undecided)
+
+    def _settle(self) -> None:
+        """Log the passes whose gradients were cleared before anything used them."""
+        for leaves, notes in self._undecided.settled():
+            self._recorder.event(
+                "gradient-walk", name=notes.unused, start_ns=notes.start_ns,
+                end_ns=notes.start_ns, source=notes.line, count=notes.nodes,
+            )  # fmt: skip
+            self._dropped += leaves
+
+    def _expect(self, graph: _Graph, owned: set[int], spared: set[int], known: _Found) -> None:
+        """Note what would be unused if the gradients for one of several optimizers are dropped."""
+        leaves = {id(leaf): leaf for leaf in graph.leaves()}
+        now, line = now_ns(), user_line()
+        for optimizer in list(self._optimizers):
+            own = {id(p) for p in _parameters_of(optimizer)} & leaves.keys() & owned
+            if not own or own == leaves.keys() & owned:
+                continue
+            found = graph.judge(owned - own, spared)
+            # Not half of a product: a critic that passes a gradient on has to run.
+            if found.products > known.products:
+                reached, unused = [leaves[key] for key in own], found.text(found.unused)
+                self._undecided.add(reached, Notes(now, line, graph.size, unused))
 
     def _walk(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         roots = args[0] if args else kwargs.get("tensors", ())
@@ -116,15 +153,16 @@ class GradientWalk:
         roots = roots if isinstance(roots, (tuple, list)) else (roots,)
         _check_plain(chain(roots, parameters))
         graph = _Graph(roots)
-        found = graph.judge({id(p) for p in parameters}, _copied(parameters, graph.leaves()))
+        owned, spared = {id(p) for p in parameters}, _copied(parameters, graph.leaves())
+        found = graph.judge(owned, spared)
         self._log("gradient-walk", found.text(found.unused), reason=found.text(found.half),
                   count=graph.size)  # fmt: skip
         self._unowned += [weakref.ref(leaf) for leaf in found.unowned]
+        self._expect(graph, owned, spared, found)
 
     def _parameters(self) -> Iterator[Any]:
         for optimizer in list(self._optimizers):
-            for group in getattr(optimizer, "param_groups", ()):
-                yield from group["params"]
+            yield from _parameters_of(optimizer)
 
     def _log(self, kind: str, name: str, *, reason: str = "", count: int | None = None) -> None:
         now = now_ns()
@@ -137,12 +175,18 @@ class GradientWalk:
 _POSITION_OF_INPUTS = 5
 
 
+def _parameters_of(optimizer: Any) -> Iterator[Any]:
+    for group in getattr(optimizer, "param_groups", ()):
+        yield from group["params"]
+
+
 class _Found:
     """What a walk has found: nodes by their sequence numbers, and parameters."""
 
     def __init__(self) -> None:
         self.unused: list[int] = []
         self.half: list[int] = []
+        self.products = 0
         self.unowned: list[Any] = []
 
     @staticmethod
@@ -230,6 +274,7 @@ class _Graph:
                 continue
             if node not in needed:
                 found.unused.append(_number(node))
+                found.products += _kind(node).startswith(_PRODUCTS)
             elif _kind(node).startswith(_PRODUCTS) and any(
                 n not in needed and _is_matrix(n) for n in after
             ):
@@ -296,62 +341,6 @@ def _copied(parameters: Iterable[Any], leaves: list[Any]) -> set[int]:
         if same or in_a_row:
             spared.add(id(leaf))
     return spared
-
-
-def _named(leaves: list[Any]) -> list[tuple[str, int, int]]:
-    """Modules, how many of the leaves each has, and elements; shapes of leaves without a module."""
-    names = _names({id(leaf) for leaf in leaves}) if leaves else {}
-    counts: Counter[str] = Counter()
-    elements: Counter[str] = Counter()
-    for leaf in leaves:
-        name = names.get(id(leaf)) or f"shape {' x '.join(map(str, leaf.shape))}"
-        counts[name] += 1
-        elements[name] += leaf.numel()
-    return [(name, counts[name], size) for name, size in elements.most_common(_MOST_NAMED)]
-
-
-def _names(wanted: set[int]) -> dict[int, str]:
-    """The module of each parameter: 'teacher' if it is a global variable, else its class."""
-    found: dict[int, str] = {}
-    for name, module in chain(_global_modules(sys._getframe(1)), _outermost_modules()):
-        paths = {id(p): path for path, p in module.named_parameters()}
-        for key in paths.keys() & wanted:
-            # The whole module, or the part of it that has the parameter.
-            within = paths[key].rpartition(".")[0] if paths.keys() - wanted else ""
-            found.setdefault(key, f"{name}.{within}" if within else name)
-        if len(found) == len(wanted):
-            break
-    return found
-
-
-def _global_modules(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
-    """Modules among the global variables of the calling frames.
-
-    Before Python 3.13, reading the local ones copies them into a dictionary that lives as long as
-    the frame, and would keep a graph alive.
-    """
-    for _ in range(_MOST_FRAMES):
-        if frame is None:
-            return
-        for name, value in list(frame.f_globals.items()):
-            if _is_module(value):
-                yield name, value
-        frame = frame.f_back
-
-
-def _outermost_modules() -> Iterator[tuple[str, Any]]:
-    """Modules that are in no other one, with the names of their classes."""
-    modules = [each for each in gc.get_objects() if _is_module(each)]
-    inner = {id(child) for module in modules for child in module.children()}
-    for module in modules:
-        if id(module) not in inner:
-            yield type(module).__name__, module
-
-
-def _is_module(value: object) -> bool:
-    # `type`, since objects may answer `isinstance` by code of their own.
-    modules: Any = sys.modules["torch.nn"]
-    return issubclass(type(value), modules.Module)
 
 
 __all__ = ["GradientWalk"]

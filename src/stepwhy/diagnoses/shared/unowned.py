@@ -42,6 +42,8 @@ class Unowned(msgspec.Struct, frozen=True):
         nodes: Slices of all nodes in these steps; (nodes,).
         steps: Number of these steps.
         parameters: Modules with such parameters, and how many each has.
+        dropped: Modules whose parameters have an optimizer, but whose gradients were cleared before
+            it used them, and how many each has.
         line: Line of the program that runs the backward pass; '' if unknown.
         refusal: Why no graph was walked; '' if one was.
     """
@@ -51,6 +53,7 @@ class Unowned(msgspec.Struct, frozen=True):
     nodes: Rows
     steps: int
     parameters: tuple[tuple[str, int], ...] = ()
+    dropped: tuple[tuple[str, int], ...] = ()
     line: str = ""
     refusal: str = ""
 
@@ -104,9 +107,18 @@ def find_unowned(facts: Facts) -> Unowned | None:
         nodes[half],
         nodes[inside],
         len(begins),
-        _parameters(facts),
-        next((trace.string(int(s)) for s in trace.events.source[walked] if s != NULL), ""),
+        _parameters(facts, "unowned-parameters"),
+        _parameters(facts, "dropped-parameters"),
+        _line(facts, walked),
     )
+
+
+def _line(facts: Facts, walks: Rows) -> str:
+    """Line of the first walk that has found unused nodes, else of the first one; '' if unknown."""
+    events, text = facts.trace.events, facts.trace.string
+    found = [walk for walk in walks.tolist() if text(int(events.name[walk]))]
+    sources = (int(events.source[walk]) for walk in (*found, *walks.tolist()))
+    return next((text(source) for source in sources if source != NULL), "")
 
 
 def _refused(why: str) -> Unowned:
@@ -170,9 +182,9 @@ def _with_leaves(facts: Facts, nodes: Rows, unused: Mask) -> Mask:
     return found
 
 
-def _parameters(facts: Facts) -> tuple[tuple[str, int], ...]:
+def _parameters(facts: Facts, kind: str) -> tuple[tuple[str, int], ...]:
     events, text = facts.trace.events, facts.trace.string
-    rows = rows_of_kinds(facts.trace, "unowned-parameters")
+    rows = rows_of_kinds(facts.trace, kind)
     counts = {text(int(events.name[row])): text(int(events.reason[row])) for row in rows}
     return tuple((name, int(count)) for name, count in counts.items() if _COUNT.fullmatch(count))
 
