@@ -26,3 +26,12 @@ def test_the_time_of_the_line_may_be_saved_up_to_half_more_than_the_cost(backwar
     drawn.add(thread, Kind.OP, end - OTHER_MS, end, name="aten::mm", source="train.py(20): head")
     saving = diagnose(Facts(drawn.trace(framework="pytorch"))).saving
     assert saving.high_ns == pytest.approx(most_ms * MS, rel=0.1)
+
+
+@pytest.mark.parametrize(("repeats", "verdict"), [(4, "clear"), (10, "found")])
+def test_a_small_model_that_is_called_a_few_times_is_no_loop(repeats, verdict):
+    drawn = Timeline().steps(0, 5)
+    for at in range(100):
+        span = drawn.thread(), Kind.OP, at * 0.04, at * 0.04 + 0.02
+        drawn.add(*span, name=f"aten::op{at % (100 // repeats)}")
+    assert diagnose(Facts(drawn.trace(framework="pytorch"))).verdict == verdict

@@ -13,7 +13,8 @@ intermediate results.
 Operations that the program launches count, except those of the backward pass and the optimizer. The
 cost is the time of the step in which an operation is launched, in which an operation of at most 25
 µs runs, or in which Python runs between two operations for at most 500 µs. The diagnosis is made
-for steps with at least 100 such operations that spend at least 30 % of their time this way. What
+for steps with at least 100 such operations that spend at least 30 % of their time this way. In
+PyTorch, which runs operations one by one by design, a sequence of them must repeat. What
 recording short operations takes is left out. If the same sequence of operations repeats, the
 evidence names it. Where [`constant-computation`](constant-computation.md) shows that most of these
 operations compute constants, that finding comes first. The saving is at most the time of the lines
@@ -41,6 +42,7 @@ import numpy as np
 
 from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.eager_calls import eager_loop
+from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.work_lines import work_lines
 from stepwhy.findings import Evidence, Fix
@@ -70,6 +72,10 @@ MOST_SAVED = 1.5  # of the cost; of more, most is work that remains
 UNROLLED = 200  # repeats; torch.compile unrolls loops, and a step of 24,576 took it over 38 s
 LONG_LOOP = 16  # repeats; fewer are layers of a model, which jit compiles in little time
 
+# Repeats in a step of PyTorch, which runs operations one by one by design. A program that calls a
+# small model a few times per step has no loop.
+LEAST_REPEATED = 8
+
 _LONGEST_SEQUENCE = 64  # operations; layers and cells have fewer
 _FEWEST_REPEATS = 4  # fewer are parts of a model, and no loop
 _SHOWN = 3
@@ -88,6 +94,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing()
     names = _first_step(facts, loop.calls)
     sequence, repeats = _repeated(names)
+    if is_pytorch(facts) and repeats < LEAST_REPEATED:
+        return RULE.nothing()
     rows = _of_sequence(facts, loop.calls, sequence)
     evidence = (
         Evidence("share of the step", loop.cost_ns / max(facts.wall_ns, 1), "fraction"),
