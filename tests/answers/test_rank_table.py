@@ -2,9 +2,14 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.engine.rank_files import GATHER_US, REDUCE_US, write_set
+from tests.passes.test_lateness import Compared
 
+from stepwhy.answers.rank_table import rank_uses
 from stepwhy.engine import explain
+from stepwhy.engine.explain import read_ranks
+from stepwhy.passes.calls import RunCalls
 
 US = 1_000
 
@@ -43,6 +48,19 @@ def test_what_takes_the_late_rank_longer_is_named(intermittent):
     assert rows[2].longer_ns == pytest.approx(1000 * US, rel=0.01)
     assert {rows[n].longer for n in (0, 1, 3)} == {""}
     assert {rows[n].late_steps for n in (0, 1, 3)} == {None}
+
+
+def test_times_of_collectives_have_the_scale_of_unprofiled_steps(tmp_path):
+    """The profiler has doubled the length of the recorded steps."""
+    write_set(tmp_path, np.full((4, 12), 2000.0))
+    ranks = [one.rank for one in read_ranks([str(tmp_path)]).ranks]
+    halved = {name: ns // 2 for name, ns in ranks[0].breakdown.items()}
+    ranks[0] = replace(ranks[0], breakdown=halved)
+    facts = Compared(ranks, 4)
+    facts.calls = RunCalls()
+    first, second = rank_uses(facts)[:2]
+    assert first.transfer_ns == pytest.approx(second.transfer_ns / 2, abs=US)
+    assert first.last == 24
 
 
 def test_groups_have_their_ranks_bytes_and_bandwidth(intermittent):

@@ -116,3 +116,28 @@ def test_several_devices_of_a_rank_take_part_by_themselves():
     for device in ("GPU:0", "GPU:1"):
         line.add(line.stream(device), Kind.COLLECTIVE, 2, 5, name="all-reduce.1")
     assert find_collectives(Facts(line.trace(rank=0))) is None
+
+
+@pytest.mark.parametrize(
+    ("calls", "size"),
+    [
+        ("0 | default_pg | 1 | all_reduce", 2),
+        ("0 | default_pg | 1 | all_reduce\n        1 | tp | 1 | all_reduce", NULL),
+        ("1 | tp | 1 | all_reduce", NULL),
+    ],
+    ids=["all", "two groups", "another"],
+)
+def test_without_another_group_collectives_are_of_all_ranks(calls, size):
+    found = found_in(
+        f"""
+        unit: 1 ms
+        world_size: 2
+        main   step       |[---][---]|
+        GPU:0  kernel     |kkk  kkk  |
+        GPU:0/8 collective|   rr   rr|  r=gloo:all_reduce
+
+        collective_calls: group | description | sequence | operation
+        {calls}
+        """
+    )
+    assert {role.size for role in found.roles} == {size}

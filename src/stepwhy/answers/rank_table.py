@@ -36,7 +36,11 @@ def rank_uses(facts: Facts) -> tuple[RankUse, ...]:
 
 
 def _row(facts: Facts, rank: Rank, times: dict[str, int]) -> RankUse:
-    work = late_work(facts, rank)
+    work, scale = late_work(facts, rank), _scale(rank)
+    times = {
+        name: round(scale * value) if name.endswith("_ns") else value
+        for name, value in times.items()
+    }
     return RankUse(
         rank=rank.number,
         step_ns=rank.wall_ns,
@@ -48,6 +52,14 @@ def _row(facts: Facts, rank: Rank, times: dict[str, int]) -> RankUse:
         line="" if work is None else work.line,
         **times,
     )
+
+
+def _scale(rank: Rank) -> float:
+    """What times of recorded steps are multiplied by, to have the time scale of unprofiled ones."""
+    if rank.per_step is None or not rank.per_step.size:
+        return 1.0
+    recorded_ns = float(rank.per_step.sum(axis=1).mean())
+    return min(rank.wall_ns / recorded_ns, 1.0) if recorded_ns else 1.0
 
 
 def _late(facts: Facts) -> dict[int, dict[str, int]]:

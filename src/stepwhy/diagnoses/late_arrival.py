@@ -20,8 +20,9 @@ other: no rank may enter a collective before all have entered the one before.
 
 A rank is late if it is last in more collectives than ranks that take turns at random would be, with
 a probability of 1 % (binomial test, as for `straggler`), and if the others wait for it for 10 % of
-the time from one collective to the next, on average. Where the steps are recorded, that share of
-the step is the cost. `straggler`, where it is found for the same rank, explains it.
+the time from one collective to the next, on average; for 25 % where the late rank waits for cores.
+Where the steps are recorded, that share of the step is the cost. `straggler`, where it is found,
+explains it.
 
 ## Fix
 See what only that rank does before the collective: checkpoints, logging, evaluation, more data, a
@@ -65,6 +66,9 @@ RULE = Rule(
 )
 
 SHARE = 0.10  # of the time between collectives, as of a step for a straggler
+# Where ranks wait for cores, some get fewer of them for as long as the run takes, and are late by
+# up to a fifth.
+CONTENDED_SHARE = 0.25
 
 _ONE_RANK = "Only one rank of each group is recorded."
 _FEW = f"The ranks have fewer than {FEWEST_COLLECTIVES} collectives in common that have ended."
@@ -76,7 +80,8 @@ def diagnose(facts: Facts) -> Finding:
     found = facts.derived(lateness_of_calls)
     if isinstance(found, Unclear):
         return _unclear(found)
-    if found.late is None or found.late.cost_ns < SHARE * _usual_ns(found):
+    share = CONTENDED_SHARE if _is_contended(facts, found) else SHARE
+    if found.late is None or found.late.cost_ns < share * _usual_ns(found):
         return RULE.nothing(tuple(_compared(found)))
     evidence = *_evidence(found, found.late), *_doing(facts, found.late), *_compared(found)
     return RULE.finding(_cost_ns(facts, found, found.late), evidence, _FIX)
@@ -102,6 +107,12 @@ def _doing(facts: Facts, late: Late) -> Iterator[Evidence]:
     work = None if rank is None else late_work(facts, rank)
     if work is not None:
         yield Evidence("what takes it longer in the traced steps", work.category, "", work.line)
+
+
+def _is_contended(facts: Facts, found: CallLateness) -> bool:
+    """Whether the late rank, or any if there is none, waits for cores that others use."""
+    late = found.late.ranks if found.late else ()
+    return any(rank.contended for rank in facts.ranks if not late or rank.number in late)
 
 
 def _unclear(unclear: Unclear) -> Finding:

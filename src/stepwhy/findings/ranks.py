@@ -8,6 +8,8 @@ import msgspec
 class RankUse(msgspec.Struct, frozen=True):
     """One rank in the mean step; times of collectives are of the steps that all ranks recorded.
 
+    All times are on the scale of `step_ns`: what the profiler added to recorded steps is left out.
+
     Args:
         rank: Its number.
         step_ns: Wall time of its step.

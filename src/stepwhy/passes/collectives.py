@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
+ALL_RANKS = "default_pg"
+"""What PyTorch calls the group of all ranks."""
+
+
 class Role(NamedTuple):
     """What the same collectives on several ranks have in common.
 
@@ -61,4 +65,4 @@ class Collectives(msgspec.Struct, frozen=True):
     numbering: str
 
 
-__all__ = ["Collectives", "Role"]
+__all__ = ["ALL_RANKS", "Collectives", "Role"]

@@ -15,6 +15,7 @@ import numpy as np
 from stepwhy.findings.hangs import At, Hang, Mismatch, Variant
 from stepwhy.kernel_names.collectives import collective_of
 from stepwhy.passes.calls import rank_number
+from stepwhy.passes.collectives import ALL_RANKS
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _EQUAL = frozenset({"all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce"})
 # A library may gather lists of different lengths; what has ended has worked.
 _MAY_DIFFER = frozenset({"all-gather"})
-_ALL_RANKS = "default_pg"  # what PyTorch calls the group of all ranks
 _MOST_RANKS = 1 << 17  # more is damage
 _NUMBER = regex(r"\d{1,9}")
 
@@ -92,7 +92,7 @@ def _unrecorded(
     that are recorded.
     """
     members = set(map(int, _NUMBER.findall(calls.group.members)))
-    if not members and calls.description == _ALL_RANKS and None not in recorded:
+    if not members and calls.description == ALL_RANKS and None not in recorded:
         last = max(rank for rank in recorded if rank is not None)
         members = set(range(min(max(world_size, last), _MOST_RANKS)))
     return tuple(sorted(members.difference(recorded)))

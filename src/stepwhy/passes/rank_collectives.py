@@ -9,7 +9,7 @@ import numpy as np
 from stepwhy.columns.groups import count_distinct, distinct_rows, looked_up
 from stepwhy.columns.nesting import climb
 from stepwhy.kernel_names.collectives import collective_of
-from stepwhy.passes.collectives import Collectives, Role
+from stepwhy.passes.collectives import ALL_RANKS, Collectives, Role
 from stepwhy.passes.selection import rows_of
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.passes.facts import Facts
+    from stepwhy.trace import Trace
 
     Ints = NDArray[np.int64]
     Rows = NDArray[np.signedinteger[Any]]
@@ -127,11 +128,28 @@ def _roles(facts: Facts, rows: Rows) -> tuple[list[Role], Ints]:
     columns = [looked_up(table.slice, getattr(table, name), rows, NULL) for name in names]
     distinct, code = distinct_rows(trace.slices.name[rows], _ranges(facts, rows), *columns)
     found: dict[Role, int] = {}
+    usual = _size_of_only_group(trace)
     places = [
-        found.setdefault(_role([trace.string(text) for text in key[:-1]], key[-1]), len(found))
+        found.setdefault(
+            _role([trace.string(text) for text in key[:-1]], usual if key[-1] == NULL else key[-1]),
+            len(found),
+        )
         for key in distinct
     ]
     return list(found), np.array(places, dtype=np.int64)[code]
+
+
+def _size_of_only_group(trace: Trace) -> int:
+    """Number of ranks in the only process group that the rank has used, if it is that of all.
+
+    NULL if there are several, or if its calls are not listed. Traces of Gloo name no groups.
+    """
+    calls, world_size = trace.collective_calls, trace.meta.world_size
+    mine = np.flatnonzero(calls.p2p == 0)
+    if not len(mine) or len(np.unique(calls.group[mine])) > 1:
+        return NULL
+    is_of_all = trace.string(int(calls.description[mine[0]])) == ALL_RANKS
+    return world_size if is_of_all or int(calls.size[mine[0]]) == world_size else NULL
 
 
 def _role(texts: Sequence[str], size: int) -> Role:

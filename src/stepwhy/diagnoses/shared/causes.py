@@ -92,8 +92,11 @@ def _of_late_ranks(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]
         return {}
     if "straggler" in found:
         return {"late-arrival": "straggler"}
-    is_sometimes = "noisy-steps" in found and lateness.late.every != 1
-    return {"noisy-steps": "late-arrival"} if is_sometimes else {}
+    # What is not recorded of a rank that is always late is why it is late.
+    is_late_here = facts.trace.meta.rank == lateness.late.ranks[0]
+    if lateness.late.every == 1:
+        return {"wall-device-gap": "late-arrival"} if is_late_here else {}
+    return {"noisy-steps": "late-arrival"}
 
 
 def _of_mismatches(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:
