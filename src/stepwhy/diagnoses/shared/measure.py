@@ -55,10 +55,11 @@ def mean_within(facts: Facts, time: Intervals) -> int:
 
 
 def on_scale(facts: Facts, recorded_ns: int, *categories: str) -> int:
-    """Scale a recorded time per step down to the time scale of the breakdown, ns.
+    """Scale a recorded time per step to the time scale of the breakdown, ns.
 
     If unprofiled steps were observed, the breakdown describes those, and the overhead of the
-    profiler has to be removed from recorded times.
+    profiler has to be removed from recorded times. On a busy machine, the recorded steps may have
+    been shorter than others: then their parts are longer there, too, but by no more than the step.
 
     Args:
         facts: Facts of the run.
@@ -67,7 +68,8 @@ def on_scale(facts: Facts, recorded_ns: int, *categories: str) -> int:
     """
     recorded = sum(facts.recorded[c] for c in categories or CATEGORIES)
     unprofiled = sum(facts.breakdown[c] for c in categories or CATEGORIES)
-    ratio = min(unprofiled / recorded, 1.0) if recorded else 1.0
+    longest = max(facts.wall_ns / max(sum(facts.recorded.values()), 1), 1.0)
+    ratio = min(unprofiled / recorded, longest) if recorded else 1.0
     return min(round(recorded_ns * ratio), facts.wall_ns)
 
 
