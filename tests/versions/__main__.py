@@ -37,6 +37,8 @@ _ROOT = _HERE.parents[1]
 _CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _STEPS = 60
 _LONGEST_S = 600
+# What is kept of steps whose lines, or operations, are noted.
+_LOOKED_AT = ("lines.json.gz", "semantic.json")
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,10 @@ FRAMEWORKS = {
     "torch": Framework(
         ("2.9", "2.10", "2.11", "2.12", "2.13"),
         ("torch=={}.*", "numpy"),
-        (Program("torch_loop", ("compile", "epoch", "workers", "save", "loaders", "levels")),),
+        (
+            Program("torch_loop", ("compile", "epoch", "workers", "save", "loaders", "levels")),
+            Program("torch_eager", ("gradient-walk", *_LOOKED_AT)),
+        ),
         ("torch",),
         "torch",
     ),
@@ -307,6 +312,8 @@ def _seen(run: Path) -> dict[str, Any]:
     )
     for log in ("levels", "loaders"):
         events[log] = sum(1 for _ in _lines(run, log))
+    for name in _LOOKED_AT:
+        events[name] = len(list(run.glob(f"process-*/{name}")))
     return {
         "steps": _steps(run),
         "windows": len(list(run.glob("process-*/windows/[0-9]*"))),
