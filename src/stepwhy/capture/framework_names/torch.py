@@ -141,6 +141,12 @@ TORCH = (
         _UNUSED,
         f"{_PRODUCT}.next_functions[0][0].variable is not None",
     ),
+    Name(
+        "torch",
+        "Tensor._version",
+        "gradients of PyTorch that are dropped before an optimizer reads them",
+        "m.ones(1)._version >= 0",
+    ),
     *(
         Name("torch", f"Tensor.{name}", _UNUSED, f"hasattr(m.ones(1), '{name}')")
         for name in ("_backward_hooks", "_post_accumulate_grad_hooks")
