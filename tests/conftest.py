@@ -5,10 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, closing
+from functools import cache
 
 import pytest
 
 from stepwhy.columns import code_cache, compiled
+from tests.forks import Forks
 
 # A shell's background job ignores the interrupt, and so would every program that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -52,6 +55,13 @@ def kernels():
             time.sleep(0.5)
     compiled.load.cache_clear()
     return compiled.load
+
+
+@pytest.fixture(scope="session")
+def forks():
+    """Returns the process of a framework that runs scripts without stepwhy."""
+    with ExitStack() as stack:
+        yield cache(lambda framework: stack.enter_context(closing(Forks(framework))))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,9 +18,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from click.testing import CliRunner
+from tests.forks import IMPORTED, Forks
 from tests.matrix.catalogue import PROGRAMS, Program
-from tests.matrix.forks import Forks
 
 from stepwhy.cli import cli
 from stepwhy.findings.contradictions import contradictions
@@ -58,8 +56,6 @@ _DECIMAL = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
 _ROUNDING = 1e-5
 _LIMIT_S = 300
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONDONTWRITEBYTECODE": "1"}
-# What programs without stepwhy find imported. JAX is imported fast, and must not be forked.
-IMPORTED = {"tensorflow": ["tensorflow"], "torch": ["torch", "torch._dynamo"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +121,7 @@ def train_alone(program: Program, scratch: Path, forks: Callable[[str], Forks]) 
     if not framework or program.words.startswith("-"):
         return train(command(program), program, scratch)
     environment = environment_of(program, scratch)
-    return ended(forks(framework).run(program.words.split(), _FOLDER, environment, scratch))
-
-
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Callable[[str], Forks]]:
-    """Returns the process that has imported a framework."""
-
-    @cache
-    def of(framework: str) -> Forks:
-        return stack.enter_context(closing(Forks(IMPORTED[framework], os.environ | _QUIET)))
-
-    with ExitStack() as stack:
-        yield of
+    return ended(forks(framework).run(program.words.split(), scratch, _FOLDER, environment))
 
 
 @pytest.fixture(scope="module", params=PROGRAMS, ids=lambda program: program.name)

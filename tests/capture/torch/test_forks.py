@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,10 @@ import pytest
 from stepwhy.capture import launch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.forks import Forks
 
 pytestmark = pytest.mark.framework
 
@@ -110,7 +112,10 @@ print(loss, children)
 
 
 def observe(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], program: str
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    program: str,
+    forks: Callable[[str], Forks],
 ) -> tuple[str, list[str], int]:
     """Run a program with and without observation.
 
@@ -120,9 +125,9 @@ def observe(
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
     script.write_text(program)
-    command = [sys.executable, str(script)]
-    alone = subprocess.run(command, capture_output=True, text=True, check=True)
-    ended = launch(command, tmp_path / "run")
+    alone = forks("torch").run([script], tmp_path)
+    assert alone.returncode == 0, alone.stderr
+    ended = launch([sys.executable, str(script)], tmp_path / "run")
     assert (ended.exit_code, *capfd.readouterr()) == (0, alone.stdout, alone.stderr)
     windows = list(ended.run_dir.glob("process-*/windows/*/trace.json.gz"))
     return alone.stdout, ended.messages, len(windows)
@@ -130,18 +135,18 @@ def observe(
 
 @pytest.mark.parametrize("how", _FORKS)
 def test_children_end_as_without_observation(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], how: str
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], how: str, forks: Callable[[str], Forks]
 ) -> None:
     program = _HEAD + _LOOP.format(fork=_FORKS[how])
-    printed, messages, windows = observe(tmp_path, capfd, program)
+    printed, messages, windows = observe(tmp_path, capfd, program, forks)
     assert printed.endswith(" [7, 7, 7]\n")
     assert (windows, messages) == (1, ())
 
 
 def test_a_program_that_forks_in_each_step_is_timed(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], forks: Callable[[str], Forks]
 ) -> None:
-    printed, messages, windows = observe(tmp_path, capfd, _HEAD + _IN_EACH_STEP)
+    printed, messages, windows = observe(tmp_path, capfd, _HEAD + _IN_EACH_STEP, forks)
     assert printed.endswith(f" {[7] * 14}\n")
     assert windows == 0
     (message,) = messages
@@ -152,14 +157,14 @@ def test_a_program_that_forks_in_each_step_is_timed(
     "program", [pytest.param(_PROCESSES, id="processes"), pytest.param(_LOADER, id="loader")]
 )
 def test_workers_that_are_forked_in_a_window_end(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], program: str
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], program: str, forks: Callable[[str], Forks]
 ) -> None:
-    _, messages, windows = observe(tmp_path, capfd, _HEAD + program)
+    _, messages, windows = observe(tmp_path, capfd, _HEAD + program, forks)
     assert (windows, messages) == (1, ())
 
 
 def test_no_thread_of_the_profiler_is_left(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], forks: Callable[[str], Forks]
 ) -> None:
-    _, _, windows = observe(tmp_path, capfd, _HEAD + _THREADS)
+    _, _, windows = observe(tmp_path, capfd, _HEAD + _THREADS, forks)
     assert windows == 1

@@ -13,7 +13,10 @@ from stepwhy.capture import Launch, launch
 from stepwhy.importers.registry import read_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.forks import Forks
 
 pytestmark = pytest.mark.framework
 
@@ -174,13 +177,15 @@ def windows(ended: Launch) -> int:
     ],
 )
 def test_every_kind_of_step_counts_without_side_effects(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], body: str, profiled: int
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    forks: Callable[[str], Forks],
+    body: str,
+    profiled: int,
 ) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(_HEAD + body + _TAIL)
-    bare = subprocess.run(
-        [sys.executable, str(tmp_path / "train.py")], capture_output=True, text=True, check=False
-    )
+    bare = forks("torch").run([tmp_path / "train.py"], tmp_path)
     ended = observe(tmp_path)
     assert (ended.exit_code, *capfd.readouterr()) == (3, bare.stdout, bare.stderr)
     assert (len(lines(ended, "steps")), windows(ended)) == (39, profiled)
@@ -217,14 +222,15 @@ print(seen)
     "words", [("2", "2", "2", "0", "60"), ("0", "0", "40", "1", "41"), ("8", "1", "3", "2", "40")]
 )
 def test_own_profiler_is_complete_and_a_window_opens_later(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], words: tuple[str, ...]
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    forks: Callable[[str], Forks],
+    words: tuple[str, ...],
 ) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
     script.write_text(_HEAD + _OWN_PROFILER + _TAIL)
-    bare = subprocess.run(
-        [sys.executable, str(script), *words], capture_output=True, text=True, check=False
-    )
+    bare = forks("torch").run([script, *words], tmp_path)
     ended = observe(tmp_path, *words)
     assert (ended.exit_code, capfd.readouterr().out) == (3, bare.stdout)
     assert bare.stdout.startswith("[")

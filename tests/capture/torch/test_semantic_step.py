@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,11 @@ from stepwhy.capture.torch.compilations import Compilations
 from stepwhy.capture.torch.semantic_step import SemanticStep
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.forks import Forks
 
 pytestmark = pytest.mark.framework
 
@@ -135,13 +137,13 @@ for step in range(40):
 """
 
 
-def run(tmp_path: Path, body: str) -> tuple[Launch, subprocess.CompletedProcess[str]]:
+def run(
+    tmp_path: Path, body: str, forks: Callable[[str], Forks]
+) -> tuple[Launch, subprocess.CompletedProcess[str]]:
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
     script.write_text(f"{_HEAD}{body}finish()\n")
-    bare = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=False
-    )
+    bare = forks("torch").run([script], tmp_path)
     return launch([sys.executable, str(script)], tmp_path / "run"), bare
 
 
@@ -177,9 +179,13 @@ def refusals(ended: Launch) -> list[str]:
     ],
 )
 def test_losses_are_the_same(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], body: str, refused: list[str]
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    forks: Callable[[str], Forks],
+    body: str,
+    refused: list[str],
 ) -> None:
-    ended, bare = run(tmp_path, body)
+    ended, bare = run(tmp_path, body, forks)
     assert (ended.exit_code, *capfd.readouterr()) == (0, bare.stdout, bare.stderr)
     assert refusals(ended) == refused
     assert len(notes(ended)) == 1 - len(refused)
@@ -232,8 +238,10 @@ def test_the_step_is_no_usual_one(plain: Launch) -> None:
     assert all(step["profiled"] for step in during)
 
 
-def test_only_what_lasts_is_constant(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    ended, bare = run(tmp_path, _CONSTANTS)
+def test_only_what_lasts_is_constant(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], forks: Callable[[str], Forks]
+) -> None:
+    ended, bare = run(tmp_path, _CONSTANTS, forks)
     assert capfd.readouterr().out == bare.stdout
     (found,) = notes(ended)
     constants: dict[str, set[bool]] = {}

@@ -1,7 +1,7 @@
 """Runs scripts in forks of one process that has imported their framework.
 
-Importing TensorFlow takes longer than a program of the matrix trains. A script finds everything as
-if Python had started it (arguments, folder, environment, `__main__`), and ends as it would there.
+Importing TensorFlow takes longer than most programs of tests train. A script finds everything as if
+Python had started it (arguments, folder, environment, `__main__`), and ends as it would there.
 
 `python forks.py MODULE...` reads one JSON object per script from its standard input, and writes the
 exit code of each to its standard output.
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _LIMIT_S = 300
+# What the scripts of a framework find imported. JAX is imported fast, and must not be forked.
+IMPORTED = {"tensorflow": ["tensorflow"], "torch": ["torch", "torch._dynamo"]}
 
 
 class Forks:
-    """A process that has imported some modules, and runs scripts in forks of itself."""
+    """A process that has imported a framework, and runs scripts in forks of itself."""
 
-    def __init__(self, modules: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, framework: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, __file__, *modules],
-            env=environment,
+            [sys.executable, __file__, *IMPORTED[framework]],
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -40,11 +42,23 @@ class Forks:
         )
 
     def run(
-        self, words: Sequence[str], folder: Path, environment: Mapping[str, str], scratch: Path
+        self,
+        words: Sequence[str | Path],
+        scratch: Path,
+        folder: Path | None = None,
+        environment: Mapping[str, str] = os.environ,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a script with its arguments, and return its exit code and what it printed."""
+        """Run a script with its arguments, and return its exit code and what it printed.
+
+        Args:
+            words: The path of the script, and its arguments.
+            scratch: An existing folder for the output.
+            folder: The current folder of the script; None is that of the tests.
+            environment: The environment of the script.
+        """
         paths = {name: str(scratch / name) for name in ("stdout", "stderr")}
-        script = {"words": words, "folder": str(folder), "environment": environment, **paths}
+        about = {"folder": str(folder or Path.cwd()), "environment": dict(environment)}
+        script = {"words": [str(word) for word in words], **about, **paths}
         print(json.dumps(script), file=self._process.stdin, flush=True)
         code = int(self._process.stdout.readline())
         printed = [Path(path).read_text() for path in paths.values()]
@@ -77,7 +91,7 @@ def _become(
         os.dup2(os.open(path, flags), descriptor)
     tempfile.tempdir = None
     script = str(Path(words[0]).absolute())
-    sys.argv, sys.path[0] = words, folder
+    sys.argv, sys.path[0] = words, str(Path(script).parent)
     main = types.ModuleType("__main__")
     main.__file__ = script
     sys.modules["__main__"] = main
