@@ -18,8 +18,8 @@ the backward pass in that step is taken for all steps. Of a matrix product or co
 passes a gradient on, but computes that of its weights for nothing, half of the time counts.
 
 If there are several optimizers, the walk also notes which nodes lead only to parameters of one of
-them. They count if these gradients are gone at one of the next backward passes while the parameters
-have not changed. That a critic passes a gradient on to the generator does not count, although it
+them. They count if these gradients are gone at one of the next backward passes before the optimizer
+has taken a step. That a critic passes a gradient on to the generator does not count, although it
 also computes that of its own weights.
 
 Leaves that are no parameters of a module do not count, as the program may read the gradient of an

@@ -249,6 +249,10 @@ class Pair:
             self.walk.walk(loss)
         loss.backward()
 
+    def step(self, optimizer: Any) -> None:
+        optimizer.step()
+        self.walk.stepped(optimizer)
+
     def fake(self) -> Any:
         return self.made(torch.ones(2, 3))
 
@@ -262,7 +266,7 @@ def test_gradients_that_are_cleared_before_their_optimizer_steps_are_dropped() -
     pair.walk.begin()
     fake = pair.fake()
     pair.backward(pair.critic(fake).sum())
-    pair.of_critic.step()
+    pair.step(pair.of_critic)
     pair.walk.end()  # the next step shows that they are gone
     pair.of_made.zero_grad()
     pair.of_critic.zero_grad()
@@ -280,13 +284,13 @@ def test_gradients_that_are_used_or_still_there_are_not_dropped(way: str) -> Non
     pair.walk.begin()
     fake = pair.fake()
     pair.backward(pair.critic(fake.detach() if way == "detached" else fake).sum())
-    pair.of_critic.step()
+    pair.step(pair.of_critic)
     if way == "used":
-        pair.of_made.step()
+        pair.step(pair.of_made)
     if way != "kept":
         pair.of_made.zero_grad()
     pair.backward(pair.critic(pair.fake()).sum())
-    pair.of_made.step()
+    pair.step(pair.of_made)
     pair.walk.end()
     assert pair.of("dropped-parameters") == []
 
@@ -297,7 +301,7 @@ def test_a_critic_whose_gradients_are_added_up_by_the_generator_is_needed() -> N
     for _ in range(2):
         pair.of_made.zero_grad()
         pair.backward(pair.critic(pair.fake()).sum())  # the critic's gradients are cleared later
-        pair.of_made.step()
+        pair.step(pair.of_made)
     pair.of_critic.zero_grad()
     pair.backward(pair.critic(pair.fake().detach()).sum())
     assert all(not numbers(e["name"]) for e in pair.log.of("gradient-walk"))

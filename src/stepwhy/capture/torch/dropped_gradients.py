@@ -1,8 +1,7 @@
 """Notice gradients of parameters that are cleared before an optimizer has used them.
 
 A loss that reaches the parameters of another optimizer computes their gradients, too. If they are
-gone at the next backward pass, and the parameters have not changed since, nothing has used them: a
-change of a tensor in place counts its version up, as each step of an optimizer does.
+gone at the next backward pass, and that optimizer has taken no step since, nothing has used them.
 """
 
 from __future__ import annotations
@@ -13,20 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
-
-
-class _Leaf(NamedTuple):
-    """A parameter, and its version when its gradient was computed."""
-
-    tensor: weakref.ref[Any]
-    version: int
-
-    def is_dropped(self) -> bool | None:
-        """Whether its gradient was cleared unused; None while it is still there."""
-        leaf = self.tensor()
-        if leaf is None or leaf._version != self.version:
-            return False
-        return True if leaf.grad is None else None
 
 
 class Notes(NamedTuple):
@@ -45,11 +30,25 @@ class Notes(NamedTuple):
     unused: str
 
 
+class _Pass(NamedTuple):
+    """A pass, and the parameters of one optimizer that it reaches."""
+
+    optimizer: weakref.ref[Any]
+    leaves: list[weakref.ref[Any]]
+    notes: Notes
+
+    @property
+    def is_cleared(self) -> bool:
+        """Whether all of their gradients are gone."""
+        known = [leaf() for leaf in self.leaves]
+        return all(leaf is not None and leaf.grad is None for leaf in known)
+
+
 class DroppedGradients:
     """Passes whose gradients may be dropped."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[list[_Leaf], Notes]] = []
+        self._waiting: list[_Pass] = []
 
     def __bool__(self) -> bool:
         """Whether there are any that are not decided yet."""
@@ -59,30 +58,26 @@ class DroppedGradients:
         """Forget all of them."""
         self._waiting = []
 
-    def add(self, leaves: Iterable[Any], notes: Notes) -> None:
+    def add(self, optimizer: Any, leaves: Iterable[Any], notes: Notes) -> None:
         """A pass begins.
 
         Args:
-            leaves: The parameters of one optimizer that it reaches.
+            optimizer: An optimizer.
+            leaves: Its parameters that the pass reaches.
             notes: What is to be logged if their gradients are dropped.
         """
-        known = [_Leaf(weakref.ref(leaf), leaf._version) for leaf in leaves]
-        self._waiting.append((known, notes))
+        known = [weakref.ref(leaf) for leaf in leaves]
+        self._waiting.append(_Pass(weakref.ref(optimizer), known, notes))
+
+    def used(self, optimizer: Any) -> None:
+        """An optimizer has taken a step, so that it has used the gradients that were there."""
+        self._waiting = [one for one in self._waiting if one.optimizer() is not optimizer]
 
     def settled(self) -> list[tuple[list[weakref.ref[Any]], Notes]]:
-        """The passes whose gradients have been dropped since the last call; the rest waits on.
-
-        A pass of which any gradient was used is forgotten.
-        """
-        found, waiting = [], []
-        for leaves, notes in self._waiting:
-            dropped = [leaf.is_dropped() for leaf in leaves]
-            if all(dropped):
-                found.append(([leaf.tensor for leaf in leaves], notes))
-            elif False not in dropped:
-                waiting.append((leaves, notes))
-        self._waiting = waiting
-        return found
+        """The passes whose gradients have been dropped since the last call; the rest waits on."""
+        dropped = [one for one in self._waiting if one.is_cleared]
+        self._waiting = [one for one in self._waiting if not one.is_cleared]
+        return [(one.leaves, one.notes) for one in dropped]
 
 
 __all__ = ["DroppedGradients", "Notes"]

@@ -71,6 +71,12 @@ class GradientWalk:
         with contextlib.suppress(Exception):
             self._optimizers.add(optimizer)
 
+    @never_compiled
+    def stepped(self, optimizer: Any) -> None:
+        """An optimizer has taken a step while passes are walked; never raises."""
+        with contextlib.suppress(Exception):
+            self._undecided.used(optimizer)
+
     def begin(self) -> None:
         """The step begins in which passes are walked."""
         self.is_due, self._left, self._checks = True, _MOST_PASSES, _MOST_PASSES
@@ -140,7 +146,7 @@ class GradientWalk:
             # Not half of a product: a critic that passes a gradient on has to run.
             if found.products > known.products:
                 reached, unused = [leaves[key] for key in own], found.text(found.unused)
-                self._undecided.add(reached, Notes(now, line, graph.size, unused))
+                self._undecided.add(optimizer, reached, Notes(now, line, graph.size, unused))
 
     def _walk(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         roots = args[0] if args else kwargs.get("tensors", ())

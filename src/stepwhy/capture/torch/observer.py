@@ -65,7 +65,7 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
     inside, where a step boundary would cut the recorded range in two.
     """
     base: Any = module.Optimizer
-    steps = observer_of(run_dir).steps
+    steps, walk = observer_of(run_dir).steps, observer_of(run_dir).walk
     wrap, stepped = base.profile_hook_step, steps.stepped
 
     def around(step: Call) -> Call:
@@ -81,6 +81,8 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
             result = step(*args, **kwargs)
             # A compiled step must be the same as without the observer: none of this is traced.
             if args and not is_compiling():
+                if walk.is_due:
+                    walk.stepped(args[0])
                 stepped(args[0])
             return result
 
@@ -91,8 +93,8 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
         return around(wrap(func))
 
     base.profile_hook_step = staticmethod(profile_hook_step)
-    base.add_param_group = _noting(base.add_param_group, observer_of(run_dir).walk.know)
-    observe_existing(base, around, stepped, observer_of(run_dir).walk.know)
+    base.add_param_group = _noting(base.add_param_group, walk.know)
+    observe_existing(base, around, stepped, walk.know)
 
 
 def _noting(add_param_group: Call, know: Call) -> Call:
