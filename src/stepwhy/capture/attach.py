@@ -31,6 +31,7 @@ INSTRUMENTATION = {
     f"{_POLYMORPHIC}.polymorphic_function": "tf2.functions:observe_functions",
     f"{_POLYMORPHIC}.tracing_compilation": "tf2.tracing:observe_tracing",
     "tensorflow.python.data.ops.iterator_ops": "tf2.pipeline:observe_iterators",
+    "tensorflow.python.data.ops.dataset_ops": "tf2.generators:observe_generators",
     "torch.optim.optimizer": "torch.observer:observe_optimizers",
     "torch.autograd": "torch.observer:observe_backward",
     "torch.cuda.graphs": "torch.observer:observe_graphs",

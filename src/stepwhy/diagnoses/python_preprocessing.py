@@ -21,6 +21,10 @@ work per step divided by the rest of the step. The high end of the saving includ
 the step may lose to a shortage of cores. Workers that have a batch ready most of the time keep up,
 whatever they do.
 
+Where few or no such lines were sampled, TensorFlow's model of a `tf.data` pipeline tells how many
+elements a generator yields for each batch, and how long each takes: TensorFlow converts every one
+of them in Python, which takes longer than most generators.
+
 Threads of the training process mostly wait if half of this time or more is not covered by the time
 in which the threads of the process ran or waited for a core, without that of the main thread and
 of operations. That is a lower bound: where it is less, the thread may still wait.
@@ -51,6 +55,7 @@ from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.augmentation import RANDOM, is_random
 from stepwhy.diagnoses.shared.blocked import blocked_share
+from stepwhy.diagnoses.shared.generator_stage import generator_stage
 from stepwhy.diagnoses.shared.loaders import batches_ready
 from stepwhy.diagnoses.shared.measure import contention_ns
 from stepwhy.diagnoses.shared.program import feeds_placeholders, is_pytorch
@@ -76,6 +81,7 @@ RULE = Rule(
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+SINGLE = 16  # elements per step that a generator yields; fewer are batches, or large elements
 LEAST_SAVED = 0.7  # of the cost; precomputed results still have to be read
 MOSTLY_WAITS = 0.5  # of the preparation is blocked; more threads then do most of it at once
 LEAST_SAVED_BY_THREADS = 0.5  # of the cost; what they wait for may be busy itself
@@ -90,18 +96,30 @@ _READERS = frozenset({
     "fsspec", "s3fs", "gcsfs",
 })  # fmt: skip
 
+_SINGLE_ELEMENTS = "Let the generator yield whole batches: TensorFlow takes long for each element"
+_FIX_GENERATOR = Fix(
+    "Pass the arrays to from_tensor_slices, which needs no Python per element. If a generator is "
+    "needed, let it yield whole batches, or many elements at a time and unbatch them later.",
+    "dataset = tf.data.Dataset.from_tensor_slices((rows, labels)).batch(256)\n"
+    "def batches():          # or many rows at a time\n"
+    "    for start in range(0, len(rows), 256):\n"
+    "        yield rows[start : start + 256], labels[start : start + 256]",
+    "none",
+)
 _SERIAL = "The training loop itself prepares the batches: see serial-input and missing-prefetch."
+_NO_STACK = "No stack of the training was sampled."
+_NO_LINE = "No sampled line prepares batches."
 _GIL = "waiting for the GIL, or a core"
 
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the Python that prepares batches against the time that the step waits for it."""
     if not len(facts.sampled.samples):
-        return RULE.no_data("stacks", "No stack of the training was sampled.")
+        return _of_generator(facts) or RULE.no_data("stacks", _NO_STACK)
     fed = _feeds(facts)
     work = find_preparation(facts.sampled, fed=fed)
     if work is None:
-        return RULE.no_data("stacks", "No sampled line prepares batches.")
+        return _of_generator(facts) or RULE.no_data("stacks", _NO_LINE)
     if work.role is SampleRole.DRIVER and work.entry:
         return RULE.not_applicable(_SERIAL)
     ready = batches_ready(facts) if work.role is SampleRole.WORKER else None
@@ -116,11 +134,26 @@ def diagnose(facts: Facts) -> Finding:
         return _mostly_waits(facts, work, cost, blocked)
     evidence = _evidence(facts, work, waits, cost)
     if cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:2])
+        return _of_generator(facts) or RULE.nothing(evidence[:2])
     competitors = 0.0 if work.role is SampleRole.DRIVER else _running(work)
     most = cost + contention_ns(facts, cost, competitors)
     gain = saving("precompute: remove input_wait", LEAST_SAVED * cost, most)
     return RULE.finding(cost, evidence, _fix(facts, work), gain, Edit("input", "gone"))
+
+
+def _of_generator(facts: Facts) -> Finding | None:
+    """The finding about a generator that yields single elements; None if it is no cause."""
+    stage = generator_stage(facts)
+    if stage is None or stage.per_batch < SINGLE:
+        return None
+    cost = min(round(stage.per_batch * stage.element_ns), facts.usual_input_wait_ns)
+    if cost < SHARE * facts.wall_ns:
+        return None
+    share = Evidence("share of the step", cost / facts.wall_ns, "fraction")
+    gain = saving("yield batches: remove input_wait", LEAST_SAVED * cost, cost)
+    evidence, edit = (share, *stage.evidence()), Edit("input", "gone")
+    found = RULE.finding(cost, evidence, _FIX_GENERATOR, gain, edit)
+    return replace(found, title=_SINGLE_ELEMENTS)
 
 
 def _mostly_waits(facts: Facts, work: Preparation, cost: int, blocked: float) -> Finding:
