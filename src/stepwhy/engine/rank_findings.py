@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from stepwhy.diagnoses import TABLE, load
+from stepwhy.diagnoses.shared.causes import STALLS
 from stepwhy.findings import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from stepwhy.engine.analysed import Analysed
     from stepwhy.findings import Finding
@@ -26,7 +27,9 @@ _HOLDS_FOR = "ranks in which this occurs"
 _OTHERS_LATE = "The others wait for these ranks in some steps at most: the fix may gain nothing."
 
 
-def of_every_rank(findings: Sequence[Finding], ranks: Sequence[Analysed]) -> tuple[Finding, ...]:
+def of_every_rank(
+    findings: Sequence[Finding], ranks: Sequence[Analysed], late_ranks: Collection[int] = ()
+) -> tuple[Finding, ...]:
     """The findings on one rank, and what the others have in addition.
 
     What only other ranks have comes after what was found in this one, which the others wait for.
@@ -35,6 +38,7 @@ def of_every_rank(findings: Sequence[Finding], ranks: Sequence[Analysed]) -> tup
     Args:
         findings: Those on the rank that the result covers, in order.
         ranks: All ranks.
+        late_ranks: Ranks that enter collectives late, see `late-arrival`.
     """
     families = {load(name).RULE.id: load(name).RULE.family for name in TABLE}
     found = _by_problem(ranks, families)
@@ -48,6 +52,13 @@ def of_every_rank(findings: Sequence[Finding], ranks: Sequence[Analysed]) -> tup
     ]
     others.sort(key=lambda f: (f.explained_by != "", -(f.cost_ns_per_step or 0), f.id))
     added = {f.id for f in others}
+    why = [f for f in others if f.id in STALLS and not set(late_ranks).isdisjoint(f.ranks)]
+    if why and "late-arrival" in known:
+        # What makes the late rank late comes first, with what to do about it.
+        mine = [replace(f, explained_by=why[0].id) if f.id == "late-arrival" else f for f in mine]
+        mine = [*why, *mine]
+        others = [f for f in others if f not in why]
+    mine.sort(key=lambda f: f.explained_by != "")
     return (
         *(f for f in mine if f.verdict == "found"),
         *others,

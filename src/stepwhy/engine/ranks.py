@@ -17,6 +17,7 @@ from stepwhy.engine.rank_findings import of_every_rank
 from stepwhy.engine.rank_sets import whole_ranks
 from stepwhy.findings import Device, DeviceTotal
 from stepwhy.findings.reasons import RankChoice
+from stepwhy.passes.call_lateness import late_by_calls
 from stepwhy.passes.calls import joined
 from stepwhy.passes.facts import Facts
 from stepwhy.whatif.ranks import Job, is_table
@@ -140,7 +141,7 @@ def _compared(
     findings = run_across(facts, detail.result.findings)
     if predict:
         findings = priced(facts, findings, _replayable(ranks, detail_of))
-    findings = of_every_rank(findings, ranks)
+    findings = of_every_rank(findings, ranks, late_by_calls(facts))
     return replace(
         detail.result,
         findings=findings,

@@ -38,6 +38,8 @@ FEWEST_COLLECTIVES = 8
 """With fewer collectives of a group, a rank that is last in all of them may be so by chance."""
 # Arrivals that contradict the clocks; more of them than by late wake-ups of a thread.
 _MOST_CONTRADICTIONS = 0.02
+# One of so many collectives belongs to the first steps, which ranks enter at different times.
+_PER_WARM_UP = 50
 _LONGEST_NS = 1 << 40  # 18 minutes: sums of a million fit into 64 bits
 
 
@@ -94,6 +96,13 @@ def call_lateness(run: RunCalls) -> CallLateness | Unclear:
 def lateness_of_calls(facts: Facts) -> CallLateness | Unclear:
     """`call_lateness` of all ranks, for `Facts.derived`."""
     return call_lateness(facts.calls)
+
+
+def late_by_calls(facts: Facts) -> tuple[int, ...]:
+    """The ranks that enter collectives late, the latest first; empty if there are none."""
+    found = facts.derived(lateness_of_calls)
+    late = found.late if isinstance(found, CallLateness) else None
+    return late.ranks if late else ()
 
 
 class _Joint(NamedTuple):
@@ -161,6 +170,7 @@ def _joint(ranks: Sequence[RankCalls]) -> _Joint:
     common = numbers[0]
     for mine in numbers[1:]:
         common = np.intersect1d(common, mine)
+    common = common[len(common) // _PER_WARM_UP :]
     pairs = zip(ended, numbers, strict=True)
     rows = np.stack([rows[np.searchsorted(mine, common)] for rows, mine in pairs])
     return _Joint(ranks, common, rows)
@@ -241,5 +251,6 @@ __all__ = [
     "CallLateness",
     "Unclear",
     "call_lateness",
+    "late_by_calls",
     "lateness_of_calls",
 ]

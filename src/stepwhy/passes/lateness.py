@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 # A rank is late in a step if the others wait at least this share of what they wait for the last.
 _AS_LATE = 0.5
+# A step is among the longest if the last rank is late by this share of the largest lateness, apart
+# from so many pauses; what happens in every n-th step takes several times longer in one than in
+# another on a busy machine.
+_AMONG_LONGEST = 0.2
+_PAUSES = 2
 # Late steps at equal distances are no chance either; but if all ranks do something in every tenth
 # step, one of them may be last by chance: so likely it may be at most.
 _LIKELY = 0.2
@@ -157,7 +162,7 @@ def _find_late(peers: Peers) -> tuple[Late | None, Mask]:
     """The ranks that are late too often for chance, and a mask of them; (ranks,).
 
     Where ranks are on time within a tenth of the step in most steps only, all long steps show no
-    rank, but the longest of them may.
+    rank, but the longest of them may, if they come at a fixed interval.
     """
     behind = peers.behind()
     longest = behind.max(axis=0)
@@ -165,7 +170,11 @@ def _find_late(peers: Peers) -> tuple[Late | None, Mask]:
     late, is_late = _late_in(peers, behind, is_long, 1)
     if late is not None or not is_long.any():
         return late, is_late
-    return _late_in(peers, behind, is_long & (longest >= _AS_LATE * longest.max()), 2)
+    among = np.sort(longest)[-_PAUSES - 1 :][0]
+    among_longest = is_long & (longest >= _AMONG_LONGEST * among)
+    regular, is_regular = _late_in(peers, behind, among_longest, 2)
+    # Pauses of a machine that others use come at no fixed interval.
+    return (regular, is_regular) if regular and regular.every else (None, is_late)
 
 
 def _late_in(peers: Peers, behind: Floats, is_long: Mask, tests: int) -> tuple[Late | None, Mask]:
@@ -216,11 +225,18 @@ def _by_own_work(peers: Peers, lateness_ns: Floats) -> Mask:
 
 
 def _every(is_late: Mask) -> int | None:
-    """Number of steps from one late step to the next; 1 if most are late, None if it differs."""
+    """Number of steps from one late step to the next; 1 if most are late, None if it differs.
+
+    Few late steps may be missing.
+    """
     if is_late.mean() >= _ALWAYS:
         return 1
-    gaps = set(np.diff(np.flatnonzero(is_late)).tolist())
-    return gaps.pop() if len(gaps) == 1 else None
+    gaps = np.diff(np.flatnonzero(is_late))
+    if not len(gaps):
+        return None
+    usual = int(np.median(gaps))
+    is_regular = usual > 1 and (gaps % usual == 0).all() and (gaps == usual).mean() >= _ALWAYS
+    return usual if is_regular else None
 
 
 def _find_turns(peers: Peers) -> Turns | None:

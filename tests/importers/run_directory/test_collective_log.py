@@ -58,7 +58,7 @@ def test_what_cannot_be_read_is_left_out(data, note):
     assert note in notes if note else not notes
 
 
-def write_ranks(folder, late_ns, exit_code=0):
+def write_ranks(folder, late_ns, exit_code=0, events=""):
     """A run of two ranks with a collective per second; rank 1 enters some of them later."""
     for rank, extra in enumerate(([0] * len(late_ns), late_ns)):
         process = write_run(folder / f"{rank}", steps(60, S), exit_code=exit_code)
@@ -69,6 +69,8 @@ def write_ranks(folder, late_ns, exit_code=0):
             one["time_created_ns"] += ns
             del one["duration_ms"]
         (process / "collectives.json.gz").write_bytes(packed(recorder=dump(*entries)))
+        if rank:
+            (process / "events.jsonl").write_text(events)
         process.rename(folder / f"process-{rank}")
         (folder / f"{rank}" / "run.json").replace(folder / "run.json")
         (folder / f"{rank}").rmdir()
@@ -86,6 +88,19 @@ def test_a_rank_that_is_late_in_every_fifth_step_is_named(tmp_path):
     assert evidence["late ranks, the one that is late most often first"] == "rank 1"
     assert evidence["it is late in one collective of"] == 5
     assert found.cost_ns_per_step == pytest.approx(0.18 * S, rel=0.05)
+
+
+def test_what_makes_the_late_rank_late_comes_first(tmp_path):
+    late_ns = ([0] * 4 + [9 * S // 10]) * 8
+    saves = (
+        {"kind": "save", "name": "torch.save", "start_ns": at * S, "end_ns": at * S + late}
+        for at, late in enumerate(late_ns)
+        if late
+    )
+    result = write_ranks(tmp_path, late_ns, events="".join(json.dumps(e) + "\n" for e in saves))
+    assert result.findings[0].id == "checkpoint-stall"
+    assert result.findings[0].ranks == (1,)
+    assert late_arrival(result).explained_by == "checkpoint-stall"
 
 
 def test_ranks_on_time_are_not_blamed(tmp_path):

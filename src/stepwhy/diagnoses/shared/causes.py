@@ -49,6 +49,10 @@ _COMPUTE_FAMILIES = frozenset({"compute", "not needed"})
 _COMPUTE_IDS = frozenset({"launch-bound", "eager-loop", "memory-headroom"})
 
 
+STALLS = ("checkpoint-stall", "logging-stall", "frequent-evaluation")
+"""Findings that say why a rank is late in some steps, with what to do about it."""
+
+
 def with_causes(
     facts: Facts, findings: Sequence[Finding], rules: Mapping[str, Rule]
 ) -> list[Finding]:
@@ -94,6 +98,9 @@ def _of_late_ranks(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]
         return {"late-arrival": "straggler"}
     # What is not recorded of a rank that is always late is why it is late.
     is_late_here = facts.trace.meta.rank == lateness.late.ranks[0]
+    stalls = [name for name in STALLS if name in found] if is_late_here else []
+    if stalls:
+        return {"late-arrival": stalls[0]}
     if lateness.late.every == 1:
         return {"wall-device-gap": "late-arrival"} if is_late_here else {}
     return {"noisy-steps": "late-arrival"}
