@@ -2,10 +2,12 @@
 
 import random
 
+import numpy as np
 import pytest
 from tests.passes.timeline import Timeline
 
 from stepwhy.findings import CATEGORIES
+from stepwhy.passes.driver_lines import matched
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.lines import line_breakdown
 from stepwhy.trace import NULL, Kind, Phase
@@ -397,3 +399,20 @@ def test_the_time_between_two_nodes_is_of_the_next():
     )
     # It begins and ends on its own line.
     assert run.times() == {FORWARD: 50, OTHER: 30, BACKWARD: 20}
+
+
+@pytest.mark.parametrize(
+    ("names", "others", "places"),
+    [
+        ([1, 2, 3, 4], [1, 2, 3, 4], [0, 1, 2, 3]),
+        ([1, 2, 3, 1, 2, 3, 4], [1, 2, 3, 4], [0, 1, 2, 0, 1, 2, 3]),  # one more call of the model
+        ([1, 2, 3, 4], [1, 2, 3, 1, 2, 3, 4], [0, 1, 2, 6]),
+        ([1, 5, 4], [1, 4], [0, NULL, 1]),
+        ([1, 2, 9, 9], [1, 2, 9], [0, 1, 2, NULL]),
+    ],
+)
+def test_operations_that_a_step_has_more_of_are_like_others_of_the_noted_step(
+    names, others, places
+):
+    found = matched(np.array(names, dtype=np.int64), np.array(others, dtype=np.int64))
+    assert found.tolist() == places

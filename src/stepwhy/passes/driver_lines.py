@@ -194,6 +194,24 @@ def matched(names: Ints, others: Ints) -> Ints:
         for block in alike.get_matching_blocks():
             places = np.arange(block.b, block.b + block.size) + head
             found[head + block.a : head + block.a + block.size] = places
+    return _extended(found, names, others)
+
+
+def _extended(found: Ints, names: Ints, others: Ints) -> Ints:
+    """The places, with those of operations that occur more often than in the other sequence.
+
+    What comes before a known operation is like what comes before its place, as long as the names
+    are the same; then what comes after one. A call of the model that one step has more of than the
+    other is like one of the others.
+    """
+    for place in reversed(np.flatnonzero(found == NULL).tolist()):
+        after = found[place + 1] if place + 1 < len(found) else NULL
+        if after > 0 and names[place] == others[after - 1]:
+            found[place] = after - 1
+    for place in np.flatnonzero(found == NULL).tolist():
+        before = found[place - 1] if place else NULL
+        if NULL < before < len(others) - 1 and names[place] == others[before + 1]:
+            found[place] = before + 1
     return found
 
 
