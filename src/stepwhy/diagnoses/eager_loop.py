@@ -75,6 +75,7 @@ LONG_LOOP = 16  # repeats; fewer are layers of a model, which jit compiles in li
 # Repeats in a step of PyTorch, which runs operations one by one by design. A program that calls a
 # small model a few times per step has no loop.
 LEAST_REPEATED = 8
+LEAST_OF_STEP = 0.25  # of its operations, in these repeats; a few conversions are no loop
 
 _LONGEST_SEQUENCE = 64  # operations; layers and cells have fewer
 _FEWEST_REPEATS = 4  # fewer are parts of a model, and no loop
@@ -94,7 +95,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing()
     names = _first_step(facts, loop.calls)
     sequence, repeats = _repeated(names)
-    if is_pytorch(facts) and repeats < LEAST_REPEATED:
+    is_loop = repeats >= LEAST_REPEATED and repeats * len(sequence) >= LEAST_OF_STEP * len(names)
+    if is_pytorch(facts) and not is_loop:
         return RULE.nothing()
     rows = _of_sequence(facts, loop.calls, sequence)
     evidence = (

@@ -66,6 +66,7 @@ SIGNALS = {
     "fed-values": "the values that a session is fed with, and fetches",
     "parameter-types": "the types of the parameters",
     "operands": "types and shapes of what operations work on, or what flows between them",
+    "same-arguments": "which arguments of jitted functions are the same in each call",
     "semantic-step": "a step whose operations were looked at one by one",
     "batch-size": "the number of examples in a batch",
     "accelerators": "the accelerators of the machine",
