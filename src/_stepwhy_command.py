@@ -29,7 +29,7 @@ _CTYPE = "LC_CTYPE"  # Python sets it in the C locale (PEP 538)
 
 VALUE_OPTIONS = frozenset(("--out", "--metrics-file", "--metrics-port", "--otlp"))
 """Options of `stepwhy run` that are followed by a value."""
-FLAGS = frozenset(("--quiet",))
+FLAGS = frozenset(("--quiet", "--reduce"))
 """Options of `stepwhy run` without a value."""
 
 
