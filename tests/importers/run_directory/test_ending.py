@@ -80,6 +80,11 @@ _THREAD = Message(
     "warning",
     "loop-in-thread",
 )
+_WORKERS = Message(
+    "the steps were timed, but not profiled: it can crash. Use one worker",
+    "warning",
+    "several-workers",
+)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +94,7 @@ _THREAD = Message(
         ([_LOST], "a traced window was lost: an internal failure", "Run 'stepwhy check'"),
         ([_FULL], _FULL.text, "Free some space"),
         ([_THREAD], "the training runs elsewhere", "Import torch there"),
+        ([_WORKERS], "it can crash", "Use one worker"),
         ([Message("said", "info", "other")], "the observer left no reason", "Run 'stepwhy check'"),
     ],
 )

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import functools
+import os
 
 from stepwhy.capture.call_log import CallLog
 from stepwhy.capture.clocked_window import ClockedWindow
 from stepwhy.capture.loop import Loop
+from stepwhy.capture.process.ranks import place_by_launcher
 from stepwhy.capture.process.threads import tensorflow_threads
 from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.step_window import NoWindow
 from stepwhy.capture.tf2.profiler import TensorFlowProfiler
 from stepwhy.capture.xplane_window import XPlaneWindow
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# TensorFlow 2.21: 'double free or corruption' in one of three runs of two workers.
+_SEVERAL_WORKERS = (
+    "the steps were timed, but not profiled: with several workers (TF_CONFIG), TensorFlow can "
+    "crash when its profiler stops. Profile a run with one worker"
+)
 
 
 @functools.cache
@@ -20,8 +33,20 @@ def loop_of(run_dir: str) -> Loop:
 
     recorder = Recorder(run_dir, "tensorflow", str(VERSION), "tf2-function")
     recorder.describe(threads=_threads)
+    if is_one_of_several_workers(os.environ):
+        recorder.message("warning", "several-workers", _SEVERAL_WORKERS)
+        return Loop(recorder, NoWindow())
     window = XPlaneWindow(recorder, TensorFlowProfiler(recorder.scratch))
     return Loop(recorder, ClockedWindow(recorder, window))
+
+
+def is_one_of_several_workers(environ: Mapping[str, str]) -> bool:
+    """Whether `TF_CONFIG` names further workers, with which this one runs TensorFlow's collectives.
+
+    Args:
+        environ: The environment.
+    """
+    return "TF_CONFIG" in environ and (place_by_launcher(environ)[1] or 1) > 1
 
 
 def _threads() -> dict[str, int]:

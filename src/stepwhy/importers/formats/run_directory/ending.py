@@ -41,6 +41,7 @@ _ADVICE = {
     "profiler-in-use": "Stop that profiler after some steps, or run without it",
     "forks": "Start processes by 'spawn' of multiprocessing, or fork in fewer steps",
     "loop-in-thread": "",
+    "several-workers": "",
     "step-in-backward": "",
     "window-too-large": "Mark shorter steps with stepwhy.step()",
     "window-lost": _CHECK,
