@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses.shared.rule import Rule
+from stepwhy.diagnoses.shared.rule import SHARE_BEYOND_MEDIAN, Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.call_lateness import FEWEST_COLLECTIVES, Unclear, lateness_of_calls
 from stepwhy.passes.late_work import late_work
@@ -138,6 +138,9 @@ def _evidence(found: CallLateness, late: Late) -> Iterator[Evidence]:
     yield Evidence("the same in the mean collective", late.cost_ns, "ns")
     if found.period_ns != NULL:
         yield Evidence("time from one collective to the next, mean", found.period_ns, "ns")
+        if late.every != 1:  # the described step is the median one, in which no rank is late
+            share = min(late.cost_ns / found.period_ns, 1.0)
+            yield Evidence(SHARE_BEYOND_MEDIAN, share, "fraction")
 
 
 def _compared(found: CallLateness) -> Iterator[Evidence]:

@@ -9,6 +9,7 @@ import pytest
 from tests.importers.flight_recorder_samples import dump, entry
 from tests.importers.run_directory.test_run_directory import steps, write_run
 
+from stepwhy.diagnoses.shared.rule import SHARE_BEYOND_MEDIAN
 from stepwhy.engine.explain import explain
 from stepwhy.importers.formats.run_directory.collective_log import add_collectives
 from stepwhy.trace import NULL, Meta, TraceBuilder
@@ -87,6 +88,7 @@ def test_a_rank_that_is_late_in_every_fifth_step_is_named(tmp_path):
     evidence = {one.what: one.value for one in found.evidence}
     assert evidence["late ranks, the one that is late most often first"] == "rank 1"
     assert evidence["it is late in one collective of"] == 5
+    assert evidence[SHARE_BEYOND_MEDIAN] == pytest.approx(0.18, rel=0.05)
     assert found.cost_ns_per_step == pytest.approx(0.18 * S, rel=0.05)
 
 
