@@ -115,6 +115,14 @@ import multiprocessing
 params, steps, make_batch = 0.0, 2, float
 train_step = lambda params, batch: params + batch
 """
+CRITIC = """
+generator, critic, noise, real = torch.nn.Linear(3, 3), torch.nn.Linear(3, 1), batch, batch
+critic_loss = lambda real, fake: (fake - real).mean()
+"""
+ADJACENCY = """
+adjacency, normalise = jnp.ones((2, 2)), lambda matrix: matrix / matrix.sum()
+train_step = lambda params, adjacency, batch: (params - adjacency.sum() * batch, batch.sum())
+"""
 AHEAD = """
 import queue, threading
 batches, seen = [1.0, 2.0], []
@@ -171,6 +179,24 @@ RUNS = [
         "_FIX",
         TORCH + "teacher = torch.nn.Linear(3, 2)",
         "assert not target.requires_grad and not teacher.weight.requires_grad",
+    ),
+    (
+        "unused_gradient",
+        "_FIX_DROPPED",
+        TORCH + CRITIC,
+        "loss.backward(); assert generator.weight.grad is None is not critic.weight.grad",
+    ),
+    (
+        "python_preprocessing",
+        "_FIX_GENERATOR",
+        TF + "import numpy as np; rows, labels = np.ones((300, 3)), np.ones(300)",
+        "assert next(iter(dataset))[0].shape == (256, 3) and len([*batches()]) == 2",
+    ),
+    (
+        "constant_computation",
+        "_FIX_JAX",
+        JAX + ADJACENCY,
+        "assert params.tolist() == [-1, -1, -1] and loss == 3",
     ),
     (
         "constant_computation",
