@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -36,6 +37,11 @@ class _Images:
 class Plain(_Images):
     def __getitem__(self, i):
         return self.load(i)
+
+
+class Measured(_Images):
+    def __getitem__(self, i):
+        return sys.getsizeof(i), self.load(i)
 
 
 class AugmentedLast(_Images):
@@ -81,6 +87,7 @@ def names(dataset):
     ("dataset", "expected"),
     [
         (Plain(), {"__getitem__", "load", "distances"}),
+        (Measured(), {"__getitem__", "load", "distances"}),
         (AugmentedFirst(), set()),
         (AugmentedLast(), {"distances"}),
         (Within(), set()),

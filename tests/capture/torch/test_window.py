@@ -89,7 +89,6 @@ class OwnProfile:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(windowing, "now_ns", clock)
-    monkeypatch.setattr(cuda_graphs, "_were_captured", False)
     return clock
 
 
@@ -98,6 +97,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Profile]:
     """The profilers that were created."""
     Profile.made, CUDA.calls = [], []
     windowing.own_profilers.cache_clear()
+    monkeypatch.setattr(cuda_graphs, "_were_captured", False)
     cuda = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: False)
     action = SimpleNamespace(WARMUP="warm up", RECORD="record")
     activity = SimpleNamespace(CPU="cpu", CUDA="cuda")

@@ -99,7 +99,7 @@ TORCH = (
     Name(
         "torch.optim.optimizer",
         "Optimizer.step.hooked",
-        "PyTorch optimizers made before the observation began",
+        _TORCH_STEPS,
         "type(__import__('torch').optim.SGD([__import__('torch').ones(1)], 0.1)).step.hooked",
     ),
     Name(

@@ -124,9 +124,10 @@ class _Walk:
         """A function of a module of the program that the function names."""
         for each in function.__code__.co_names:
             module = function.__globals__.get(each)
-            if isinstance(module, ModuleType) and self._files.user_name(module.__file__ or ""):
+            if isinstance(module, ModuleType):
                 found = vars(module).get(name)
-                if isinstance(found, FunctionType):
+                file = vars(module).get("__file__") or ""  # none for built-in modules
+                if isinstance(found, FunctionType) and self._files.user_name(file):
                     return found
         return None
 
@@ -147,7 +148,7 @@ def _is_changing_object(value: Any) -> bool:
     """Whether an object that the data set calls changes: a transform of a library, or several."""
     if not callable(value) or isinstance(value, type | ModuleType):
         return False
-    parts = getattr(value, "transforms", None)
+    parts = getattr(value, "__dict__", {}).get("transforms")
     inner = parts if isinstance(parts, list | tuple) else ()
     return any(_is_changing_name(type(one).__name__) for one in (value, *inner))
 
