@@ -44,7 +44,9 @@ def test_a_run_without_events_has_none():
         "session",
         "gradient-use",
         "gradient-walk",
+        "same-arguments",
         "semantic-step",
+        "stable-functions",
         "unowned-parameters",
     ],
 )

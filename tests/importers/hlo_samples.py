@@ -19,7 +19,7 @@ _LINE = re.compile(
     r"(?P<name>\S+) = (?P<type>\w+)(?:\[(?P<sizes>[\d,]*)\])? (?P<opcode>[\w-]+)\((?P<rest>[^)]*)\)"
     r"(?: (?P<options>.*))?"
 )
-_TYPES = {"pred": 1, "s32": 4, "s64": 5, "f32": 11, "tuple": 13}
+_TYPES = {"pred": 1, "s32": 4, "s64": 5, "u32": 8, "f32": 11, "tuple": 13}
 
 
 def hlo_proto(text):

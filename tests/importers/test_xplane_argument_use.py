@@ -112,9 +112,13 @@ def test_two_arrays_that_are_each_repeated_for_the_other():
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("dimensions=1,2", "dimensions=0,2"), ("subtract(rows, columns)", "subtract(rows, rows)")],
+    [
+        ("dimensions=1,2", "dimensions=0,2"),
+        ("subtract(rows, columns)", "subtract(rows, rows)"),
+        ("f32", "u32"),
+    ],
 )
-def test_arrays_that_are_repeated_alike_are_no_pairs(old, new):
+def test_arrays_that_are_repeated_alike_and_bits_of_random_numbers_are_no_pairs(old, new):
     assert pairs(PAIRS.replace(old, new)) == set()
 
 

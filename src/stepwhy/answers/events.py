@@ -27,7 +27,9 @@ _TIMELESS = (
     "gradient-use",
     "gradient-walk",
     "polled-save",
+    "same-arguments",
     "semantic-step",
+    "stable-functions",
     "unowned-parameters",
 )
 

@@ -30,6 +30,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from stepwhy.diagnoses.shared.feeds import (
     CALL_NS,
     LEAST_NS,
@@ -77,8 +79,10 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence)
     gain = saving("convert what is fed once", cost, min(cost + CALL_NS, parts.before_ns))
     fix = _fix(feeds)
-    edit = Edit("input", "prefetch") if fix is _LARGE else Edit("dispatch", "gone")
-    return RULE.finding(cost, evidence, fix, gain, edit)
+    if fix is _LARGE:
+        found = RULE.finding(cost, evidence, fix, gain, Edit("input", "prefetch"))
+        return replace(found, title=_LARGE_TITLE)
+    return RULE.finding(cost, evidence, fix, gain, Edit("dispatch", "gone"))
 
 
 def _sizes(feeds: list[SessionValue]) -> list[Evidence]:
@@ -112,6 +116,7 @@ _CONVERTED = Fix(
     "    session.run(train, {x: rows[chosen], y: classes[chosen]})",
     "none",
 )
+_LARGE_TITLE = "Let the graph read the large values that are fed"
 _LARGE = Fix(
     "The values have the right type, but they are large. Let the graph read them, so that "
     "the next batch is copied while this one is computed.",
