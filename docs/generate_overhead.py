@@ -33,6 +33,12 @@ observed steps are interrupted more often. py-spy takes some 0.07 s of CPU time 
 a process without children, and samples again once the run is so long that this stays below 0.3 %
 of a core for each process, and below 1 % in all.
 
+Steps of 1 ms remain slower after the traced window, although only their ends are noted then.
+Without any window they took 1.4 % longer; after the window and the steps whose lines and operations
+are noted, 3 to 5 %. Each of the three adds 0.5 to 1.6 %. The cause is not known: no hook is left,
+no page faults and no thread are added, and in a tight loop the same operations take as long as
+without stepwhy.
+
 """
 
 HEAD = (
