@@ -183,7 +183,8 @@ def grade(
 
 def _grade_gpu(folder: Path, *, again: bool, record: bool, as_json: bool) -> None:
     """Show what a session on a GPU has shown."""
-    from stepwhy.cli.lab_gpu import GPU_GRADE_FILE, gpu_grade
+    from stepwhy.cli.lab_accuracy import GPU_GRADE_FILE, recompute
+    from stepwhy.cli.lab_gpu import gpu_grade
     from stepwhy.cli.lab_pairs import lab_folder
     from stepwhy.cli.measuring import save_result
     from stepwhy.report.json import render
@@ -194,6 +195,7 @@ def _grade_gpu(folder: Path, *, again: bool, record: bool, as_json: bool) -> Non
         raise click.UsageError("These results do not come from a GPU, so they are not recorded.")
     if record:
         save_result(lab_folder() / GPU_GRADE_FILE, found)
+        recompute()  # the package's calibration
     if as_json:
         output.document(render(found))
     else:

@@ -13,6 +13,7 @@ from stepwhy.cli.measuring import save_result
 from stepwhy.engine.priced import explain_priced
 from stepwhy.errors import OutputError, StepwhyError
 from stepwhy.findings import Accuracy, PairAccuracy
+from stepwhy.findings.gpu import GpuGrade
 from stepwhy.whatif.accuracy import recomputed, record_of
 from stepwhy.whatif.calibration import CALIBRATION_FILE
 from stepwhy.whole_files import write_whole
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from stepwhy.cli.lab_pairs import Pair
     from stepwhy.engine.priced import Priced
     from stepwhy.findings import Result
+    from stepwhy.whatif.calibration import GpuGain, Measured
 
 ACCURACY_FILE = "accuracy.json"
+GPU_GRADE_FILE = "gpu-grade.json"
 
 
 def stored_accuracy() -> Accuracy:
@@ -35,6 +38,12 @@ def stored_accuracy() -> Accuracy:
     if not place.is_file():
         return Accuracy(())
     return msgspec.json.decode(place.read_bytes(), type=Accuracy)
+
+
+def stored_gpu_grade() -> GpuGrade | None:
+    """What the lab holds of a session on a GPU; None if there was none."""
+    place = lab_folder() / GPU_GRADE_FILE
+    return msgspec.json.decode(place.read_bytes(), type=GpuGrade) if place.is_file() else None
 
 
 def to_measure(names: Sequence[str], *, again: bool) -> list[Pair]:
@@ -87,18 +96,24 @@ def recompute() -> Accuracy:
     save_result(lab_folder() / ACCURACY_FILE, found)
     package = lab_folder().parent / "src" / "stepwhy" / "whatif"
     if package.is_dir():
-        _write(package / CALIBRATION_FILE, calibration(found))
+        _write(package / CALIBRATION_FILE, calibration(found, stored_gpu_grade()))
     return found
 
 
-def calibration(accuracy: Accuracy) -> bytes:
+def calibration(accuracy: Accuracy, grade: GpuGrade | None = None) -> bytes:
     """The content of the package's calibration, one fix a line.
 
     Args:
         accuracy: The measured pairs.
+        grade: What was measured on a GPU; None for nothing.
     """
-    fixes = [msgspec.json.encode(fix).decode() for fix in record_of(accuracy).fixes]
-    return ('{"fixes": [\n' + ",\n".join(fixes) + "\n]}\n").encode()
+    record = record_of(accuracy, grade)
+    groups = (f'"{name}": [\n{_lines(getattr(record, name))}\n]' for name in ("fixes", "on_gpu"))
+    return ("{" + ",\n".join(groups) + "}\n").encode()
+
+
+def _lines(fixes: Sequence[Measured] | Sequence[GpuGain]) -> str:
+    return ",\n".join(msgspec.json.encode(fix).decode() for fix in fixes)
 
 
 def _measured(pair: Pair, size: str, repeats: int, folder: Path) -> PairAccuracy:
@@ -144,6 +159,6 @@ def _today() -> date:
 
 
 __all__ = [
-    "ACCURACY_FILE", "calibration", "measure_accuracy", "recompute", "stored_accuracy",
-    "to_measure",
+    "ACCURACY_FILE", "GPU_GRADE_FILE", "calibration", "measure_accuracy", "recompute",
+    "stored_accuracy", "stored_gpu_grade", "to_measure",
 ]  # fmt: skip

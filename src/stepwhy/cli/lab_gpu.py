@@ -25,6 +25,8 @@ from stepwhy.errors import InputError, StepwhyError
 from stepwhy.findings import Result
 from stepwhy.findings.gpu import GpuClocks, GpuGrade, GpuPair, Overhead
 from stepwhy.inputs.side_files import read_side_file
+from stepwhy.whatif.calibration import shipped_record
+from stepwhy.whatif.gpu_gains import reach
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
     from stepwhy.cli.lab_pairs import Pair
 
-GPU_GRADE_FILE = "gpu-grade.json"
 _SIDES = ("faulty", "fixed")
 _MOST_BYTES = 64 * 2**20  # of an explanation; usual ones have less than one MiB
 _ERROR = 100  # characters of an error that are shown
@@ -82,6 +83,7 @@ def gpu_grade(folder: Path, *, again: bool = False) -> GpuGrade:
         date=day.isoformat(),
         tiny=tiny,
         stepwhy=__version__,
+        reach=reach(shipped_record().on_gpu),
     )
 
 
@@ -240,4 +242,4 @@ def _clocks(items: Items) -> GpuClocks:
     )
 
 
-__all__ = ["GPU_GRADE_FILE", "gpu_grade"]
+__all__ = ["gpu_grade"]

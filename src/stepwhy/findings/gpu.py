@@ -143,6 +143,7 @@ class GpuGrade(msgspec.Struct, frozen=True):
         date: Day of the session, ISO 8601.
         tiny: Whether the programs ran in their smallest size, which shows only that they work.
         stepwhy: Version of stepwhy that graded.
+        reach: Factor by which the highest predicted gains were widened, from earlier sessions.
     """
 
     pairs: tuple[GpuPair, ...]
@@ -159,6 +160,7 @@ class GpuGrade(msgspec.Struct, frozen=True):
     tiny: bool = False
     schema: str = GPU_GRADE_SCHEMA
     stepwhy: str = ""
+    reach: float = 1.0
 
 
 __all__ = [

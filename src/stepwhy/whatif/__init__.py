@@ -42,7 +42,7 @@ def price(
             f"What {of_ranks} changes shows only where all ranks are recorded.",
             "Name the traces of all ranks.",
         )
-    replayed = price_replayed(facts, tuple(edits)) if facts.has_accelerator else None
+    replayed = price_replayed(facts, tuple(edits), record) if facts.has_accelerator else None
     if isinstance(replayed, Prediction):
         return replayed
     found = cpu.price(facts, edits, whole_record() if record is None else record)

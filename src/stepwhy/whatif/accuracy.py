@@ -8,9 +8,11 @@ from msgspec.structs import replace
 
 from stepwhy.whatif.calibration import Measured, Record, score
 from stepwhy.whatif.cpu import TOO_WIDE, is_too_wide, predict, structure
+from stepwhy.whatif.gpu_gains import gains_of
 
 if TYPE_CHECKING:
     from stepwhy.findings.accuracy import Accuracy, PairAccuracy
+    from stepwhy.findings.gpu import GpuGrade
 
 
 def recomputed(accuracy: Accuracy) -> Accuracy:
@@ -26,13 +28,15 @@ def recomputed(accuracy: Accuracy) -> Accuracy:
     return replace(accuracy, pairs=tuple(_predicted(pair, record) for pair in pairs))
 
 
-def record_of(accuracy: Accuracy) -> Record:
+def record_of(accuracy: Accuracy, grade: GpuGrade | None = None) -> Record:
     """The fixes that calibrate predictions.
 
     Args:
         accuracy: The measured pairs, with what is predicted for each without itself.
+        grade: What was measured on a GPU; None for nothing.
     """
-    return Record(tuple(_fix(pair) for pair in accuracy.pairs if pair.counts))
+    fixes = tuple(_fix(pair) for pair in accuracy.pairs if pair.counts)
+    return Record(fixes, () if grade is None else gains_of(grade))
 
 
 def _predicted(pair: PairAccuracy, record: Record) -> PairAccuracy:

@@ -67,6 +67,18 @@ class Measured(msgspec.Struct, frozen=True):
     on_this_machine: bool = False
 
 
+class GpuGain(msgspec.Struct, frozen=True):
+    """A gain that was predicted and measured on a GPU.
+
+    Args:
+        name: The pair of the GPU lab.
+        ratio: The measured gain as a multiple of the highest predicted one.
+    """
+
+    name: str
+    ratio: float
+
+
 # What a fix of each family does, and what several do.
 _DOES: dict[Family, tuple[str, str]] = {
     "removed": ("removes work", "remove work"),
@@ -77,13 +89,19 @@ _DOES: dict[Family, tuple[str, str]] = {
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The measured fixes that predictions are calibrated with."""
+    """The measured fixes that predictions are calibrated with.
+
+    Args:
+        fixes: Those on CPUs, and those of the user.
+        on_gpu: Those on a GPU, which calibrate replays of a GPU's work and nothing else.
+    """
 
     fixes: tuple[Measured, ...] = ()
+    on_gpu: tuple[GpuGain, ...] = ()
 
     def without(self, name: str) -> Record:
         """The record without what was measured on one program."""
-        return Record(tuple(fix for fix in self.fixes if fix.name != name))
+        return Record(tuple(fix for fix in self.fixes if fix.name != name), self.on_gpu)
 
     def sentences(self, family: Family) -> tuple[str, ...]:
         """How well predictions of a kind of edit fitted so far; () if none was measured."""
@@ -204,6 +222,7 @@ def shipped_record() -> Record:
 __all__ = [
     "CALIBRATION_FILE",
     "COVERAGE",
+    "GpuGain",
     "Measured",
     "Record",
     "Structure",

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from stepwhy.findings.predictions import Prediction, Refusal
 from stepwhy.passes.breakdown import ON_DEVICE
 from stepwhy.passes.host_path import least_step_ns
+from stepwhy.units import format_fraction
+from stepwhy.whatif.calibration import shipped_record
 from stepwhy.whatif.changes import NothingToChangeError, changed
+from stepwhy.whatif.gpu_gains import reach
 from stepwhy.whatif.graph import build_graph
 from stepwhy.whatif.quality import judge
 from stepwhy.whatif.replay import delays_in_place, recorded_steps, replayed
@@ -17,6 +21,7 @@ from stepwhy.whatif.replay import delays_in_place, recorded_steps, replayed
 if TYPE_CHECKING:
     from stepwhy.findings.edits import Edit
     from stepwhy.passes.facts import Facts
+    from stepwhy.whatif.calibration import Record
     from stepwhy.whatif.changes import Change
     from stepwhy.whatif.graph import Graph
 
@@ -30,12 +35,15 @@ _LEAST_ERROR = 0.01
 _MORE_GAINED = 0.05
 
 
-def price_replayed(facts: Facts, edits: tuple[Edit, ...]) -> Prediction | Refusal:
+def price_replayed(
+    facts: Facts, edits: tuple[Edit, ...], record: Record | None = None
+) -> Prediction | Refusal:
     """The step after some edits, by a replay of its recorded dependencies.
 
     Args:
         facts: Facts of a run with an accelerator.
         edits: The edits, applied together.
+        record: Measured fixes that the interval is calibrated with; None for those of the lab.
     """
     if (found := _of_stalls(facts, edits)) is not None:
         return found
@@ -48,7 +56,8 @@ def price_replayed(facts: Facts, edits: tuple[Edit, ...]) -> Prediction | Refusa
         outcomes = [_outcome(facts, graph, edits, base_ns, best=best) for best in (True, False)]
     except NothingToChangeError as error:
         return Refusal(edits, f"{error}.")
-    return _prediction(facts, edits, outcomes, facts.wall_ns / max(base_ns, 1.0))
+    found = _prediction(facts, edits, outcomes, facts.wall_ns / max(base_ns, 1.0))
+    return _calibrated(facts, found, shipped_record() if record is None else record)
 
 
 def _of_stalls(facts: Facts, edits: tuple[Edit, ...]) -> Prediction | None:
@@ -151,6 +160,39 @@ def _prediction(
     )
 
 
+def _calibrated(facts: Facts, found: Prediction, record: Record) -> Prediction:
+    """A prediction with the upper end of the gain that was measured on a GPU.
+
+    Launches cannot save the work that the device does.
+    """
+    if all(edit.what in _NOT_OF_GROUP for edit in found.edits):
+        return found
+    reached_ns = found.step_ns - round(reach(record.on_gpu) * found.gain_ns[1])
+    ceiling_ns = max(least_step_ns(facts, found.edits), _device_work_ns(facts, found.edits))
+    low_ns = min(found.low_ns, max(reached_ns, ceiling_ns))
+    return replace(found, low_ns=low_ns, notes=(*found.notes, *_of_gpu(record)))
+
+
+def _device_work_ns(facts: Facts, edits: tuple[Edit, ...]) -> int:
+    """Device time per step if no edit touches the device's work, else 0."""
+    if any(edit.what not in _OF_HOST for edit in edits):
+        return 0
+    return sum(facts.breakdown[category] for category in ON_DEVICE)
+
+
+def _of_gpu(record: Record) -> tuple[str, ...]:
+    """What the upper end of a gain on a GPU rests on; () if nothing was measured."""
+    factor = reach(record.on_gpu)
+    if factor == 1:
+        return ()
+    held = sum(gain.ratio <= factor for gain in record.on_gpu)
+    sentence = (
+        f"The high end is up to {format_fraction(factor - 1)} above the replay's, which would "
+        f"have held {held} of {len(record.on_gpu)} gains that were measured on one H100."
+    )
+    return (sentence,)
+
+
 _OF_LOADERS = (
     "Predicted by replaying the recorded steps; for two recorded pairs of runs with and without "
     "workers, this was off by 1 to 2 % of the step."
@@ -159,10 +201,10 @@ _OF_STALLS = (
     "What stalls some steps was timed in all of them: without it, a step takes as long as the "
     "others."
 )
-_OF_OTHERS = (
-    "Predicted by replaying the recorded steps. Of 7 gains predicted this way and measured on an "
-    "H100, 2 lay within the prediction; the others were larger."
-)
+_OF_OTHERS = "Predicted by replaying the recorded steps."
+# What a loader gains was measured on other machines, and exchanges between GPUs on none.
+_NOT_OF_GROUP = frozenset({"input", "communication"})
+_OF_HOST = frozenset({"dispatch", "launches", "syncs"})
 
 
 def _sure(edits: tuple[Edit, ...]) -> float:

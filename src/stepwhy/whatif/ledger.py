@@ -152,7 +152,8 @@ def measured_fix(entry: LedgerEntry) -> Measured:
 
 def whole_record() -> Record:
     """The fixes of the lab and those of this user."""
-    return Record((*shipped_record().fixes, *map(measured_fix, read())))
+    shipped = shipped_record()
+    return Record((*shipped.fixes, *map(measured_fix, read())), shipped.on_gpu)
 
 
 __all__ = [
