@@ -13,6 +13,10 @@ in communication, and whose step is shorter than that of the rank that the repor
 later by the difference. Only durations are compared, so the clocks of the machines need not agree.
 Ranks of a pipeline are compared within their stage.
 
+Only ranks that describe mostly the same steps of the run are compared: those of another stretch may
+take longer for another reason. Where the steps were logged, the rank must be faster in the steps
+that both describe.
+
 ## Fix
 Look for what the rank does between two steps: evaluation, logging, checkpoints, or a late start. If
 only one step was recorded, record several: profilers that start at different times have the same
@@ -22,7 +26,8 @@ effect.
 None.
 
 ## When it abstains
-If only one rank is recorded, or if the ranks that are recorded all wait for others.
+If only one rank is recorded, if the ranks that are recorded all wait for others, or if some were
+recorded in other steps of the run and the rest do not start late.
 """
 
 from __future__ import annotations
@@ -38,6 +43,7 @@ from stepwhy.diagnoses.shared.ranks import (
 )
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
+from stepwhy.passes.common_steps import describe_same, described, longer_ns
 from stepwhy.passes.ranks import find_late
 
 if TYPE_CHECKING:
@@ -60,10 +66,23 @@ LEAST_SAVED = 0.0  # of the cost; the start of the profiler may have caused all 
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the rank that waits least for the one that the report covers."""
-    own, late = reported(facts), find_late(peers(facts))
-    if own is None or late is None:
+    own, mine = reported(facts), peers(facts)
+    if own is None or len(mine) < 2:
         return RULE.not_applicable("No two ranks do the same work: each is a pipeline stage.")
-    skew_ns = own.wall_ns - late.rank.wall_ns
+    alike = [rank for rank in mine if describe_same(own, rank)]
+    found = _among(facts, own, alike)
+    if found is not None and (found.verdict == "found" or len(alike) == len(mine)):
+        return found
+    other = next(rank for rank in mine if not describe_same(own, rank))
+    return RULE.incomplete("common-steps", _different(own, other))
+
+
+def _among(facts: Facts, own: Rank, alike: list[Rank]) -> Finding | None:
+    """The finding on ranks that describe the same steps; None if that is one rank only."""
+    late = find_late(alike)
+    if late is None:
+        return None
+    skew_ns = _skew_ns(own, late.rank)
     cost = min(skew_ns, own.exchange_ns - late.rank.exchange_ns)
     evidence = (late_ranks(late), compared(facts, late.compared))
     if cost >= SHARE * own.wall_ns:
@@ -80,6 +99,28 @@ def diagnose(facts: Facts) -> Finding:
             "all-ranks", "All recorded ranks wait, perhaps for one that was not recorded.", evidence
         )
     return RULE.nothing(evidence)
+
+
+def _skew_ns(own: Rank, late: Rank) -> int:
+    """How much shorter the step of the late rank is, in the same steps as well."""
+    skew_ns, in_same_ns = own.wall_ns - late.wall_ns, longer_ns(own, late)
+    return skew_ns if in_same_ns is None else min(skew_ns, in_same_ns)
+
+
+def _different(own: Rank, other: Rank) -> str:
+    """Why two ranks cannot be compared."""
+    return (
+        f"The ranks were recorded in different steps of the run: {_steps(own)}, {_steps(other)}. "
+        "Record the same steps of all ranks."
+    )
+
+
+def _steps(rank: Rank) -> str:
+    found = described(rank)
+    if found is None:
+        return f"unknown ones of rank {rank.number}"
+    first = found.first + (found.numbering == "log")  # people count logged steps from 1
+    return f"steps {first:,} to {first + found.stop - found.first - 1:,} of rank {rank.number}"
 
 
 def _evidence(own: Rank, late: LateRank, skew_ns: int) -> tuple[Evidence, ...]:

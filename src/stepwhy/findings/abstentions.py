@@ -43,6 +43,7 @@ SIGNALS = {
     "open-collectives": "which collectives have not ended",
     "causes-of-waits": "why ranks wait for each other",
     "enough-steps": "enough steps",
+    "common-steps": "the same steps of all ranks",
     "enough-operations": "enough operations, kernels or copies",
     "kernel-launches": "which operation launched a kernel",
     "kernel-names": "names of kernels that show what they compute, and with which type",
