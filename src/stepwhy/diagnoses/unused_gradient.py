@@ -22,6 +22,12 @@ them. They count if these gradients are gone at one of the next backward passes 
 has taken a step. That a critic passes a gradient on to the generator does not count, although it
 also computes that of its own weights.
 
+A gradient that the program reads itself is used: it may log a norm, add up squares, combine
+gradients of several losses, clip them, or update parameters by hand. Reads are observed from the
+backward pass to the first one of the next step, or until the gradients are cleared. To test whether
+a gradient is there, or to clear it, reads nothing. If the program reads the gradient of one
+parameter, none of those of the pass count.
+
 Leaves that are no parameters of a module do not count, as the program may read the gradient of an
 input itself. Neither do parameters with hooks, nor those of which an optimizer has a copy in
 another type.
@@ -31,12 +37,14 @@ Run a network that is not trained under `torch.no_grad()`, if nothing in front o
 gradients. Otherwise let its parameters not require gradients.
 
 ## Fix risk
-None, unless the program reads these gradients itself.
+None, unless the program reads these gradients itself less often than in each step, such as a norm
+that it logs in every hundredth one.
 
 ## When it abstains
 In traces that `stepwhy run` did not record; if parts of the graph are compiled, if parameters are
 subclasses of tensors, as with sharded training, if the graph has more than 10,000 nodes, and if no
-optimizer of `torch.optim` has any parameter of it.
+optimizer of `torch.optim` has any parameter of it. Where gradients may be unused, also if
+`torch.compile` is in use, because it cannot be observed then whether the program reads them.
 """
 
 from __future__ import annotations
@@ -78,9 +86,10 @@ def diagnose(facts: Facts) -> Finding:
             "gradient-graph",
             "The trace does not record the parameters of optimizers, as `stepwhy run` does.",
         )
-    if unowned.refusal:
-        return RULE.no_data("gradient-graph", f"The graph was not followed: {unowned.refusal}.")
-    cost = unowned.cost_ns(facts)
+    cost = 0 if unowned.refusal else unowned.cost_ns(facts)
+    why_not = unowned.refusal or unowned.left_out
+    if why_not and cost < SHARE * facts.wall_ns:
+        return RULE.no_data("gradient-graph", f"A graph was not followed: {why_not}.")
     evidence = _evidence(facts, unowned, cost)
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:1])

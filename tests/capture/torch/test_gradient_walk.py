@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from stepwhy.capture.torch.gradient_walk import GradientWalk
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 torch = pytest.importorskip("torch")
 teacher: Any = None
+
+
+@pytest.fixture(autouse=True)
+def unwatched() -> Iterator[None]:
+    """Some walks are left while they watch parameters, as their programs do not go on."""
+    yield
+    if "grad" in vars(torch.nn.Parameter):
+        del torch.nn.Parameter.grad
 
 
 class Log:
@@ -35,6 +46,9 @@ def walked(loss: Any, *parameters: Any, **kwargs: Any) -> Log:
         walk.know(optimizer)
     walk.begin()
     walk.walk(loss, **kwargs)
+    walk.end()
+    if walk.is_due:
+        walk.walk(loss, **kwargs)  # the next step, which shows that nothing was read
     walk.report()
     return log
 
@@ -182,7 +196,7 @@ def test_attributes_of_a_function_of_the_program_are_its_own() -> None:
 
 
 def test_large_graphs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepwhy.capture.torch.gradient_walk._MOST_NODES", 3)
+    monkeypatch.setattr("stepwhy.capture.torch.gradient_graph._MOST_NODES", 3)
     layer = linear()
     (event,) = walked(layer(torch.ones(1, 3)).exp().exp().sum(), layer.weight).events
     assert "more than 3 nodes" in event["reason"]
@@ -278,7 +292,7 @@ def test_gradients_that_are_cleared_before_their_optimizer_steps_are_dropped() -
     assert not pair.walk.is_due
 
 
-@pytest.mark.parametrize("way", ["detached", "used", "kept"])
+@pytest.mark.parametrize("way", ["detached", "used", "kept", "read"])
 def test_gradients_that_are_used_or_still_there_are_not_dropped(way: str) -> None:
     pair = Pair()
     pair.walk.begin()
@@ -287,6 +301,8 @@ def test_gradients_that_are_used_or_still_there_are_not_dropped(way: str) -> Non
     pair.step(pair.of_critic)
     if way == "used":
         pair.step(pair.of_made)
+    if way == "read":
+        assert all(float(p.grad.norm()) > 0 for p in pair.made.parameters())
     if way != "kept":
         pair.of_made.zero_grad()
     pair.backward(pair.critic(pair.fake()).sum())
@@ -305,3 +321,67 @@ def test_a_critic_whose_gradients_are_added_up_by_the_generator_is_needed() -> N
     pair.of_critic.zero_grad()
     pair.backward(pair.critic(pair.fake().detach()).sum())
     assert all(not numbers(e["name"]) for e in pair.log.of("gradient-walk"))
+
+
+class ByHand:
+    """A student with an optimizer, and a network that the program may update by hand."""
+
+    def __init__(self) -> None:
+        self.log = Log()
+        self.walk = GradientWalk(self.log)  # type: ignore[arg-type]
+        self.student, self.other = linear(), linear()
+        self.optimizer = torch.optim.SGD(self.student.parameters(), 0.1)
+        self.walk.know(self.optimizer)
+        self.walk.begin()
+
+    def step(self) -> Any:
+        hidden = self.other(torch.ones(2, 3))
+        loss = self.student(hidden).sum()
+        if self.walk.is_due:
+            self.walk.walk(loss)
+        loss.backward()
+        self.optimizer.step()
+        self.walk.end()
+        return hidden.grad_fn._sequence_nr()
+
+    def update(self) -> None:
+        with torch.no_grad():
+            for p in self.other.parameters():
+                p.sub_(0.1 * p.grad)
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_gradients_count_as_used_if_the_program_reads_them_before_the_next_step(
+    is_read: bool,
+) -> None:
+    program = ByHand()
+    node = program.step()
+    if is_read:
+        program.update()
+    assert not program.log.events
+    program.step()
+    program.walk.report()
+    assert (node in unused(program.log)) != is_read
+    assert bool(program.log.of("unowned-parameters")) != is_read
+    assert not program.walk.is_due
+    assert "grad" not in vars(torch.nn.Parameter)
+
+
+def test_of_a_window_with_one_step_the_report_waits_for_the_next_step() -> None:
+    program = ByHand()
+    node = program.step()
+    program.walk.report()
+    assert not program.log.events
+    program.step()
+    assert node in unused(program.log)
+    assert len(program.log.of("unowned-parameters")) == 1
+
+
+def test_where_reads_cannot_be_observed_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepwhy.capture.torch.gradient_reads.is_compiled", lambda: True)
+    program = ByHand()
+    program.step()
+    program.step()
+    (event,) = program.log.events
+    assert event["count"] is None
+    assert "torch.compile" in event["reason"]

@@ -1,7 +1,8 @@
 """Notice gradients of parameters that are cleared before an optimizer has used them.
 
 A loss that reaches the parameters of another optimizer computes their gradients, too. If they are
-gone at the next backward pass, and that optimizer has taken no step since, nothing has used them.
+gone at the next backward pass, that optimizer has taken no step since, and the program has not read
+them itself, nothing has used them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 
@@ -22,12 +23,18 @@ class Notes(NamedTuple):
         line: Line of the program that runs it.
         nodes: Number of nodes of its graph.
         unused: Sequence numbers of the nodes that nothing needs then.
+        half: Sequence numbers of the nodes of which nothing needs one of two products then.
     """
 
     start_ns: int
     line: str
     nodes: int
     unused: str
+    half: str = ""
+
+    def but_unused(self, numbers: str) -> Notes:
+        """The same pass, of which nothing needs other nodes."""
+        return Notes(self.start_ns, self.line, self.nodes, numbers)
 
 
 class _Pass(NamedTuple):
@@ -72,6 +79,14 @@ class DroppedGradients:
     def used(self, optimizer: Any) -> None:
         """An optimizer has taken a step, so that it has used the gradients that were there."""
         self._waiting = [one for one in self._waiting if one.optimizer() is not optimizer]
+
+    def read(self, is_read: Callable[[list[weakref.ref[Any]]], bool]) -> None:
+        """Forget the passes of whose gradients the program itself has read any.
+
+        Args:
+            is_read: Whether it has read the gradient of one of some parameters.
+        """
+        self._waiting = [one for one in self._waiting if not is_read(one.leaves)]
 
     def settled(self) -> list[tuple[list[weakref.ref[Any]], Notes]]:
         """The passes whose gradients have been dropped since the last call; the rest waits on."""

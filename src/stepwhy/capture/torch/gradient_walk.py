@@ -3,7 +3,8 @@
 The graph of one loss is walked once, before its backward pass in the first kept step of a window,
 3 µs per node. What was found is logged as events: the sequence numbers of the nodes, by which the
 profiler's records show their time, and the parameters that no optimizer has, or whose gradients
-are cleared before their optimizer uses them.
+are cleared before their optimizer uses them. Both only count if the program has not read these
+gradients itself by the first backward pass of the next step.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import contextlib
 import weakref
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.compiled_code import never_compiled
 from stepwhy.capture.torch.dropped_gradients import DroppedGradients, Notes
 from stepwhy.capture.torch.function_modes import untold
+from stepwhy.capture.torch.gradient_graph import Graph, RefusedError, check_plain
+from stepwhy.capture.torch.gradient_reads import GradientReads
 from stepwhy.capture.torch.module_names import named
 from stepwhy.capture.user_code import user_line
 
@@ -25,25 +28,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
+    from stepwhy.capture.torch.gradient_graph import Found
 
-    Node = Any
-
-# Nodes; 30 ms in one step that is profiled anyway.
-_MOST_NODES = 10_000
 # Backward passes of the step, such as those of a generator and of its critic.
 _MOST_PASSES = 8
-# Characters of a text of numbers, which one line of the log holds.
-_MOST_TEXT = 20_000
-# Types of nodes. Their other attributes may be those of the program, in functions of its own.
-_COMPILED = "CompiledFunctionBackward"
-_ACCUMULATES = "AccumulateGrad"
-# Nodes with a matrix as an operand compute two products, one for each operand. Source: the
-# formulas of torch/tools/autograd/derivatives.yaml.
-_PRODUCTS = ("AddmmBackward", "MmBackward", "BmmBackward", "ConvolutionBackward", "LinearBackward")
 
 
-class RefusedError(Exception):
-    """The graph cannot be judged; the message says why."""
+class _Unread(NamedTuple):
+    """A pass that reaches parameters which no optimizer has, if the program does not read those."""
+
+    leaves: list[weakref.ref[Any]]
+    notes: Notes
 
 
 class GradientWalk:
@@ -64,6 +59,9 @@ class GradientWalk:
         self._unowned: list[weakref.ref[Any]] = []
         self._undecided = DroppedGradients()
         self._dropped: list[weakref.ref[Any]] = []
+        self._reads = GradientReads()
+        self._unread: list[_Unread] = []
+        self._has_ended = self._is_late = False
 
     @never_compiled
     def know(self, optimizer: Any) -> None:
@@ -80,20 +78,26 @@ class GradientWalk:
     def begin(self) -> None:
         """The step begins in which passes are walked."""
         self.is_due, self._left, self._checks = True, _MOST_PASSES, _MOST_PASSES
-        self._unowned, self._dropped = [], []
+        self._unowned, self._dropped, self._unread = [], [], []
+        self._has_ended = self._is_late = False
         self._undecided.forget()
+        self._reads.end()
 
     def end(self) -> None:
-        """The step has ended; passes of the next one show which gradients are gone by then."""
-        self._left = 0
+        """The step has ended; passes of the next one show what has become of its gradients."""
+        self._left, self._has_ended = 0, True
         self.is_due = self._may_settle
 
     @never_compiled
     def report(self) -> None:
         """Log which modules have parameters that no optimizer has, after the window; never raises.
 
-        Finding the modules takes tens of milliseconds, so it waits until no step is recorded.
+        Finding the modules takes tens of milliseconds, so it waits until no step is recorded, and
+        until the next step shows whether the program reads the gradients.
         """
+        self._is_late = bool(self._unread)
+        if self._is_late:
+            return
         with contextlib.suppress(Exception), untold():
             leaves = {id(leaf): leaf for ref in self._unowned if (leaf := ref()) is not None}
             self._unowned = []
@@ -112,6 +116,7 @@ class GradientWalk:
         try:
             with untold():
                 self._settle()
+                self._settle_unread()
                 if is_walked:
                     self._walk(args, kwargs)
         except Exception as error:
@@ -119,25 +124,45 @@ class GradientWalk:
             with contextlib.suppress(Exception):
                 self._log("gradient-walk", "", reason=reason)
         self.is_due = self._left > 0 or self._may_settle
+        if not (self._unread or self._undecided) or not self.is_due:
+            self._reads.end()
 
     @property
     def _may_settle(self) -> bool:
-        """Whether a further pass may show that gradients of an earlier one are gone."""
-        return self._checks > 0 and bool(self._undecided)
+        """Whether a further pass may show what has become of the gradients of an earlier one."""
+        return bool(self._unread) or (self._checks > 0 and bool(self._undecided))
 
     def _settle(self) -> None:
         """Log the passes whose gradients were cleared before anything used them."""
+        self._undecided.read(self._reads.any_of)
         for leaves, notes in self._undecided.settled():
-            self._recorder.event(
-                "gradient-walk", name=notes.unused, start_ns=notes.start_ns,
-                end_ns=notes.start_ns, source=notes.line, count=notes.nodes,
-            )  # fmt: skip
+            self._log_notes(notes)
             self._dropped += leaves
 
-    def _expect(self, graph: _Graph, owned: set[int], spared: set[int], known: _Found) -> None:
-        """Note what would be unused if the gradients for one of several optimizers are dropped."""
+    def _settle_unread(self) -> None:
+        """Log the passes of which it is known whether the program reads their gradients."""
+        waiting, self._unread = self._unread, []
+        for one in waiting:
+            if self._reads.any_of(one.leaves):
+                self._log_notes(one.notes.but_unused(""))
+            elif self._has_ended:
+                self._log_notes(one.notes)
+                self._unowned += one.leaves
+            else:
+                self._unread.append(one)
+        self._reads.forget()
+        if self._is_late and not self._unread:
+            self.report()
+
+    def _drops(
+        self, graph: Graph, owned: set[int], spared: set[int], known: Found
+    ) -> Iterator[tuple[Any, list[Any], str]]:
+        """What would be unused if the gradients for one of several optimizers are dropped.
+
+        Yields:
+            The optimizer, its parameters in the graph, and the nodes that lead only to these.
+        """
         leaves = {id(leaf): leaf for leaf in graph.leaves()}
-        now, line = now_ns(), user_line()
         for optimizer in list(self._optimizers):
             own = {id(p) for p in _parameters_of(optimizer)} & leaves.keys() & owned
             if not own or own == leaves.keys() & owned:
@@ -145,8 +170,20 @@ class GradientWalk:
             found = graph.judge(owned - own, spared)
             # Not half of a product: a critic that passes a gradient on has to run.
             if found.products > known.products:
-                reached, unused = [leaves[key] for key in own], found.text(found.unused)
-                self._undecided.add(optimizer, reached, Notes(now, line, graph.size, unused))
+                yield optimizer, [leaves[key] for key in own], found.text(found.unused)
+
+    def _watch(self, leaves: list[Any]) -> None:
+        """Watch whether the program reads the gradients of some leaves.
+
+        Raises:
+            RefusedError: That cannot be observed.
+        """
+        if not leaves:
+            return
+        reason = self._reads.obstacle(leaves)
+        if reason:
+            raise RefusedError(reason)
+        self._reads.watch(leaves)
 
     def _walk(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         roots = args[0] if args else kwargs.get("tensors", ())
@@ -157,18 +194,31 @@ class GradientWalk:
         if not parameters:
             raise RefusedError("no optimizer of torch.optim has parameters")
         roots = roots if isinstance(roots, (tuple, list)) else (roots,)
-        _check_plain(chain(roots, parameters))
-        graph = _Graph(roots)
+        check_plain(chain(roots, parameters))
+        graph = Graph(roots)
         owned, spared = {id(p) for p in parameters}, _copied(parameters, graph.leaves())
         found = graph.judge(owned, spared)
-        self._log("gradient-walk", found.text(found.unused), reason=found.text(found.half),
-                  count=graph.size)  # fmt: skip
-        self._unowned += [weakref.ref(leaf) for leaf in found.unowned]
-        self._expect(graph, owned, spared, found)
+        drops = list(self._drops(graph, owned, spared, found))
+        self._watch([*found.unowned, *chain.from_iterable(own for _, own, _ in drops)])
+        notes = Notes(
+            now_ns(), user_line(), graph.size, found.text(found.unused), found.text(found.half)
+        )
+        if found.unowned:
+            self._unread.append(_Unread([weakref.ref(leaf) for leaf in found.unowned], notes))
+        else:
+            self._log_notes(notes)
+        for optimizer, own, unused in drops:
+            self._undecided.add(optimizer, own, notes.but_unused(unused))
 
     def _parameters(self) -> Iterator[Any]:
         for optimizer in list(self._optimizers):
             yield from _parameters_of(optimizer)
+
+    def _log_notes(self, notes: Notes) -> None:
+        self._recorder.event(
+            "gradient-walk", name=notes.unused, reason=notes.half, start_ns=notes.start_ns,
+            end_ns=notes.start_ns, source=notes.line, count=notes.nodes,
+        )  # fmt: skip
 
     def _log(self, kind: str, name: str, *, reason: str = "", count: int | None = None) -> None:
         now = now_ns()
@@ -184,150 +234,6 @@ _POSITION_OF_INPUTS = 5
 def _parameters_of(optimizer: Any) -> Iterator[Any]:
     for group in getattr(optimizer, "param_groups", ()):
         yield from group["params"]
-
-
-class _Found:
-    """What a walk has found: nodes by their sequence numbers, and parameters."""
-
-    def __init__(self) -> None:
-        self.unused: list[int] = []
-        self.half: list[int] = []
-        self.products = 0
-        self.unowned: list[Any] = []
-
-    @staticmethod
-    def text(numbers: list[int]) -> str:
-        """Ranges of numbers: '3-17 19'."""
-        parts: list[list[int]] = []
-        for number in sorted(set(numbers)):
-            if parts and parts[-1][1] == number - 1:
-                parts[-1][1] = number
-            else:
-                parts.append([number, number])
-        text = " ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
-        if len(text) > _MOST_TEXT:
-            raise RefusedError("too many separate nodes")
-        return text
-
-
-class _Graph:
-    """The nodes of a graph, consumers before what they lead to; it lives as long as the walk.
-
-    Args:
-        roots: The losses.
-    """
-
-    def __init__(self, roots: Iterable[Any]) -> None:
-        first = [root.grad_fn for root in roots if root.grad_fn is not None]
-        self._after: dict[Node, tuple[Node, ...]] = {}
-        waiting = first
-        while waiting:
-            node = waiting.pop()
-            if node in self._after:
-                continue
-            after = tuple(n for n, _ in node.next_functions if n is not None)
-            self._after[node] = after
-            waiting += after
-            if len(self._after) > _MOST_NODES:
-                raise RefusedError(f"the graph has more than {_MOST_NODES} nodes")
-        self.size = len(self._after)
-        if any(_kind(node).startswith(_COMPILED) for node in self._after):
-            raise RefusedError("parts of the graph are compiled")
-        _check_plain(self.leaves())
-
-    def leaves(self) -> list[Any]:
-        """The tensors in which gradients accumulate."""
-        return [leaf for node in self._after if (leaf := _leaf(node)) is not None]
-
-    def judge(self, owned: set[int], spared: set[int]) -> _Found:
-        """The nodes that lead to no owned leaf.
-
-        Args:
-            owned: Ids of the parameters of optimizers.
-            spared: Ids of other leaves whose gradients may be used.
-        """
-        found, needed = _Found(), set()
-        for node in self._after:
-            leaf = _leaf(node)
-            if leaf is None:
-                continue
-            if id(leaf) in owned or id(leaf) in spared or not _is_plain(leaf):
-                needed.add(node)
-            else:
-                found.unowned.append(leaf)
-        if not any(id(_leaf(node)) in owned for node in needed):
-            raise RefusedError("no leaf of the graph is a parameter of an optimizer")
-        self._spread(needed)
-        self._sort(found, needed)
-        return found
-
-    def _spread(self, needed: set[Node]) -> None:
-        """Add the nodes that lead to needed ones."""
-        before: dict[Node, list[Node]] = {}
-        for node, after in self._after.items():
-            for target in after:
-                before.setdefault(target, []).append(node)
-        waiting = list(needed)
-        while waiting:
-            for node in before.get(waiting.pop(), ()):
-                if node not in needed:
-                    needed.add(node)
-                    waiting.append(node)
-
-    def _sort(self, found: _Found, needed: set[Node]) -> None:
-        for node, after in self._after.items():
-            if _leaf(node) is not None:
-                continue
-            if node not in needed:
-                found.unused.append(_number(node))
-                found.products += _kind(node).startswith(_PRODUCTS)
-            elif _kind(node).startswith(_PRODUCTS) and any(
-                n not in needed and _is_matrix(n) for n in after
-            ):
-                found.half.append(_number(node))
-
-
-def _check_plain(tensors: Iterable[Any]) -> None:
-    """Refuse subclasses of tensors, whose attributes may be code of the program.
-
-    Raises:
-        RefusedError: There is one.
-    """
-    import torch
-
-    if any(type(one) not in (torch.Tensor, torch.nn.Parameter) for one in tensors):
-        raise RefusedError("a loss, a leaf or a parameter is of a subclass of tensors")
-
-
-def _kind(node: Node) -> str:
-    return type(node).__name__
-
-
-def _leaf(node: Node) -> Any:
-    """The tensor in which gradients accumulate at a node; None at any other node."""
-    return node.variable if _kind(node) == _ACCUMULATES else None
-
-
-def _number(node: Node) -> int:
-    """The sequence number of a node, which the profiler records as well."""
-    number = getattr(node, "_sequence_nr", None)
-    if number is None:
-        raise RefusedError("this version of PyTorch does not show the numbers of nodes")
-    return int(number())
-
-
-def _is_plain(leaf: Any) -> bool:
-    """Whether a leaf is a parameter whose gradient nothing else is known to read."""
-    import torch
-
-    hooks = (getattr(leaf, f"_{kind}_hooks", None) for kind in ("backward", "post_accumulate_grad"))
-    return type(leaf) is torch.nn.Parameter and not any(hooks)
-
-
-def _is_matrix(node: Node) -> bool:
-    """Whether a node passes on the gradient of a matrix, not of a bias."""
-    leaf = _leaf(node)
-    return leaf is None or leaf.ndim > 1
 
 
 def _copied(parameters: Iterable[Any], leaves: list[Any]) -> set[int]:

@@ -27,7 +27,7 @@ def obstacles(state: list[Any]) -> Iterator[tuple[str, bool]]:
     yield "a mode for functions of torch is active", is_told()
     yield LACKING, not (task and _has_modes(torch))
     yield "the optimizer steps inside the backward pass", bool(task and task() >= 0)
-    yield COMPILED, _is_compiled()
+    yield COMPILED, is_compiled()
     yield cuda_graphs.CAPTURED, cuda_graphs.were_captured() or cuda_graphs.is_any_captured()
     yield "the program reports waits for the device", _reports_waits(torch)
     yield "another dispatch mode is active", current_mode() is not None
@@ -53,7 +53,7 @@ def current_mode() -> Any:
     return _get_current_dispatch_mode()
 
 
-def _is_compiled() -> bool:
+def is_compiled() -> bool:
     """Whether `torch.compile` was called with a backend in this process."""
     module: Any = sys.modules.get("torch._dynamo.eval_frame")
     # Functions that are left out of compilation have a backend that is none.
@@ -76,4 +76,4 @@ def _is_distributed(torch: Any) -> bool:
     return bool(module.is_available() and module.is_initialized())
 
 
-__all__ = ["COMPILED", "LACKING", "current_mode", "obstacles"]
+__all__ = ["COMPILED", "LACKING", "current_mode", "is_compiled", "obstacles"]

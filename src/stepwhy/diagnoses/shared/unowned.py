@@ -46,6 +46,7 @@ class Unowned(msgspec.Struct, frozen=True):
             it used them, and how many each has.
         line: Line of the program that runs the backward pass; '' if unknown.
         refusal: Why no graph was walked; '' if one was.
+        left_out: Why a graph was not walked although others were; '' if all were.
     """
 
     unused: Rows
@@ -56,6 +57,7 @@ class Unowned(msgspec.Struct, frozen=True):
     dropped: tuple[tuple[str, int], ...] = ()
     line: str = ""
     refusal: str = ""
+    left_out: str = ""
 
     def cost_ns(self, facts: Facts) -> int:
         """Time of the mean step that they take, ns: their share of the backward pass."""
@@ -90,10 +92,10 @@ def find_unowned(facts: Facts) -> Unowned | None:
     walks = rows_of_kinds(trace, "gradient-walk")
     if not len(walks):
         return None
-    walked = walks[trace.events.count[walks] != NULL]
+    is_walked = trace.events.count[walks] != NULL
+    walked, left_out = walks[is_walked], _reason(facts, walks[~is_walked])
     if not len(walked):
-        why = trace.string(int(trace.events.reason[walks[0]]))
-        return _refused(why or "of an unknown reason")
+        return _refused(left_out)
     try:
         noted = [_noted(facts, walked, column) for column in ("name", "reason")]
     except ValueError:
@@ -110,7 +112,14 @@ def find_unowned(facts: Facts) -> Unowned | None:
         _parameters(facts, "unowned-parameters"),
         _parameters(facts, "dropped-parameters"),
         _line(facts, walked),
+        left_out=left_out,
     )
+
+
+def _reason(facts: Facts, left_out: Rows) -> str:
+    """Why the first of some graphs was not walked; '' without any."""
+    reasons = facts.trace.events.reason[left_out[:1]].tolist()
+    return next((facts.trace.string(why) or "of an unknown reason" for why in reasons), "")
 
 
 def _line(facts: Facts, walks: Rows) -> str:
