@@ -4,11 +4,13 @@
 
 Each rank has a log of some thousand steps, and one of samples. Between two refreshes, every log of
 steps grows by ten steps. A refresh reads what is new, compares all ranks and draws the table for a
-terminal of 120 x 40 characters. Files are in the page cache; the latency of a shared folder on
-another machine is simulated by waiting so long whenever a file is opened.
+terminal of 120 x 40 characters. At the end all ranks hang: one has not entered the last of its
+2,000 collectives, and each has noted where it stands. Files are in the page cache; the latency of a
+shared folder on another machine is simulated by waiting so long whenever a file is opened.
 """
 
 import argparse
+import gzip
 import io
 import json
 import os
@@ -19,6 +21,7 @@ import time
 from pathlib import Path
 
 from stepwhy.capture.live import LiveRanks, tail
+from stepwhy.engine import stopped_ranks
 from stepwhy.metrics.ranks import judge
 from stepwhy.regular_files import open_regular
 from stepwhy.report.console import Console
@@ -26,6 +29,8 @@ from stepwhy.report.terminal.top import top_view
 
 MS = 1_000_000
 STEP_NS, EARLIER, ADDED, LATE = 100 * MS, 2000, 10, 517
+COLLECTIVES = 2000
+READ_S = 0.05  # as in `stepwhy.cli.top`
 
 
 def step(number, rank):
@@ -66,13 +71,73 @@ def append_steps(root, count, first):
             log.writelines(step(n, rank) for n in range(first, first + ADDED))
 
 
-def refresh(live):
+def collective(number, *, done):
+    """An entry of the flight recorder."""
+    frames = [{"name": "step", "filename": f"/job/model_{n}.py", "line": n} for n in range(12)]
+    return {
+        "frames": frames, "record_id": number, "pg_id": 0, "process_group": ["0", "default_pg"],
+        "collective_seq_id": number, "p2p_seq_id": 0, "op_id": number,
+        "profiling_name": "nccl:all_reduce", "time_created_ns": 10**18 + number * 50 * MS,
+        "input_sizes": [[1 << 20]], "input_dtypes": ["Float"], "output_sizes": [[1 << 20]],
+        "output_dtypes": ["Float"], "state": "completed" if done else "started", "is_p2p": False,
+    }  # fmt: skip
+
+
+def write_stalls(root, count):
+    """What all ranks note when one hangs before the last collective."""
+    made = [collective(n, done=n < COLLECTIVES) for n in range(1, COLLECTIVES + 1)]
+    about = {"0": {"name": "0", "desc": "default_pg", "ranks": ""}}
+    time_ns = 10**18 + 10**15
+    for rank in range(count):
+        is_late = rank == min(LATE, count - 1)
+        entries = made[:-1] if is_late else made
+        stall = {
+            "schema": "stepwhy.stall/1", "time_ns": time_ns, "since_ns": time_ns - 10**11,
+            "lines": ["train.py(9): main", f"train.py({40 if is_late else 31}): step"],
+            "recorder": {"version": "2.10", "pg_config": about, "entries": entries},
+        }  # fmt: skip
+        path = root / f"rank-{rank}" / f"process-{1000 + rank}" / "stall.json.gz"
+        path.write_bytes(stalls(is_late, stall))
+
+
+def stalls(is_late, stall, known={}):  # noqa: B006 - a cache
+    """The compressed file: two are different."""
+    if is_late not in known:
+        known[is_late] = gzip.compress(json.dumps(stall).encode(), 6)
+    return known[is_late]
+
+
+class Clock:
+    """The time of the machine, plus what the benchmark skips."""
+
+    skipped_s = 0.0
+
+    def __call__(self):
+        return time.monotonic() + self.skipped_s
+
+
+def refresh(live, stopped):
     """Seconds of one refresh, and what it shows."""
     stream = io.StringIO()
     console = Console(file=stream, width=120, force_terminal=True)
     begin = time.perf_counter()
-    console.print(top_view("job", judge(live.read()), 120, 40))
+    ranks = judge(live.read())
+    standing = stopped.read(ranks, READ_S)
+    console.print(top_view("job", ranks, 120, 40, standing=standing))
     return time.perf_counter() - begin, stream.getvalue()
+
+
+def hanging(root, count, clock, live, refreshes):
+    """The refreshes after all ranks have stopped, s, and how many name the one that hangs."""
+    write_stalls(root, count)
+    stopped, times, named = stopped_ranks.StoppedRanks(clock), [], 0
+    clock.skipped_s += 60
+    for _ in range(refreshes):
+        clock.skipped_s += 2
+        seconds, text = refresh(live, stopped)
+        times.append(seconds)
+        named += "has not entered all_reduce" in text
+    return times, named
 
 
 def delayed(latency_s):
@@ -88,23 +153,29 @@ def delayed(latency_s):
 def measured(count, refreshes, latency_ms):
     """The first refresh, and those after ten more steps, s."""
     tail.open_regular = delayed(latency_ms / 1000)
+    clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         write_ranks(root, count)
-        live, times = LiveRanks(root), []
-        first_s, text = refresh(live)
+        live, times = LiveRanks(root, clock, lambda: 10**18), []
+        stopped = stopped_ranks.StoppedRanks(clock)
+        first_s, text = refresh(live, stopped)
         for number in range(refreshes):
             append_steps(root, count, EARLIER + number * ADDED)
-            seconds, text = refresh(live)
+            seconds, text = refresh(live, stopped)
             times.append(seconds)
         if count > LATE and f"Rank {LATE} waits for input" not in text:
             raise SystemExit(f"the late rank is not named:\n{text}")
+        hangs, named = hanging(root, count, clock, live, refreshes)
     return {
         "ranks": count,
         "latency_ms": latency_ms,
         "first_s": round(first_s, 4),
         "median_s": round(statistics.median(times), 4),
         "longest_s": round(max(times), 4),
+        "hanging_median_s": round(statistics.median(hangs), 4),
+        "hanging_longest_s": round(max(hangs), 4),
+        "unnamed_refreshes": refreshes - named,
     }
 
 

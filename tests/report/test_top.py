@@ -2,11 +2,13 @@
 
 import io
 
+from stepwhy.findings.hangs import At, Call, Group, Hang, Standing
 from stepwhy.metrics.ranks import Gpu, RankNow, RecentStep, judge, usual_step
 from stepwhy.report.console import Console
 from stepwhy.report.terminal.top import top_view
 
 MS = 1_000_000
+NOWHERE = Standing({})
 
 
 def rank(number, wait_ms=1, **values):
@@ -14,9 +16,9 @@ def rank(number, wait_ms=1, **values):
     return RankNow(number, steps, usual_step(steps), last_step_ns=10**18, **values)
 
 
-def shown(*ranks, width=120, height=None, order="rank", name="job"):
+def shown(*ranks, width=120, height=None, order="rank", name="job", standing=NOWHERE):
     stream = io.StringIO()
-    view = top_view(name, judge(ranks), width, height, order)
+    view = top_view(name, judge(ranks), width, height, order, standing=standing)
     Console(file=stream, width=width).print(view)
     return stream.getvalue()
 
@@ -58,7 +60,7 @@ def test_the_latest_of_several_is_named_first():
 
 def test_a_rank_that_has_stopped_is_named():
     text = shown(rank(0), rank(1, silent_s=65), rank(2))
-    assert "Rank 1 has not ended a step for 65 s." in text
+    assert "Rank 1 has not ended a step for 65 s, while the logs of 2 others grew." in text
     assert "stopped" in text.splitlines()[-2]
 
 
@@ -73,6 +75,46 @@ def test_if_all_have_stopped_alike_nobody_is_blamed():
     text = shown(*(rank(n, silent_s=60) for n in range(8)))
     assert "The logs do not show which one the others wait for." in " ".join(text.split())
     assert "(!)" not in text
+
+
+def hang(*missing, waiting=tuple(range(1, 8))):
+    """The third collective, which all but some ranks have entered."""
+    call = Call("all_reduce", line="train.py(31): step")
+    return Hang(Group("0"), "default_pg", 3, call, waiting, tuple(missing))
+
+
+def stopped(count, **values):
+    return [rank(n, silent_s=65, **values) for n in range(count)]
+
+
+def test_the_rank_that_has_not_entered_a_collective_is_named_with_its_line():
+    missing = hang(At(0, "/job/train.py(40): load", is_now=True))
+    lines = dict.fromkeys(range(1, 8), "/job/train.py(31): step") | {0: "/job/train.py(40): load"}
+    standing = Standing(lines, missing, 8, 8)
+    text = shown(*stopped(8), standing=standing)
+    assert "Rank 0 is at /job/train.py:40 and has not entered all_reduce 3" in text
+    assert "7 others wait in it. No rank has ended a step for 65 s." in " ".join(text.split())
+    assert text.count("stopped (!) at /job/train.py:40") == text.count("(!)") == 1
+    assert text.count("stopped at /job/train.py:31") == 7
+    assert "Read so far" not in text
+
+
+def test_what_was_not_read_yet_is_said():
+    ranks = stopped(1024)
+    text = " ".join(shown(*ranks, height=40, standing=Standing({}, hang(At(0)), 8, 1024)).split())
+    assert "Read so far: what 8 of 1,024 ranks have noted." in text
+    alike = Standing({}, hang(At(0)), 8, 1024, 1016)
+    text = " ".join(shown(*ranks, height=40, standing=alike).split())
+    assert "7 others wait in it. 1,016 more are at the same line. No rank" in text
+
+
+def test_without_collectives_the_lines_are_named():
+    lines = {n: f"train.py({40 if n == 5 else 31}): step" for n in range(8)}
+    text = " ".join(shown(*stopped(8), standing=Standing(lines)).split())
+    assert "Rank 5 is at train.py:40, ranks 0, 1, 2, 3 and 3 more at train.py:31." in text
+    alike = Standing(dict.fromkeys(range(8), "train.py(31): step"))
+    text = " ".join(shown(*stopped(8), standing=alike).split())
+    assert "Ranks 0, 1, 2, 3 and 4 more are at train.py:31. The logs do not show" in text
 
 
 def test_many_ranks_fit_the_screen_and_the_others_are_summed_up():

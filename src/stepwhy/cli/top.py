@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from stepwhy.capture.live import LiveRanks
+    from stepwhy.engine.stopped_ranks import StoppedRanks
+    from stepwhy.findings.hangs import Standing
     from stepwhy.metrics.ranks import Judged
     from stepwhy.report.console import Console
 
+# What stopped ranks have noted is read for so long per refresh, s, and before all is printed once.
+_READ_S = 0.05
+_READ_ONCE_S = 10.0
 _ORDERS = ("rank", "step", "late", "input", "cpu", "gpu", "memory")
 
 
@@ -47,7 +52,8 @@ def top(folder: Path, interval: float, order: str, *, once: bool) -> None:
     DIR is the run directory, or the folder of a launcher that starts one 'stepwhy run' per rank; it
     may be shared by several machines. Shown are, for each rank, the median of its last 20 steps,
     its wait for input and the CPU time of the thread that drives it, cores, memory and GPU, which
-    rank is late, and which has stopped. The job does nothing for it, and nothing is written.
+    rank is late, and which has stopped, at which line of the program, and in which collective the
+    others wait for it. The job does nothing for it, and nothing is written.
     It ends with the job, or with Ctrl-C.
     """
     from stepwhy.capture.live import LiveRanks
@@ -83,7 +89,32 @@ def _judged(live: LiveRanks) -> list[Judged]:
 def _print(console: Console, title: str, ranks: Sequence[Judged], order: str) -> None:
     from stepwhy.report.terminal.top import top_view
 
-    console.print(top_view(title, ranks, console.width, None, order))
+    standing = _Stopped().standing(ranks, _READ_ONCE_S)
+    console.print(top_view(title, ranks, console.width, None, order, standing=standing))
+
+
+class _Stopped:
+    """Where ranks stand; until one has stopped, no module is imported for it."""
+
+    def __init__(self) -> None:
+        self._reader: StoppedRanks | None = None
+
+    def standing(self, ranks: Sequence[Judged], longest_s: float) -> Standing:
+        """Where they stand.
+
+        Args:
+            ranks: All ranks.
+            longest_s: For how long to read at most.
+        """
+        from stepwhy.findings.hangs import Standing
+
+        if not any(one.has_stopped for one in ranks):
+            return Standing({})
+        if self._reader is None:
+            from stepwhy.engine.stopped_ranks import StoppedRanks
+
+            self._reader = StoppedRanks()
+        return self._reader.read(ranks, longest_s)
 
 
 def _watch(live: LiveRanks, console: Console, title: str, interval: float, order: str) -> None:
@@ -91,8 +122,11 @@ def _watch(live: LiveRanks, console: Console, title: str, interval: float, order
     from stepwhy.report.console import whole_screen
     from stepwhy.report.terminal.top import top_view
 
+    stopped = _Stopped()
+
     def view(ranks: Sequence[Judged]) -> RenderableType:
-        return top_view(title, ranks, console.width, console.height, order)
+        standing = stopped.standing(ranks, _READ_S)
+        return top_view(title, ranks, console.width, console.height, order, standing=standing)
 
     with whole_screen(console) as show:
         last = follow(

@@ -78,6 +78,25 @@ class Hang(msgspec.Struct, frozen=True):
     waited_ns: int | None = None
 
 
+class Standing(NamedTuple):
+    """Where the ranks of a running job that have stopped stand, as far as they have noted it.
+
+    Args:
+        lines: By rank, the innermost line of the program, 'file(line): function'.
+        hang: The collective that they wait in; None if none is known.
+        read: Number of ranks whose collectives were read.
+        noted: Number of ranks that have noted them.
+        alike: Number of ranks, of those whose collectives were not read, that stand at the same
+            line as ranks that wait.
+    """
+
+    lines: dict[int | None, str]
+    hang: Hang | None = None
+    read: int = 0
+    noted: int = 0
+    alike: int = 0
+
+
 class Variant(NamedTuple):
     """What some ranks called."""
 
@@ -103,4 +122,4 @@ class Mismatch(msgspec.Struct, frozen=True):
     variants: tuple[Variant, ...]
 
 
-__all__ = ["At", "Call", "Group", "Hang", "Mismatch", "Variant"]
+__all__ = ["At", "Call", "Group", "Hang", "Mismatch", "Standing", "Variant"]

@@ -73,6 +73,7 @@ class RankNow(NamedTuple):
         resident_bytes: Resident memory.
         gpus: Its GPUs.
         sampled_ns: Time of the last sample, ns since the epoch of its machine.
+        folder: Where its process writes its logs.
     """
 
     rank: int | None
@@ -85,6 +86,7 @@ class RankNow(NamedTuple):
     resident_bytes: int | None = None
     gpus: tuple[Gpu, ...] = ()
     sampled_ns: int | None = None
+    folder: str = ""
 
     @property
     def step_ns(self) -> int | None:

@@ -127,7 +127,7 @@ class _Process:
     """
 
     def __init__(self, folder: str) -> None:
-        self._file = f"{folder}/{PROCESS_FILE}"
+        self._folder, self._file = folder, f"{folder}/{PROCESS_FILE}"
         self._run_file = f"{Path(folder).parent}/run.json"
         self._steps, self._counters = LogTail(folder, "steps"), LogTail(folder, "counters")
         self._lines: list[bytes] = []
@@ -172,6 +172,7 @@ class _Process:
             resident_bytes=_amount(last, "resident_bytes"),
             gpus=_gpus(last.get("gpus")),
             sampled_ns=last.get("time_ns"),
+            folder=self._folder,
         )
 
     def _add(self, now_s: float, wall_ns: Callable[[], int]) -> None:

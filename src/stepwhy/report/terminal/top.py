@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,13 @@ from rich.console import Group
 from rich.table import Table
 
 from stepwhy import units
+from stepwhy.findings.hangs import Standing
 from stepwhy.report.console import Text
 from stepwhy.text import one_line
+from stepwhy.wording.hangs import hang_sentence, short_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -28,6 +31,8 @@ _FEWEST_ROWS = 3
 _UNKNOWN = "-"
 _GAP = 2  # columns of the terminal
 _WIDEST_STATE = 12  # such as 'late: input'
+_LONGEST_LINE = 30  # such as 'train.py:131'; of longer ones, the end
+_NOWHERE = Standing({})
 # What narrow terminals leave out first.
 _LEAST_IMPORTANT = ("GPU memory", "CPU time", "memory", "GPU", "cores", "input wait")
 _CAUSES = {"input": "waits for input", "cpu": "computes on the CPU"}
@@ -59,7 +64,13 @@ ORDERS: dict[str, Measure] = {
 
 
 def top_view(
-    name: str, ranks: Sequence[Judged], width: int, height: int | None, order: str = "rank"
+    name: str,
+    ranks: Sequence[Judged],
+    width: int,
+    height: int | None,
+    order: str = "rank",
+    *,
+    standing: Standing = _NOWHERE,
 ) -> RenderableType:
     """The job in a sentence, and a row per rank; of more than fit, those that matter.
 
@@ -69,9 +80,11 @@ def top_view(
         width: Columns of the terminal.
         height: Lines of the terminal; None for all ranks.
         order: 'rank', or a key of `ORDERS`.
+        standing: Where ranks that have stopped stand.
     """
     if not ranks:
         return Text.assemble((one_line(name), "bold"), "\n\nNo process has logged a step here yet.")
+    ranks = _with_missing(ranks, standing)
     most = len(ranks) if height is None else max(height - _LINES_AROUND, _FEWEST_ROWS)
     shown = _chosen(ranks, most, order)
     listed = set(map(id, shown))
@@ -82,7 +95,17 @@ def top_view(
         no_wrap=True,
         overflow="ellipsis",
     )
-    return Group(title, _sentence(ranks), Text(), _table(shown, others, width))
+    return Group(
+        title, _sentence(ranks, standing), Text(), _table(shown, others, width, standing.lines)
+    )
+
+
+def _with_missing(ranks: Sequence[Judged], standing: Standing) -> Sequence[Judged]:
+    """The ranks; where it is known which one the others wait for, no other one is suspect."""
+    if standing.hang is None or not standing.hang.missing:
+        return ranks
+    missing = {at.rank for at in standing.hang.missing}
+    return [one._replace(is_suspect=one.now.rank in missing) for one in ranks]
 
 
 def _chosen(ranks: Sequence[Judged], most: int, order: str) -> list[Judged]:
@@ -111,11 +134,11 @@ def _summary(ranks: Sequence[Judged]) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _sentence(ranks: Sequence[Judged]) -> Text:
+def _sentence(ranks: Sequence[Judged], standing: Standing) -> Text:
     """What is wrong: ranks that stopped, else ranks that are late."""
     stopped = [one for one in ranks if one.has_stopped]
     if stopped:
-        return Text(_about_stopped(ranks, stopped), "bold red")
+        return Text(_about_stopped(ranks, stopped, standing), "bold red")
     late = sorted((one for one in ranks if one.cause), key=lambda one: -one.late_ns)
     if late:
         return Text(_about_late(late), "yellow")
@@ -124,18 +147,57 @@ def _sentence(ranks: Sequence[Judged]) -> Text:
     return Text("No rank waits longer for input, or computes longer on the CPU, than the others.")
 
 
-def _about_stopped(ranks: Sequence[Judged], stopped: Sequence[Judged]) -> str:
+def _about_stopped(ranks: Sequence[Judged], stopped: Sequence[Judged], standing: Standing) -> str:
+    """Which ranks stopped, where they stand, and which one the others wait for."""
     since = _age(min(one.now.silent_s for one in stopped))
     running = [one for one in ranks if not one.now.is_ended]
     everyone = len(stopped) == len(running) > 1
     who = "No rank has" if everyone else f"{_names(stopped)} {_have(stopped)} not"
-    text = f"{who} ended a step for {since}."
+    text = f"{who} ended a step for {since}{_while_others(len(running) - len(stopped))}."
+    if standing.hang is not None:
+        return f"{hang_sentence(standing.hang)}{_of_unread(standing)} {text}"
+    text += _at_lines(stopped, standing)
     if not everyone:
         return text
     suspects = [one for one in stopped if one.is_suspect]
     if not suspects:
         return f"{text} The logs do not show which one the others wait for."
     return f"{text} Look at {_names(suspects).lower()} first: unlike the others since then."
+
+
+def _while_others(count: int) -> str:
+    """That other logs grew, so that it is not the folder which is out of reach."""
+    if not count:
+        return ""
+    others = "1 other rank" if count == 1 else f"{units.format_count(count)} others"
+    return f", while the log{'' if count == 1 else 's'} of {others} grew"
+
+
+def _of_unread(standing: Standing) -> str:
+    """What is known of the ranks of which only the line was read."""
+    alike, unread = standing.alike, standing.noted - standing.read
+    if alike:
+        are = "1 more is" if alike == 1 else f"{units.format_count(alike)} more are"
+        return f" {are} at the same line."
+    read, noted = units.format_count(standing.read), units.format_count(standing.noted)
+    return f" Read so far: what {read} of {noted} ranks have noted." if unread else ""
+
+
+def _at_lines(stopped: Sequence[Judged], standing: Standing) -> str:
+    """At which lines they stand, the one where fewest do first; '' if unknown."""
+    by_line: defaultdict[str, list[Judged]] = defaultdict(list)
+    for one in stopped:
+        if line := standing.lines.get(one.now.rank):
+            by_line[short_line(line)].append(one)
+    places = sorted(by_line.items(), key=lambda pair: len(pair[1]))
+    if not places:
+        return ""
+    line, few = places[0]
+    first = f" {_names(few)} {'is' if len(few) == 1 else 'are'} at {line}"
+    if len(places) == 1:
+        return f"{first}."
+    line, most = places[-1]
+    return f"{first}, {_names(most).lower()} at {line}."
 
 
 def _about_late(late: Sequence[Judged]) -> str:
@@ -160,20 +222,27 @@ def _rank(one: Judged) -> str:
     return _UNKNOWN if one.now.rank is None else str(one.now.rank)
 
 
-def _table(shown: Sequence[Judged], others: Sequence[Judged], width: int) -> Table:
+def _table(
+    shown: Sequence[Judged],
+    others: Sequence[Judged],
+    width: int,
+    lines: Mapping[int | None, str],
+) -> Table:
+    states = [_state(one, lines.get(one.now.rank, "")) for one in shown]
     columns = [column for column in _COLUMNS if _is_known(column, (*shown, *others))]
     rows = [_row(columns, one) for one in shown]
     if others:
         rows.append(_row_of_others(columns, others))
     names = ["rank", *(name for name, *_ in columns), "last step"]
-    kept = _fitting([names, *rows], width - _WIDEST_STATE)
+    widest = max((len(state) for state in states), default=0)
+    kept = _fitting([names, *rows], width - max(widest, _WIDEST_STATE))
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for place in kept:
         table.add_column(names[place], justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for row, one in zip(rows, [*shown, None], strict=False):
+    for row, state in zip(rows, [*states, None], strict=False):
         cells = [Text(row[place]) for place in kept]
-        table.add_row(*cells, Text() if one is None else _state(one), style="" if one else "dim")
+        table.add_row(*cells, state or Text(), style="dim" if state is None else "")
     return table
 
 
@@ -210,11 +279,14 @@ def _row_of_others(columns: Sequence[Column], others: Sequence[Judged]) -> list[
     return [*cells, _age(median(one.now.silent_s for one in others))]
 
 
-def _state(one: Judged) -> Text:
+def _state(one: Judged, line: str) -> Text:
+    """What is wrong with a rank, and the line of the program that it stopped at."""
     if one.now.is_ended:
         return Text("ended", "dim")
     if one.has_stopped:
-        return Text("stopped (!)" if one.is_suspect else "stopped", "red")
+        state = "stopped (!)" if one.is_suspect else "stopped"
+        place = short_line(line)[-_LONGEST_LINE:]
+        return Text(f"{state} at {place}" if place else state, "red")
     return Text(f"late: {one.cause}" if one.cause else "", "yellow")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,8 @@ STALL_FILE = "stall.json.gz"
 
 _SCHEMA = "stepwhy.stall/1"
 _MOST_BYTES = 1 << 26  # decompressed; 4,000 collectives with deep stacks take 20 MB
+_MOST_HEAD_BYTES = 1 << 16  # decompressed; 50 lines of the program take 10 kB
+_REST = b'"recorder"'  # what follows the lines; within a string, its quotes would be escaped
 _GZIP = 16 + zlib.MAX_WBITS
 _UNREADABLE = (
     f"{STALL_FILE} is damaged. It was left out, so where this process stood in its last step is "
@@ -65,6 +67,40 @@ def add_stall(data: bytes, last_end_ns: int, builder: TraceBuilder) -> list[str]
     return []
 
 
+class Noted(NamedTuple):
+    """Where a process stood when it wrote `stall.json.gz`.
+
+    Args:
+        since_ns: When its step began.
+        time_ns: When it wrote the file.
+        line: Its innermost line of the program; '' in code of others.
+    """
+
+    since_ns: int
+    time_ns: int
+    line: str
+
+
+def noted(data: bytes) -> Noted | None:
+    """Where a process stands, without the collectives; None if the file is damaged.
+
+    Args:
+        data: The first bytes of `stall.json.gz`; 16 kB are enough for all but the longest names.
+    """
+    try:
+        head = zlib.decompressobj(_GZIP).decompress(data, _MOST_HEAD_BYTES)
+    except zlib.error:
+        return None
+    begin, rest, _ = head.partition(_REST)
+    try:
+        stall = msgspec.json.decode(begin.rstrip(b", \n") + b"}" if rest else b"", type=_Stall)
+    except DAMAGED:
+        return None
+    if stall.schema != _SCHEMA:
+        return None
+    return Noted(stall.since_ns, stall.time_ns, stall.lines[-1] if stall.lines else "")
+
+
 def _add(stall: _Stall, builder: TraceBuilder) -> None:
     builder.add(
         "positions",
@@ -88,4 +124,4 @@ def _decompressed(data: bytes) -> bytes:
     return content if unpacker.eof else b""
 
 
-__all__ = ["STALL_FILE", "add_stall"]
+__all__ = ["STALL_FILE", "Noted", "add_stall", "noted"]
