@@ -24,7 +24,9 @@ this.
 
 ## Fix
 Compile the step: `tf.function`, `torch.compile`, `jax.jit`. Replace a loop over time by a single
-operation, or by `jax.lax.scan`.
+operation, or by `jax.lax.scan`. If a JAX program compiles its gradient already, compile the
+function that runs beside it, such as an augmentation, metrics or the update of the parameters; map
+one that is called once per sample over the batch with `jax.vmap`.
 
 ## Fix risk
 A compiler may round differently. Python code in a compiled function runs only while the function is
@@ -42,6 +44,7 @@ import numpy as np
 
 from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.eager_calls import eager_loop
+from stepwhy.diagnoses.shared.eager_functions import function_beside_gradient
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.work_lines import work_lines
@@ -54,6 +57,7 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.diagnoses.shared.eager_functions import EagerFunction
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -108,7 +112,8 @@ def diagnose(facts: Facts) -> Finding:
     )
     most = min(max(loop.cost_ns, _lines_ns(facts, rows)), MOST_SAVED * loop.cost_ns)
     gain = saving("remove dispatch", LEAST_SAVED * loop.cost_ns, most)
-    fix = _fix(facts, [facts.trace.string(name) for name in sequence], repeats)
+    beside = _beside(facts, loop.calls, repeats)
+    fix = beside or _fix(facts, [facts.trace.string(name) for name in sequence], repeats)
     # No edit: how long the compiled operations take is not in a record of the others.
     return RULE.finding(loop.cost_ns, evidence, fix, gain)
 
@@ -191,6 +196,39 @@ def _fix(facts: Facts, sequence: list[str], repeats: int) -> Fix:
     return _TF if framework == "tensorflow" else _ANY
 
 
+def _beside(facts: Facts, calls: NDArray[np.int64], repeats: int) -> Fix | None:
+    """What to do in JAX if the gradient is compiled, and other work of the step is not."""
+    if facts.trace.meta.framework != "jax":
+        return None
+    function = function_beside_gradient(facts, calls, repeats)
+    if function is None:
+        return None
+    return _compiled(function) if function.name else _JAX_BESIDE
+
+
+def _compiled(function: EagerFunction) -> Fix:
+    """Compile one function, and map it over the batch if it is called for each sample."""
+    name = function.name
+    if function.is_repeated:
+        text = (
+            f"The gradient is compiled already, but {name} is called once per sample and runs its "
+            "operations one by one. Map it over the batch with jax.vmap, and compile that. The "
+            "samples need one shape, and its Python code no branch on their values."
+        )
+        code = (
+            f"{name}_batch = jax.jit(jax.vmap({name}))  # once, before the loop\n"
+            f"results = {name}_batch(samples, keys)  # arrays of the whole batch"
+        )
+    else:
+        text = (
+            f"The gradient is compiled already, but {name} runs its operations one by one. Compile "
+            "it with jax.jit, or call it in the compiled step. If it is a method, compile a "
+            "function that takes the arrays."
+        )
+        code = f"{name} = jax.jit({name})  # once, before the loop"
+    return Fix(text, code, "changes-numerics")
+
+
 def _torch_fix(sequence: list[str], repeats: int) -> Fix:
     """What to do in PyTorch, by what repeats."""
     if all(name in sequence for name in _CELL):
@@ -228,6 +266,12 @@ _JAX = Fix(
     "    loss, gradients = jax.value_and_grad(loss_of)(params, batch)\n"
     "    new = jax.tree.map(lambda p, g: p - rate * g, params, gradients)\n"
     "    return new, loss",
+    "changes-numerics",
+)
+_JAX_BESIDE = Fix(
+    "The gradient is compiled already. Move the operations that the loop runs one by one beside it "
+    "into a function, and compile that, or into the compiled step.",
+    "@jax.jit\ndef metrics_of(outputs, labels):\n    return jnp.mean(outputs.argmax(-1) == labels)",
     "changes-numerics",
 )
 _JAX_SCAN = Fix(
