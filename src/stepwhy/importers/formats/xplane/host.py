@@ -20,6 +20,7 @@ from stepwhy.importers.formats.xplane.annotations import (
     classify,
     classify_worker,
 )
+from stepwhy.importers.formats.xplane.end_marks import marked_ends
 from stepwhy.importers.formats.xplane.events import CORRELATION, Events
 from stepwhy.importers.formats.xplane.groups import equal_rows
 from stepwhy.importers.formats.xplane.kernels.layout import MISSING
@@ -135,7 +136,7 @@ class HostReader:
             )
         ]
         unneeded = [self._unneeded(label) for label in range(len(templates))]
-        self._table.add(events, templates, self._end_ns(), unneeded)
+        self._table.add(events, templates, marked_ends(events, self._ends, self._texts), unneeded)
 
     def _surroundings(self, outer: Ints) -> tuple[Bools, Ints]:
         """For every event, whether it runs below the input pipeline, and the enclosing eager op."""
@@ -251,18 +252,6 @@ class HostReader:
         runs = (events.labels.name == self._texts.code(_GRAPH_RUN))[events.label]
         found: Bools = runs & (ids != MISSING) & np.isin(ids, ids[is_call[events.label]])
         return found
-
-    def _end_ns(self) -> Ints | None:
-        """Ends of asynchronous instructions according to their end marks; None without marks."""
-        marks, events, texts = self._ends, self._events, self._texts
-        if not len(marks):
-            return None
-        ended = [texts.code(texts[n].removeprefix(END_MARK)) for n in marks.name.tolist()]
-        ids = np.concatenate([marks.id("_c"), events.id("_p")])
-        pair = equal_rows(np.concatenate([np.array(ended), events.name]), ids)[1]
-        ends = np.full(int(pair.max()) + 1, NULL)
-        ends[pair[: len(marks)]] = marks.start_ns
-        return ends[pair[len(marks) :]]
 
     def _text(self, stat: str, label: int) -> str:
         column = self._events.labels.texts.get(stat)

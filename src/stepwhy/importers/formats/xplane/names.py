@@ -238,6 +238,8 @@ def copy_details(name: str, details: str) -> CopyDetails:
 PIPELINE_CALL = regex(r"InstantiatedCapturedFunction::")
 END_MARK = "end: "
 """Prefix of the name of a mark at the end of an asynchronous instruction."""
+CONTINUATION = "ThunkExecutor::Execute"
+"""Runs instructions of a CPU, such as those that waited for an asynchronous one."""
 
 
 def unused_ids(names: Iterable[str]) -> frozenset[str]:
