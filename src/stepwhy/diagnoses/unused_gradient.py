@@ -23,10 +23,10 @@ has taken a step. That a critic passes a gradient on to the generator does not c
 also computes that of its own weights.
 
 A gradient that the program reads itself is used: it may log a norm, add up squares, combine
-gradients of several losses, clip them, or update parameters by hand. Reads are observed from the
-backward pass to the first one of the next step, or until the gradients are cleared. To test whether
-a gradient is there, or to clear it, reads nothing. If the program reads the gradient of one
-parameter, none of those of the pass count.
+gradients of several losses, clip them, or update parameters by hand. Reads are observed until the
+gradients are cleared and another backward pass begins, or in 16 backward passes of later steps. To
+test whether a gradient is there, or to clear it, reads nothing. If the program reads the gradient
+of one parameter, none of those of the pass count.
 
 Leaves that are no parameters of a module do not count, as the program may read the gradient of an
 input itself. Neither do parameters with hooks, nor those of which an optimizer has a copy in
@@ -37,8 +37,8 @@ Run a network that is not trained under `torch.no_grad()`, if nothing in front o
 gradients. Otherwise let its parameters not require gradients.
 
 ## Fix risk
-None, unless the program reads these gradients itself less often than in each step, such as a norm
-that it logs in every hundredth one.
+None, unless the program reads these gradients itself once in many steps, such as a norm that it
+logs in every hundredth one.
 
 ## When it abstains
 In traces that `stepwhy run` did not record; if parts of the graph are compiled, if parameters are

@@ -47,9 +47,8 @@ def walked(loss: Any, *parameters: Any, **kwargs: Any) -> Log:
     walk.begin()
     walk.walk(loss, **kwargs)
     walk.end()
-    if walk.is_due:
-        walk.walk(loss, **kwargs)  # the next step, which shows that nothing was read
     walk.report()
+    walk.finish()
     return log
 
 
@@ -350,38 +349,64 @@ class ByHand:
                 p.sub_(0.1 * p.grad)
 
 
-@pytest.mark.parametrize("is_read", [False, True])
-def test_gradients_count_as_used_if_the_program_reads_them_before_the_next_step(
-    is_read: bool,
-) -> None:
+@pytest.mark.parametrize("every", [1, 4])
+def test_gradients_that_the_program_reads_are_used(every: int) -> None:
     program = ByHand()
-    node = program.step()
-    if is_read:
-        program.update()
-    assert not program.log.events
-    program.step()
+    nodes = [program.step()]
     program.walk.report()
-    assert (node in unused(program.log)) != is_read
-    assert bool(program.log.of("unowned-parameters")) != is_read
+    for step in range(1, 8):
+        if step % every == 0:
+            program.update()
+        nodes.append(program.step())
+    assert nodes[0] not in unused(program.log)
+    assert not program.log.of("unowned-parameters")
     assert not program.walk.is_due
     assert "grad" not in vars(torch.nn.Parameter)
 
 
-def test_of_a_window_with_one_step_the_report_waits_for_the_next_step() -> None:
+def test_gradients_that_are_not_read_in_many_steps_are_unused() -> None:
+    program = ByHand()
+    nodes = [program.step()]
+    program.walk.report()
+    assert not program.log.events
+    while program.walk.is_due and len(nodes) < 100:
+        nodes.append(program.step())
+    assert len(nodes) == 17
+    assert nodes[0] in unused(program.log)
+    assert [e["reason"] for e in program.log.of("unowned-parameters")] == ["2"]
+    assert "grad" not in vars(torch.nn.Parameter)
+
+
+def test_what_is_not_read_until_the_training_ends_is_unused() -> None:
     program = ByHand()
     node = program.step()
     program.walk.report()
-    assert not program.log.events
-    program.step()
+    program.walk.finish()
     assert node in unused(program.log)
     assert len(program.log.of("unowned-parameters")) == 1
+    assert "grad" not in vars(torch.nn.Parameter)
 
 
-def test_where_reads_cannot_be_observed_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepwhy.capture.torch.gradient_reads.is_compiled", lambda: True)
+def test_a_forked_process_logs_nothing_of_its_parent() -> None:
     program = ByHand()
     program.step()
+    program.walk.forget()
+    program.walk.finish()
+    assert not program.log.events
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_where_reads_cannot_be_observed_nothing_is_said(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = ByHand()
+    for _ in range(steps):
+        program.step()
+    monkeypatch.setattr("stepwhy.capture.torch.gradient_reads.is_compiled", lambda: True)
     program.step()
+    program.step()
+    program.walk.finish()
     (event,) = program.log.events
     assert event["count"] is None
     assert "torch.compile" in event["reason"]
+    assert "grad" not in vars(torch.nn.Parameter)

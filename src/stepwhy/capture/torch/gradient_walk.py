@@ -3,8 +3,9 @@
 The graph of one loss is walked once, before its backward pass in the first kept step of a window,
 3 µs per node. What was found is logged as events: the sequence numbers of the nodes, by which the
 profiler's records show their time, and the parameters that no optimizer has, or whose gradients
-are cleared before their optimizer uses them. Both only count if the program has not read these
-gradients itself by the first backward pass of the next step.
+are cleared before their optimizer uses them. Both only count if the program does not read these
+gradients itself: until they are cleared, or in some later steps, as an update by hand may come once
+in several.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 # Backward passes of the step, such as those of a generator and of its critic.
 _MOST_PASSES = 8
+# Backward passes of later steps until which the program may read gradients that are not cleared.
+_LATER_PASSES = 16
 
 
 class _Unread(NamedTuple):
@@ -61,7 +64,8 @@ class GradientWalk:
         self._dropped: list[weakref.ref[Any]] = []
         self._reads = GradientReads()
         self._unread: list[_Unread] = []
-        self._has_ended = self._is_late = False
+        self._names: list[tuple[str, int, int]] = []
+        self._later = 0
 
     @never_compiled
     def know(self, optimizer: Any) -> None:
@@ -77,42 +81,56 @@ class GradientWalk:
 
     def begin(self) -> None:
         """The step begins in which passes are walked."""
+        self.forget()
         self.is_due, self._left, self._checks = True, _MOST_PASSES, _MOST_PASSES
-        self._unowned, self._dropped, self._unread = [], [], []
-        self._has_ended = self._is_late = False
+
+    def end(self) -> None:
+        """The step has ended; passes of later ones show what has become of its gradients."""
+        self._left = 0
+        self.is_due = self._may_settle
+
+    def forget(self) -> None:
+        """Forget what was walked."""
+        self.is_due, self._left, self._later = False, 0, 0
+        self._unowned, self._dropped, self._unread, self._names = [], [], [], []
         self._undecided.forget()
         self._reads.end()
 
-    def end(self) -> None:
-        """The step has ended; passes of the next one show what has become of its gradients."""
-        self._left, self._has_ended = 0, True
-        self.is_due = self._may_settle
+    def finish(self) -> None:
+        """No further pass comes: log what is not decided yet; never raises."""
+        with contextlib.suppress(Exception):
+            self._left, self._later = 0, _LATER_PASSES
+            self._settle_unread()
+        self.forget()
 
     @never_compiled
     def report(self) -> None:
         """Log which modules have parameters that no optimizer has, after the window; never raises.
 
-        Finding the modules takes tens of milliseconds, so it waits until no step is recorded, and
-        until the next step shows whether the program reads the gradients.
+        Finding the modules takes tens of milliseconds, so it waits until no step is recorded. Those
+        of whose gradients it is not known yet whether the program reads them are logged later.
         """
-        self._is_late = bool(self._unread)
-        if self._is_late:
-            return
         with contextlib.suppress(Exception), untold():
-            leaves = {id(leaf): leaf for ref in self._unowned if (leaf := ref()) is not None}
+            unread = chain.from_iterable(one.leaves for one in self._unread)
+            self._names = _named([*self._unowned, *unread])
             self._unowned = []
-            for name, count, elements in named(list(leaves.values())):
-                self._log("unowned-parameters", name, reason=str(count), count=elements)
-            dropped = {id(leaf): leaf for ref in self._dropped if (leaf := ref()) is not None}
-            self._dropped = []
-            for name, count, elements in named(list(dropped.values())):
+            if not self._unread:
+                self._log_names()
+            for name, count, elements in _named(self._dropped):
                 self._log("dropped-parameters", name, reason=str(count), count=elements)
+            self._dropped = []
+
+    def _log_names(self) -> None:
+        for name, count, elements in self._names:
+            self._log("unowned-parameters", name, reason=str(count), count=elements)
+        self._names = []
 
     @never_compiled
     def walk(self, *args: Any, **kwargs: Any) -> None:
         """Walk the graph that `torch.autograd.backward` is called with; never raises."""
         is_walked = self._left > 0
         self._left, self._checks = self._left - is_walked, self._checks - (not is_walked)
+        self._later += not is_walked
         try:
             with untold():
                 self._settle()
@@ -140,19 +158,28 @@ class GradientWalk:
             self._dropped += leaves
 
     def _settle_unread(self) -> None:
-        """Log the passes of which it is known whether the program reads their gradients."""
+        """Log the passes of which it is known whether the program reads their gradients.
+
+        Raises:
+            RefusedError: That can no longer be observed.
+        """
         waiting, self._unread = self._unread, []
+        reason = self._reads.obstacle(()) if waiting else ""
+        if reason:
+            self._names = []
+            raise RefusedError(reason)
         for one in waiting:
             if self._reads.any_of(one.leaves):
+                self._names = []  # some of them
                 self._log_notes(one.notes.but_unused(""))
-            elif self._has_ended:
+            elif self._later >= _LATER_PASSES:
                 self._log_notes(one.notes)
                 self._unowned += one.leaves
             else:
                 self._unread.append(one)
         self._reads.forget()
-        if self._is_late and not self._unread:
-            self.report()
+        if not self._unread:
+            self._log_names()
 
     def _drops(
         self, graph: Graph, owned: set[int], spared: set[int], known: Found
@@ -229,6 +256,12 @@ class GradientWalk:
 
 
 _POSITION_OF_INPUTS = 5
+
+
+def _named(refs: list[weakref.ref[Any]]) -> list[tuple[str, int, int]]:
+    """The modules that have some parameters: name, number of these, and of their elements."""
+    leaves = {id(leaf): leaf for ref in refs if (leaf := ref()) is not None}
+    return list(named(list(leaves.values())))
 
 
 def _parameters_of(optimizer: Any) -> Iterator[Any]:

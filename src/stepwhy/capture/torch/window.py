@@ -95,7 +95,7 @@ class ProfilerWindow:
         if self._is_recording:
             self._is_recording = False
             stop_recording()
-        self._walk.end()
+        self._walk.forget()
         self.touched = False
         self.is_due = True
         self.kept = False
@@ -368,8 +368,13 @@ class ProfilerWindow:
         Args:
             goes_on: Whether steps come later all the same.
         """
-        if self._profiler is None:
-            return
+        if self._profiler is not None:
+            self._finish_window(goes_on=goes_on)
+        if not goes_on:
+            self._walk.finish()
+
+    def _finish_window(self, *, goes_on: bool) -> None:
+        """Keep the open window if it holds a complete step."""
         try:
             if self._budget is not None and self._start_ns < self._end_ns:
                 self._close(goes_on=goes_on)
