@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.ranks import (
     compared,
+    in_different_steps,
     late_ranks,
     others_may_be_late,
     peers,
@@ -43,7 +44,7 @@ from stepwhy.diagnoses.shared.ranks import (
 )
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.passes.common_steps import describe_same, described, longer_ns
+from stepwhy.passes.common_steps import describe_same, longer_ns
 from stepwhy.passes.ranks import find_late
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def diagnose(facts: Facts) -> Finding:
     if found is not None and (found.verdict == "found" or len(alike) == len(mine)):
         return found
     other = next(rank for rank in mine if not describe_same(own, rank))
-    return RULE.incomplete("common-steps", _different(own, other))
+    return RULE.incomplete("common-steps", in_different_steps(own, other))
 
 
 def _among(facts: Facts, own: Rank, alike: list[Rank]) -> Finding | None:
@@ -105,22 +106,6 @@ def _skew_ns(own: Rank, late: Rank) -> int:
     """How much shorter the step of the late rank is, in the same steps as well."""
     skew_ns, in_same_ns = own.wall_ns - late.wall_ns, longer_ns(own, late)
     return skew_ns if in_same_ns is None else min(skew_ns, in_same_ns)
-
-
-def _different(own: Rank, other: Rank) -> str:
-    """Why two ranks cannot be compared."""
-    return (
-        f"The ranks were recorded in different steps of the run: {_steps(own)}, {_steps(other)}. "
-        "Record the same steps of all ranks."
-    )
-
-
-def _steps(rank: Rank) -> str:
-    found = described(rank)
-    if found is None:
-        return f"unknown ones of rank {rank.number}"
-    first = found.first + (found.numbering == "log")  # people count logged steps from 1
-    return f"steps {first:,} to {first + found.stop - found.first - 1:,} of rank {rank.number}"
 
 
 def _evidence(own: Rank, late: LateRank, skew_ns: int) -> tuple[Evidence, ...]:

@@ -26,7 +26,8 @@ communication. Broadcasts, sending and receiving show no waits.
 
 The difference must exceed three standard errors of the recorded steps, or the rank must need 10 %
 more CPU time than the others. Where the ranks wait for cores, or compute on a CPU, only the CPU
-time counts. A rank is no straggler if the ranks take turns in computing longest, by more than one
+time counts. Ranks that describe other steps of the run, which take longer or shorter, are left out.
+A rank is no straggler if the ranks take turns in computing longest, by more than one
 does on average (`sequence-imbalance`).
 
 ## Fix
@@ -39,7 +40,8 @@ Distributing the data differently changes the order of the samples.
 
 ## When it abstains
 If only one rank is recorded. `incomplete` if all recorded ranks wait and others of the job were not
-recorded, or if the late rank only waits longer for cores.
+recorded, if the late rank only waits longer for cores, or if some ranks were recorded in other
+steps of the run and the rest has no straggler.
 """
 
 from __future__ import annotations
@@ -54,13 +56,16 @@ from stepwhy.diagnoses.shared.ranks import (
     cause_of,
     compared,
     exposed_ns,
+    in_different_steps,
     late_ranks,
     others_may_be_late,
     persistent,
+    reported,
     turns,
 )
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
+from stepwhy.passes.common_steps import describe_same
 from stepwhy.passes.late_work import late_work
 from stepwhy.passes.ranks import MORE_WORK, find_late
 from stepwhy.passes.step_work import find_varying
@@ -86,9 +91,10 @@ SHARE = 0.10  # of the step; below it the gain is less than the variation betwee
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the rank that waits least for the others."""
-    late = find_late(facts.ranks)
+    ranks = _comparable(facts)
+    late = find_late(ranks)
     if late is None:
-        return RULE.not_applicable("No two ranks do the same work: each is a pipeline stage.")
+        return _without_peers(facts, ranks)
     cost = min(late.work_ns, late.waits_ns)
     evidence = _evidence(facts, late)
     is_long = cost >= SHARE * late.rank.wall_ns and not _take_turns(facts, late)
@@ -112,7 +118,36 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.incomplete(
             "all-ranks", "All recorded ranks wait, perhaps for one that was not recorded.", evidence
         )
-    return RULE.nothing(evidence)
+    return _of_other_steps(facts, ranks) or RULE.nothing(evidence)
+
+
+def _comparable(facts: Facts) -> list[Rank]:
+    """The ranks that describe the same steps as this one, or steps that take equally long."""
+    own = reported(facts)
+    return [
+        rank
+        for rank in facts.ranks
+        if own is None
+        or describe_same(own, rank)
+        or abs(own.wall_ns - rank.wall_ns) < SHARE * own.wall_ns
+    ]
+
+
+def _without_peers(facts: Facts, ranks: Sequence[Rank]) -> Finding:
+    """What can be said where no two of these ranks can be compared by the mean step."""
+    if find_late(facts.ranks) is None:
+        return RULE.not_applicable("No two ranks do the same work: each is a pipeline stage.")
+    found = _in_some_steps(facts) or _of_other_steps(facts, ranks)
+    return RULE.nothing() if found is None else found
+
+
+def _of_other_steps(facts: Facts, ranks: Sequence[Rank]) -> Finding | None:
+    """The abstention where some ranks describe other steps; None if all can be compared."""
+    own, known = reported(facts), {rank.number for rank in ranks}
+    other = next((rank for rank in facts.ranks if rank.number not in known), None)
+    if own is None or other is None:
+        return None
+    return RULE.incomplete("common-steps", in_different_steps(own, other))
 
 
 def _take_turns(facts: Facts, late: LateRank) -> bool:
@@ -189,7 +224,7 @@ def _numbers(ranks: Sequence[int]) -> str:
 
 def symptoms(facts: Facts) -> frozenset[str]:
     """Findings on the late rank that show what it does longer than the others, if it is late."""
-    late = find_late(facts.ranks)
+    late = find_late(_comparable(facts))
     is_own = late is not None and late.rank.number == facts.trace.meta.rank
     return frozenset(
         {"python-overhead"} if late and is_own and cause_of(late.excess_ns) == "host" else ()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.findings import Evidence
+from stepwhy.passes.common_steps import described
 from stepwhy.passes.lateness import lateness_of
 
 if TYPE_CHECKING:
@@ -103,3 +104,24 @@ def others_may_be_late(facts: Facts, late: LateRank, share: float) -> bool:
     """
     is_part = facts.trace.meta.world_size > len(facts.ranks)
     return is_part and late.rank.exchange_ns >= share * late.rank.wall_ns
+
+
+def in_different_steps(own: Rank, other: Rank) -> str:
+    """Why two ranks that describe different steps of the run cannot be compared, in words.
+
+    Args:
+        own: A rank.
+        other: The other one.
+    """
+    return (
+        f"The ranks were recorded in different steps of the run: {_steps(own)}, {_steps(other)}. "
+        "Record the same steps of all ranks."
+    )
+
+
+def _steps(rank: Rank) -> str:
+    found = described(rank)
+    if found is None:
+        return f"unknown ones of rank {rank.number}"
+    first = found.first + (found.numbering == "log")  # people count logged steps from 1
+    return f"steps {first:,} to {first + found.stop - found.first - 1:,} of rank {rank.number}"

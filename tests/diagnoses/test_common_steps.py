@@ -1,9 +1,10 @@
-"""Late starts of ranks whose records cover different steps of the run."""
+"""Ranks that are compared although their records may cover different steps of the run."""
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from stepwhy.diagnoses.start_skew import diagnose
+from stepwhy.diagnoses import start_skew, straggler
 from stepwhy.findings import CATEGORIES, Abstention
 from stepwhy.passes.collectives import Collectives
 from stepwhy.passes.facts import Facts
@@ -33,7 +34,7 @@ def rank(number, wall_ms, exchange_ms, **fields):
     return Rank(number, NULL, breakdown, NONE, **fields)
 
 
-def judged(*ranks):
+def judged(*ranks, diagnosis=start_skew):
     trace = parse(
         f"""
         unit: 1 ms
@@ -43,7 +44,7 @@ def judged(*ranks):
         GPU:0  kernel     |kkkkk      |  k=gemm
         """
     )
-    return diagnose(Facts(trace, ranks))
+    return diagnosis.diagnose(Facts(trace, ranks))
 
 
 def slow_then_fast(first, stop):
@@ -94,3 +95,32 @@ def test_others_that_describe_the_same_steps_are_compared_nevertheless():
              for r, log in zip(ranks, logs, strict=True)]  # fmt: skip
     assert judged(*known).verdict == "found"
     assert judged(known[0], rank(1, 20, 12, log=logs[0]), known[2]).verdict == "incomplete"
+
+
+def test_a_rank_that_describes_a_slower_stretch_is_no_straggler():
+    """Rank 1 was busier before the change, and so was rank 0."""
+    own, other = rank(0, 10, 6), rank(1, 20, 2)
+    logs = slow_then_fast(20, 40), slow_then_fast(2, 20)
+    known = [replace(one, log=log) for one, log in zip((own, other), logs, strict=True)]
+    assert judged(own, other, diagnosis=straggler).verdict == "found"
+    found = judged(*known, diagnosis=straggler)
+    assert (found.verdict, found.abstention.missing) == ("incomplete", ("common-steps",))
+
+
+@pytest.mark.parametrize("first", [0, 20, 39])
+def test_a_straggler_is_one_in_any_stretch_whose_steps_take_as_long(first):
+    own = rank(0, 10, 6, log=logged(0, 40, *[10] * 40))
+    slow = rank(1, 10, 1, log=logged(first, 40, *[10] * 40))
+    found = judged(own, slow, diagnosis=straggler)
+    assert (found.verdict, found.cost_ns_per_step) == ("found", 5 * MS)
+
+
+def test_the_others_are_compared_without_the_rank_of_another_stretch():
+    own, slow = rank(0, 10, 6), rank(1, 10, 1)
+    logs = [slow_then_fast(20, 40)] * 2 + [slow_then_fast(2, 20)]
+    ranks = [replace(one, log=log) for one, log in zip((own, slow, rank(2, 20, 12)), logs,
+             strict=True)]  # fmt: skip
+    found = judged(*ranks, diagnosis=straggler)
+    assert (found.verdict, found.cost_ns_per_step) == ("found", 5 * MS)
+    alike = replace(ranks[1], breakdown=own.breakdown)
+    assert judged(ranks[0], alike, ranks[2], diagnosis=straggler).verdict == "incomplete"
