@@ -11,9 +11,11 @@ that, the host determines the time of the step, and a faster device gains nothin
 ## How it is measured
 The sum of the gaps between consecutive device activities in the steady steps, as far as the driving
 thread executes framework code, launch calls or Python in them (waiting for input, synchronisation
-and compilation do not count). Each gap is capped at `ONE_LAUNCH_NS`: a longer one is not the cost
-of launching one operation but other host work, and appears only in the evidence. The time of an
-optimizer that updates each parameter by itself does not count where `unfused-optimizer` finds it.
+and compilation do not count). A gap before work that was launched before the gap began does not
+count: the device had it, and needs some microseconds between two kernels. Each gap is capped at
+`ONE_LAUNCH_NS`: a longer one is not the cost of launching one operation but other host work, and
+appears only in the evidence. The time of an optimizer that updates each parameter by itself does
+not count where `unfused-optimizer` finds it.
 
 ## Fix
 Launch less: record the step once and replay it (CUDA graphs), let a compiler fuse operations, use
@@ -78,7 +80,8 @@ LEAST_SAVED = 0.3  # of the gaps; graphs and fusion rarely capture all of a step
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the gaps between device slices in which the host is busy launching."""
-    gaps, rows = _host_gaps(facts), steady_work(facts)
+    rows = steady_work(facts)
+    gaps = _host_gaps(facts, rows)
     if len(rows) < FEWEST_LAUNCHES:
         return RULE.incomplete(
             "enough-operations", "Too little device work is recorded to measure a launch rate."
@@ -97,15 +100,33 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _fix(facts), gain, Edit("dispatch", "gone"))
 
 
-def _host_gaps(facts: Facts) -> NDArray[np.int64]:
-    """Time that the host works in each gap between device slices, ns; (gaps,)."""
+def _host_gaps(facts: Facts, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Time that the host works in each gap that the device waits for a launch in, ns; (gaps,)."""
     busy = Intervals.empty()
     for activity in facts.leading:
         busy = busy | activity.busy
     sets = facts.partition.sets
     working = ((sets["dispatch"] | sets["python"]) & steady(facts)) - costly_loop_time(facts)
     gaps = working.within(busy.ends[:-1], busy.starts[1:])
-    return gaps[gaps > 0]
+    return gaps[(gaps > 0) & ~_is_queued(facts, rows, busy)]
+
+
+def _is_queued(facts: Facts, rows: NDArray[np.int32], busy: Intervals) -> NDArray[np.bool_]:
+    """Whether the work after each gap was launched before the gap began; (gaps,).
+
+    Where the launch is not known, it was not.
+    """
+    slices = facts.trace.slices
+    rows = rows[np.argsort(slices.start_ns[rows], kind="stable")]
+    if not len(rows):
+        return np.zeros(max(len(busy.starts) - 1, 0), dtype=bool)
+    starts, after = slices.start_ns[rows], busy.starts[1:]
+    first = np.minimum(np.searchsorted(starts, after), len(rows) - 1)
+    calls = facts.launches.calls_of(rows)[first]
+    is_known = (starts[first] == after) & (calls != NULL)
+    launched = slices.start_ns[calls] + slices.dur_ns[calls]
+    is_queued: NDArray[np.bool_] = is_known & (launched <= busy.ends[:-1])
+    return is_queued
 
 
 def _evidence(
