@@ -92,8 +92,15 @@ def test_operations_in_the_loop_itself_are_moved_into_a_function(function):
     assert fix.text.startswith("The gradient is compiled already. Move the operations")
 
 
+def test_what_calls_several_functions_is_compiled():
+    lines = [one for name in "abc" for one in at(6, 7, 7, 8, function=name)] * 10
+    text = eager_jax(lines).fix.text
+    assert "but a, b and c are called once per sample and run their operations" in text
+    assert "Map the function that calls them over the batch" in text
+
+
 def test_of_many_functions_none_is_named():
-    lines = [one for name in "abc" for one in at(6, 7, 7, 8, function=name) * 10]
+    lines = [one for name in "abcdefghijkl" for one in at(6, 7, 7, 8, function=name) * 3]
     assert "Move the operations" in eager_jax(lines).fix.text
 
 

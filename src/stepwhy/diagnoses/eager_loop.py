@@ -44,7 +44,7 @@ import numpy as np
 
 from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.eager_calls import eager_loop
-from stepwhy.diagnoses.shared.eager_functions import function_beside_gradient
+from stepwhy.diagnoses.shared.eager_functions import functions_beside_gradient
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.work_lines import work_lines
@@ -57,7 +57,7 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.diagnoses.shared.eager_functions import EagerFunction
+    from stepwhy.diagnoses.shared.eager_functions import EagerFunctions
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -200,33 +200,52 @@ def _beside(facts: Facts, calls: NDArray[np.int64], repeats: int) -> Fix | None:
     """What to do in JAX if the gradient is compiled, and other work of the step is not."""
     if facts.trace.meta.framework != "jax":
         return None
-    function = function_beside_gradient(facts, calls, repeats)
-    if function is None:
+    found = functions_beside_gradient(facts, calls, repeats)
+    if found is None:
         return None
-    return _compiled(function) if function.name else _JAX_BESIDE
+    if not found.names:
+        return _JAX_BESIDE
+    return _mapped(found.names) if found.are_repeated else _compiled(found.names)
 
 
-def _compiled(function: EagerFunction) -> Fix:
-    """Compile one function, and map it over the batch if it is called for each sample."""
-    name = function.name
-    if function.is_repeated:
-        text = (
-            f"The gradient is compiled already, but {name} is called once per sample and runs its "
-            "operations one by one. Map it over the batch with jax.vmap, and compile that. The "
-            "samples need one shape, and its Python code no branch on their values."
-        )
-        code = (
-            f"{name}_batch = jax.jit(jax.vmap({name}))  # once, before the loop\n"
-            f"results = {name}_batch(samples, keys)  # arrays of the whole batch"
-        )
-    else:
-        text = (
-            f"The gradient is compiled already, but {name} runs its operations one by one. Compile "
-            "it with jax.jit, or call it in the compiled step. If it is a method, compile a "
-            "function that takes the arrays."
-        )
-        code = f"{name} = jax.jit({name})  # once, before the loop"
+def _mapped(names: tuple[str, ...]) -> Fix:
+    """Map functions that are called for each sample over the batch."""
+    is_one = len(names) == 1
+    called = (
+        "is called once per sample and runs its"
+        if is_one
+        else ("are called once per sample and run their")
+    )
+    text = (
+        f"The gradient is compiled already, but {_listed(names)} {called} operations one by one. "
+        f"Map {'it' if is_one else _CALLER} over the batch with jax.vmap, and compile that. The "
+        "samples need one shape, and the Python code no branch on their values."
+    )
+    name = names[0] if is_one else "augment"
+    code = (
+        f"{name}_batch = jax.jit(jax.vmap({name}))  # once, before the loop\n"
+        f"results = {name}_batch(samples, keys)  # arrays of the whole batch"
+    )
     return Fix(text, code, "changes-numerics")
+
+
+def _compiled(names: tuple[str, ...]) -> Fix:
+    """Compile functions beside the gradient."""
+    is_one = len(names) == 1
+    run = "runs its" if is_one else "run their"
+    text = (
+        f"The gradient is compiled already, but {_listed(names)} {run} operations one by one. "
+        f"Compile {'it' if is_one else _CALLER} with jax.jit, or call it in the compiled step. If "
+        "it is a method, compile a function that takes the arrays."
+    )
+    name = names[0] if is_one else "metrics_of"
+    return Fix(text, f"{name} = jax.jit({name})  # once, before the loop", "changes-numerics")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """'a', 'a and b' or 'a, b and c'."""
+    *before, last = names
+    return f"{', '.join(before)} and {last}" if before else last
 
 
 def _torch_fix(sequence: list[str], repeats: int) -> Fix:
@@ -246,6 +265,7 @@ def _updates(sequence: list[str]) -> bool:
     return in_place >= _IN_PLACE and not any(map(_LAYER.search, sequence))
 
 
+_CALLER = "the function that calls them"
 _ANY = Fix("Compile the step, so that its operations are launched at once.", "", "changes-numerics")
 _TF = Fix(
     "Make a graph of the whole step, with the gradients and the optimizer. In Keras, leave out "

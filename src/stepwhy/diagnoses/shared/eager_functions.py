@@ -1,4 +1,4 @@
-"""The function of a JAX program whose operations run one by one beside a compiled gradient."""
+"""Functions of a JAX program whose operations run one by one beside a compiled gradient."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.int64]
 
-MOST = 0.5  # of the operations with a known line; of less, no function is the cause
+MOST = 0.5  # of the operations with a known line; functions that run fewer are not the cause
+_PART = 0.1  # of these operations, of each function that is named
 # Of the repeats of the sequence: a function that is called in each of them comes to each of its
 # lines as often. Lines are noted by time, and branches are taken at times, so some are missing.
 _CALLED = 1 / 3
@@ -31,20 +32,21 @@ _LINE = regex(r"(?P<place>.*\(\d+)\): (?P<function>.+)")
 _PRODUCT = regex(r".*(dot|matmul|gemm|conv|ynn).*")
 
 
-class EagerFunction(msgspec.Struct, frozen=True):
-    """A function that runs operations one by one.
+class EagerFunctions(msgspec.Struct, frozen=True):
+    """Functions that run operations one by one.
 
     Args:
-        name: Its name; '' for code in the loop itself, and if it is not known.
-        is_repeated: Whether it is called in each repeat of the sequence, as once per sample.
+        names: Their names, most operations first; () for code in the loop itself, and if they are
+            not known.
+        are_repeated: Whether all are called in each repeat of the sequence, as once per sample.
     """
 
-    name: str
-    is_repeated: bool = False
+    names: tuple[str, ...] = ()
+    are_repeated: bool = False
 
 
-def function_beside_gradient(facts: Facts, calls: Rows, repeats: int) -> EagerFunction | None:
-    """The function that runs most of the operations.
+def functions_beside_gradient(facts: Facts, calls: Rows, repeats: int) -> EagerFunctions | None:
+    """The functions that run most of the operations.
 
     Args:
         facts: Facts of a JAX run.
@@ -52,7 +54,7 @@ def function_beside_gradient(facts: Facts, calls: Rows, repeats: int) -> EagerFu
         repeats: How often their sequence repeats in a step.
 
     Returns:
-        None if the gradient is not compiled, or the function is a part of the model.
+        None if the gradient is not compiled, or most operations are of the model.
     """
     lines = facts.derived(slice_lines)
     model = _functions(facts, lines[_gradient(facts)])
@@ -60,14 +62,36 @@ def function_beside_gradient(facts: Facts, calls: Rows, repeats: int) -> EagerFu
         return None
     texts = [_text(facts, line) for line in lines[calls].tolist()]
     counts = Counter(filter(None, _resolved(texts)))
-    name, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
-    if name in model:
+    if sum(counts[name] for name in model) >= MOST * counts.total():
         return None
-    if count < MOST * counts.total() or not name.isidentifier() or name == "main":
-        return EagerFunction("")
-    own = [text if _function(text) == name else "" for text in texts]
-    visits = _visits(own, max(facts.steady_count, 1))
-    return EagerFunction(name, bool(visits) and min(visits) >= max(_CALLED * repeats, 2))
+    named = tuple(
+        name
+        for name, count in counts.most_common()
+        if count >= _PART * counts.total() and _is_function(name) and name not in model
+    )
+    if sum(counts[name] for name in named) < MOST * counts.total():
+        return EagerFunctions()
+    least = max(_CALLED * repeats, 2)
+    steps = max(facts.steady_count, 1)
+    return EagerFunctions(named, all(_is_repeated(texts, name, steps, least) for name in named))
+
+
+def _is_function(name: str) -> bool:
+    """Whether a name is that of a function apart from the loop."""
+    return name.isidentifier() and name != "main"
+
+
+def _is_repeated(lines: list[str], name: str, steps: int, least: float) -> bool:
+    """Whether a step comes to each line of a function so often.
+
+    Args:
+        lines: The line of each operation, in order.
+        name: The function.
+        steps: Number of steps.
+        least: The least number of times per step.
+    """
+    visits = _visits([line if _function(line) == name else "" for line in lines], steps)
+    return bool(visits) and min(visits) >= least
 
 
 def _gradient(facts: Facts) -> Rows:
@@ -119,4 +143,4 @@ def _visits(lines: list[str], steps: int) -> list[float]:
     return [n / steps for line, n in begins.items() if line and counts[line] >= steps]
 
 
-__all__ = ["EagerFunction", "function_beside_gradient"]
+__all__ = ["EagerFunctions", "functions_beside_gradient"]
