@@ -57,7 +57,6 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.diagnoses.shared.eager_functions import EagerFunctions
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
