@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from functools import cache
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from stepwhy.columns import code_cache, compiled
 from tests.forks import Forks
@@ -21,6 +22,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # core busy, and on a busy machine a program takes twice as long. PyTorch reads this when it starts.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+# On a busy machine an example takes as long as it likes. The same examples are tried everywhere.
+settings.register_profile(
+    "stepwhy", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("stepwhy")
 
 # Longer parameters are counted in a test's name, not shown.
 _LONGEST_SHOWN = 200
