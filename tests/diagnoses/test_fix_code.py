@@ -200,6 +200,18 @@ RUNS = [
     ),
     (
         "constant_computation",
+        "_FIX_SESSION",
+        TF1
+        + "adjacency = __import__('numpy').ones([3, 3], 'float32')\n"
+        + "normalise, features = lambda matrix: matrix / 3, tf.ones([3, 2])",
+        """with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    assert session.run(hidden).tolist() == [[1, 1]] * 3
+assert not tf.trainable_variables()
+graph.__exit__(None, None, None)""",
+    ),
+    (
+        "constant_computation",
         "_FIX",
         TORCH,
         "assert Layer(torch.ones(3, 3))(torch.ones(3, 2)).tolist() == [[1, 1]] * 3",

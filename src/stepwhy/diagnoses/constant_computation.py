@@ -4,7 +4,8 @@
 Operations of the forward pass depend on no parameter, batch or random number, so that their result
 is the same in every step: the matrix of a graph is normalised again, a table of positions or
 distances is rebuilt, a constant is converted to another type again, or a list of numbers to a
-tensor. In JAX, a jitted function computes from arguments that are the same in each call.
+tensor. In JAX, a jitted function computes from arguments that are the same in each call; in a
+session of TensorFlow 1, the graph computes from a variable that is never assigned.
 
 ## Why it costs
 The work is done in every step for a result that could be kept.
@@ -26,25 +27,35 @@ its compiled program whose results depend on such arguments alone, in the backwa
 not on random numbers or calls into Python. Instructions in the body of a loop count if all
 arguments of the loop are the same.
 
+In sessions of TensorFlow 1: TensorFlow itself computes from constants before the first run, but not
+from variables. The cost is the time of the nodes whose inputs are only constants, and variables
+that no node of the program's graph assigns, but for their initialisation or a checkpoint. Random
+numbers, control flow and calls of functions do not count.
+
 ## Fix
-Compute it once before the loop, and keep it in a buffer of the module, or pass the result to the
-jitted function in place of what it is computed from.
+Compute it once before the loop, and keep it in a buffer of the module, pass the result to the
+jitted function in place of what it is computed from, or initialise a variable with it.
 
 ## Fix risk
 The result stays in memory. It must be computed again where what it depends on changes after all,
-which four steps do not show: at the beginning of an epoch, for instance.
+which four steps do not show: at the beginning of an epoch, for instance. In TensorFlow 1, also
+where the program loads a variable anew with `load`, or runs its initializer again.
 
 ## When it abstains
 Without a step that was looked at: in traces of other profilers, in runs with `torch.compile`, CUDA
 graphs, several processes, or subclasses of tensors; or if the run ended within four steps of it.
 Tensors of more than 64 MiB do not count as constants, nor do those of more than 16 MiB that each
 step makes anew. What NumPy computes is not seen. In JAX, without the compiled programs, or if no
-jitted function was called in at least four of the traced steps. Does not apply to TensorFlow.
+jitted function was called in at least four of the traced steps. In TensorFlow, if the program feeds
+a tensor that its graph would compute from constants. Does not apply to TensorFlow 2, nor to traces
+of sessions without the program's graph.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from stepwhy.diagnoses.shared.constant_arguments import constant_instructions, same_arguments
 from stepwhy.diagnoses.shared.constants import CONVERTED, constants
@@ -56,18 +67,17 @@ from stepwhy.diagnoses.shared.measure import (
     time_of,
     times,
 )
-from stepwhy.diagnoses.shared.program import is_pytorch
+from stepwhy.diagnoses.shared.program import is_pytorch, uses_sessions
 from stepwhy.diagnoses.shared.rewrites import knows_programs
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.semantics import without_semantics
 from stepwhy.diagnoses.shared.work_lines import work_lines
 from stepwhy.findings import Edit, Evidence, Fix
-from stepwhy.trace import NULL
+from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from stepwhy.diagnoses.shared.constants import Constants
@@ -89,14 +99,21 @@ SHARE = 0.05  # of the step; masks and positions, which are made cheaply, take l
 LEAST_SAVED = 0.7  # of the cost; reading the kept result takes time as well
 _SHOWN = 3
 _MOST_NAMES = 8
+# Operations of TensorFlow that hold a value.
+_SOURCES = ("Const", "Variable", "VariableV2", "VarHandleOp")
 
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of operations that compute constants."""
     if is_pytorch(facts):
         return _of_pytorch(facts)
+    if uses_sessions(facts) and (facts.trace.nodes.constant != NULL).any():
+        return _of_session(facts)
     if facts.trace.meta.framework != "jax":
-        return RULE.not_applicable("Constants are recognised only in PyTorch and JAX.")
+        return RULE.not_applicable(
+            "Constants are recognised only in PyTorch, JAX, and sessions of TensorFlow 1 whose "
+            "graph was recorded."
+        )
     if not knows_programs(facts):
         return RULE.no_data("programs", "The compiled programs were not recorded.")
     if not same_arguments(facts):
@@ -121,6 +138,38 @@ def _of_jax(facts: Facts) -> Finding:
     )
     gain = saving("compute constants once", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _FIX_JAX, gain, Edit("ops", "gone"))
+
+
+def _of_session(facts: Facts) -> Finding:
+    nodes = facts.trace.nodes
+    is_constant = nodes.constant == 1
+    constant = nodes.name[is_constant]
+    fed = sorted(_fed(facts) & {facts.trace.string(name) for name in constant.tolist()})
+    if fed:
+        return RULE.no_data(
+            "operands", f"The program feeds {fed[0]}, which its graph computes from constants."
+        )
+    rows = facts.slices(Kind.OP, Kind.KERNEL, steady=True)
+    is_computed = is_constant & ~np.isin(nodes.op, facts.trace.strings_where(_SOURCES))
+    rows = rows[np.isin(facts.trace.slices.scope[rows], nodes.name[is_computed])]
+    cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+    share = Evidence("share of the step in constants", cost / facts.wall_ns, "fraction")
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,) if cost else ())
+    evidence = (
+        share,
+        *work_lines(facts, rows),
+        Evidence("operations on constants per step", len(rows) / facts.steady_count, "count"),
+        *times(facts, "time of the operation, on constants", by_name(facts, rows)[:_SHOWN]),
+    )
+    gain = saving("compute constants once", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX_SESSION, gain, Edit("ops", "gone"))
+
+
+def _fed(facts: Facts) -> set[str]:
+    """Names of the nodes in place of which the session is fed."""
+    values, text = facts.trace.session_values, facts.trace.string
+    return {text(name).partition(":")[0] for name in values.name[values.fed == 1].tolist()}
 
 
 def _arguments(facts: Facts) -> Iterator[Evidence]:
@@ -178,6 +227,16 @@ def _operations(facts: Facts, found: Constants) -> tuple[Evidence, ...]:
     )
 
 
+_FIX_SESSION = Fix(
+    "Compute it once with NumPy or in a run of its own, and make the result the constant or the "
+    "variable that the graph reads. TensorFlow also computes from a tf.constant only once, if it "
+    "has at most 10 MB.",
+    "normalised = normalise(adjacency)    # with NumPy\n"
+    'matrix = tf.get_variable("matrix", trainable=False,\n'
+    "                         initializer=normalised)\n"
+    "hidden = tf.matmul(matrix, features)",
+    "changes-memory",
+)
 _FIX_JAX = Fix(
     "Compute it once, before the loop, and pass the result to the jitted function. Compute it "
     "again only when what it depends on changes.",

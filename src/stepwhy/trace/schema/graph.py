@@ -31,6 +31,14 @@ GRAPH: tuple[Column, ...] = (
         "0",
         "Whether variables, other data, or both reach it through the program's graph.",
     ),
+    Column(
+        "nodes",
+        "constant",
+        "int8",
+        "0 or 1",
+        "-1",
+        "1: a constant, a variable that only its initialisation assigns, or computed from these.",
+    ),
     Column("copies", "source", "int32", "row of nodes", "", "Node whose output is copied."),
     Column(
         "copies",

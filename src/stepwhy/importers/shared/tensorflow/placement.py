@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from stepwhy.importers.shared.tensorflow.constant_nodes import constant_nodes
 from stepwhy.importers.shared.tensorflow.device_spec import canonical_name
 from stepwhy.importers.shared.tensorflow.graphs import Edge, dependences, edges_of, nodes_of
 from stepwhy.importers.shared.tensorflow.labels import edge_node
@@ -184,6 +185,7 @@ class _Nodes:
         self._observed = observed
         self._rows: dict[str, int] = {}
         self._dependences = dependences(requested.graph)
+        self._constant = constant_nodes(requested.graph)
         self._answers = _answers(requested.sources, self._dependences)
 
     def row(self, name: str) -> int:
@@ -215,6 +217,7 @@ class _Nodes:
             source=self._string(source.source or ""),
             colocated_with=self._string(asked.colocated if asked else ""),
             depends_on=self._dependences.get(name, Dependence.UNKNOWN),
+            constant=name in self._constant if asked else NULL,
         )
 
     def _requested_device(self, asked: Node | None, source: OpSource) -> int:
