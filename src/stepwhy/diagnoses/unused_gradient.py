@@ -23,10 +23,11 @@ has taken a step. That a critic passes a gradient on to the generator does not c
 also computes that of its own weights.
 
 A gradient that the program reads itself is used: it may log a norm, add up squares, combine
-gradients of several losses, clip them, or update parameters by hand. Reads are observed until the
-gradients are cleared and another backward pass begins, or in 16 backward passes of later steps. To
-test whether a gradient is there, or to clear it, reads nothing. If the program reads the gradient
-of one parameter, none of those of the pass count.
+gradients of several losses, or update parameters by hand. Reads are observed until the gradients
+are cleared and another backward pass begins, or in 16 backward passes of later steps. To test
+whether a gradient is there, or to clear it, reads nothing, and clipping by
+`torch.nn.utils.clip_grad_norm_` alone is no use. If the program reads the gradient of one
+parameter, none of those of the pass count.
 
 Leaves that are no parameters of a module do not count, as the program may read the gradient of an
 input itself. Neither do parameters with hooks, nor those of which an optimizer has a copy in
@@ -38,7 +39,8 @@ gradients. Otherwise let its parameters not require gradients.
 
 ## Fix risk
 None, unless the program reads these gradients itself once in many steps, such as a norm that it
-logs in every hundredth one.
+logs in every hundredth one. Where they are clipped together with the others, they are part of the
+norm: without them, the others are clipped less.
 
 ## When it abstains
 In traces that `stepwhy run` did not record; if parts of the graph are compiled, if parameters are
@@ -130,7 +132,8 @@ _FIX_DROPPED = Fix(
 _FIX = Fix(
     "Let parameters that are not trained require no gradients, and run a network of which nothing "
     "in front is trained, such as a teacher, under torch.no_grad(). If parameters are missing in "
-    "the optimizer by mistake, add them.",
+    "the optimizer by mistake, add them. If gradients are clipped by their norm, it then leaves "
+    "these out.",
     "teacher.requires_grad_(False)    # once, before the training\n"
     "with torch.no_grad():\n"
     "    target = teacher(batch)",

@@ -60,16 +60,12 @@ def data(p: Any) -> None:
     p.data.add_(p.grad.data, alpha=-0.1)
 
 
-def clip(p: Any) -> None:
-    torch.nn.utils.clip_grad_norm_([p], 1.0)
-
-
 def lend(p: Any) -> None:
     parameter().grad = p.grad
 
 
 USES = [
-    norm_by_hand, update_by_hand, information, copy, kept, read_by_name, data, clip, lend,
+    norm_by_hand, update_by_hand, information, copy, kept, read_by_name, data, lend,
 ]  # fmt: skip
 
 
@@ -104,6 +100,11 @@ def delete(p: Any) -> None:
     del p.grad
 
 
+def clip(p: Any) -> None:
+    torch.nn.utils.clip_grad_norm_([p], 1.0)
+    torch.nn.utils.clip_grad_value_([p], 1.0)
+
+
 def look_at_shape(p: Any) -> None:
     # pytest takes the parts of an assertion apart, so that they would be read.
     if p.grad is None or p.grad.requires_grad or p.grad.shape != (2,):
@@ -112,7 +113,7 @@ def look_at_shape(p: Any) -> None:
 
 NO_USES = [
     clear, look_and_clear, zero, zero_data, clear_in_optimizer, zero_in_optimizer, delete,
-    look_at_shape,
+    look_at_shape, clip,
 ]  # fmt: skip
 
 

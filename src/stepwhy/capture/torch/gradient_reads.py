@@ -3,7 +3,7 @@
 A norm that is logged, a sum of squares, or an update by hand uses a gradient that no optimizer has.
 While parameters are watched, `grad` of `torch.nn.Parameter` is a property that notes who reads it
 and otherwise does the same. Whether a gradient is there, or how large it is, needs no gradient, and
-neither does clearing it.
+neither does clearing it. PyTorch's clipping reads gradients only to change them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ OBSCURED = (
 _NAME = "grad"
 # Clear gradients, in `torch.optim`, in `torch.nn` and in programs.
 _CLEARING = "zero_grad"
+_CLIPPING = "torch.nn.utils.clip_grad"
 # Of a gradient; all others may pass its values on.
 _NEEDS_NO_VALUES = frozenset(
     {
@@ -122,7 +123,9 @@ class GradientReads:
             self._read.add(id(parameter))
 
     def _uses(self, frame: FrameType) -> bool:
-        """As `_uses`, found once for each place of the program."""
+        """Whether a frame may do more than test, clear or clip a gradient that it reads."""
+        if frame.f_globals.get("__name__") == _CLIPPING:
+            return False
         place = frame.f_code, frame.f_lasti
         if place not in self._places:
             self._places[place] = _uses(*place)
