@@ -6,6 +6,7 @@ import pytest
 
 from stepwhy.passes.cores import (
     children_cpu_ns_per_step,
+    core_waits_ns_per_step,
     run_delay_share,
     runnable_threads,
     sibling_processes,
@@ -39,6 +40,12 @@ def test_the_share_of_waiting_is_that_while_no_thread_ends():
     trace = run((0, 9, 0, 0), (1, 11, 6, 2), (2, 13, 12, 4), (3, 1, 13, 6))
     assert run_delay_share(trace) == 0.75
     assert run_delay_share(run((0, 9, 0, 0), (1, 1, 6, 2))) is None
+
+
+def test_waits_for_cores_per_step():
+    trace = run((0, 0, 0, 0), (1, 2, 6, 2), (2, 4, 12, 4), (3, 1, 0, 6))
+    assert core_waits_ns_per_step(trace, 50_000_000) == 300_000_000  # of six threads at once
+    assert core_waits_ns_per_step(run(), 50_000_000) is None
 
 
 def test_processes_that_use_as_much_cpu_time():

@@ -59,6 +59,33 @@ def test_where_ranks_wait_for_cores_more_work_needs_more_cpu_time(cpu_ns, expect
     assert find_late([slow, fast]).is_certain is expected
 
 
+@pytest.mark.parametrize(
+    ("driver_ns", "threads_ns", "core_wait_ns", "expected"),
+    [
+        ((2, 1), (9, 7), 2, True),  # late by a sleep of 30
+        ((10, 1), (12, 3), 9, True),
+        ((11, 1), (12, 3), 10, False),  # a third of what it is late
+        ((2, 1), (40, 10), 30, False),  # threads that it waits for wait for a core
+        ((40, 1), (41, 40), 30, False),
+        ((1, 9), (3, 9), 0, True),
+        ((None, None), (3, 3), None, False),
+    ],
+)
+def test_a_rank_is_not_late_by_its_work_if_waits_for_cores_explain_a_third_of_it(
+    driver_ns, threads_ns, core_wait_ns, expected
+):
+    slow, fast = rank(0, 10, 10, own=(40, 41)), rank(1, 10, 40, own=(10, 11))
+    slow.breakdown["python"] += 30
+    ranks = [
+        replace(one, contended=True, core_wait_ns=driver, core_waits_ns=threads)
+        for one, driver, threads in zip((slow, fast), driver_ns, threads_ns, strict=True)
+    ]
+    late = find_late(ranks)
+    assert (late.rank.number, late.work_ns, late.core_wait_ns) == (0, 30, core_wait_ns)
+    assert late.is_certain is expected
+    assert late.least_ns == 15 - min(core_wait_ns or 0, 15)
+
+
 @pytest.mark.parametrize(("category", "expected"), [("compute", False), ("python", True)])
 def test_on_a_cpu_more_computation_needs_more_cpu_time(category, expected):
     """What a rank waits for, as a disk in Python code, takes no CPU time."""
@@ -84,6 +111,23 @@ def test_summary_of_a_rank():
     assert (summary.work_ns, summary.exchange_ns) == (7_000_000, 3_000_000)
     assert summary.own_ns.tolist() == [6_000_000, 8_000_000]
     assert (summary.line, summary.contended, summary.cpu_ns) == ("", False, None)
+
+
+def test_waits_for_cores_are_those_of_the_steady_recorded_steps():
+    trace = parse(
+        """
+        unit: 1 ms
+        main   step       |[--------][--------][--------]|
+        main   python     |pppppppp  pppppppp  pppppppp  |
+
+        marks: start_ns | dur_ns | profiled | run_delay_ns
+        0 ms  | 10 ms | 1 | 3 ms
+        10 ms | 10 ms | 1 | -
+        20 ms | 10 ms | 1 | 5 ms
+        30 ms | 10 ms | 0 | 9 ms
+        """
+    )
+    assert summarise_rank(Facts(trace)).core_wait_ns == 4_000_000
 
 
 def test_a_record_that_shows_no_times_has_no_summary():

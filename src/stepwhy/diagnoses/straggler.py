@@ -25,10 +25,12 @@ ranks; late steps at equal distances are less likely), and if it spends more tim
 communication. Broadcasts, sending and receiving show no waits.
 
 The difference must exceed three standard errors of the recorded steps, or the rank must need 10 %
-more CPU time than the others. Where the ranks wait for cores, or compute on a CPU, only the CPU
-time counts. Ranks that describe other steps of the run, which take longer or shorter, are left out.
-A rank is no straggler if the ranks take turns in computing longest, by more than one
-does on average (`sequence-imbalance`).
+more CPU time than the others. Where ranks compute on a CPU, only the CPU time counts. Where the
+rank often waits for a core, such waits must explain less than a third of the difference: those of
+the thread that drives it in the recorded steps, and those of all its threads in the run. Ranks that
+describe other steps of the run, which take longer or shorter, are left out. A rank is no straggler
+if the ranks take turns in computing longest, by more than one does on average
+(`sequence-imbalance`).
 
 ## Fix
 If the rank computes longer, give all ranks the same work, and compare its device with the others.
@@ -40,8 +42,8 @@ Distributing the data differently changes the order of the samples.
 
 ## When it abstains
 If only one rank is recorded. `incomplete` if all recorded ranks wait and others of the job were not
-recorded, if the late rank only waits longer for cores, or if some ranks were recorded in other
-steps of the run and the rest has no straggler.
+recorded, if waits for cores explain a third or more of the difference, or if some ranks were
+recorded in other steps of the run and the rest has no straggler.
 """
 
 from __future__ import annotations
@@ -112,7 +114,7 @@ def diagnose(facts: Facts) -> Finding:
         return found
     if is_long and late.rank.contended:
         return RULE.incomplete(
-            "quiet-machine", "The ranks wait for cores that other threads use.", evidence
+            "quiet-machine", "Waits for cores may be why the rank is late.", evidence
         )
     if others_may_be_late(facts, late, SHARE):
         return RULE.incomplete(
@@ -168,10 +170,17 @@ def _evidence(facts: Facts, late: LateRank) -> tuple[Evidence, ...]:
         late_ranks(late),
         Evidence("how much longer it takes, without waiting", late.work_ns, "ns"),
         *_doing(facts, late.rank, cause),
+        *_core_wait(late),
         Evidence("how much longer the others wait", late.waits_ns, "ns"),
         *_how_often(facts, late.rank.number),
         compared(facts, late.compared),
     )
+
+
+def _core_wait(late: LateRank) -> Iterator[Evidence]:
+    """How much of it are waits for cores, if the rank often waits for one."""
+    if late.rank.contended and late.core_wait_ns is not None:
+        yield Evidence("of which it waits for cores, at most", late.core_wait_ns, "ns")
 
 
 def _in_some_steps(facts: Facts) -> Finding | None:

@@ -95,6 +95,8 @@ class _Rank(msgspec.Struct, frozen=True):
     per_step: tuple[bytes, ...] | None
     operations: tuple[_Op, ...]
     lines: tuple[_Op, ...]
+    core_wait_ns: int | None = None
+    core_waits_ns: int | None = None
 
 
 class _Analysed(msgspec.Struct, frozen=True):
@@ -123,7 +125,10 @@ class _Part(msgspec.Struct, frozen=True):
     digest: bytes = b""
 
 
-_SAME = ("number", "stage", "breakdown", "line", "contended", "cpu_ns", "on_cpu", "passes")
+_SAME = (
+    *("number", "stage", "breakdown", "line", "contended", "cpu_ns", "on_cpu", "passes"),
+    *("passes_ns", "core_wait_ns", "core_waits_ns"),
+)
 _SAME_OF_CALLS = ("rank", "group", "description", "size", "p2p", "kinds")
 _COLUMNS = ("role", "step", "start_ns", "dur_ns", "bytes", "steps")
 _COLUMNS_OF_CALLS = ("sequence", "done", "entered_ns", "code")
@@ -216,7 +221,7 @@ def _calls(found: RunCalls) -> _Calls:
 
 
 def _rank(rank: Rank) -> _Rank:
-    same = {name: getattr(rank, name) for name in (*_SAME, "passes_ns")}
+    same = {name: getattr(rank, name) for name in _SAME}
     log, per_step = rank.log, rank.per_step
     return _Rank(
         **same,
@@ -266,7 +271,7 @@ def _error(kind: str, what: str, todo: str) -> InputError:
 def _of_wire(wire: _Rank | None) -> Rank | None:
     if wire is None:
         return None
-    same = {name: getattr(wire, name) for name in (*_SAME, "passes_ns")}
+    same = {name: getattr(wire, name) for name in _SAME}
     if set(wire.breakdown) != set(CATEGORIES):
         raise BadColumnError
     log = wire.log

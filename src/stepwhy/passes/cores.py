@@ -76,6 +76,19 @@ def runnable_threads(trace: Trace, span_ns: tuple[int, int] | None = None) -> fl
     return None if rates is None else sum(rates) / 1e9
 
 
+def core_waits_ns_per_step(trace: Trace, step_ns: int) -> int | None:
+    """Time that all threads of the process waited for a core per step, in total, ns.
+
+    None if not sampled.
+
+    Args:
+        trace: The trace, with `counters`.
+        step_ns: Mean time of a step.
+    """
+    rates = _rates(trace, None, "cpu_ns", "run_delay_ns")
+    return None if rates is None else round(rates[1] * step_ns / 1e9)
+
+
 def children_cpu_ns_per_step(trace: Trace, step_ns: int) -> int | None:
     """CPU time that the processes of data loaders use per step, ns; None if not sampled.
 

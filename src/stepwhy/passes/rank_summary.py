@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.findings import CATEGORIES
-from stepwhy.passes.cores import CONTENDED, run_delay_share
+from stepwhy.passes.cores import CONTENDED, core_waits_ns_per_step, run_delay_share
 from stepwhy.passes.lines import line_breakdown
 from stepwhy.passes.rank_collectives import find_collectives
 from stepwhy.passes.ranks import MOST_OPERATIONS, OpTime, Rank
@@ -43,6 +43,8 @@ def summarise_rank(facts: Facts) -> Rank | None:
         line=lines[0][0] if lines and lines[0][1] >= _FREQUENT else "",
         contended=(run_delay_share(facts.sampled) or 0.0) >= CONTENDED,
         cpu_ns=facts.observed.cpu_ns if facts.observed else None,
+        core_wait_ns=_core_wait(facts),
+        core_waits_ns=core_waits_ns_per_step(facts.sampled, facts.wall_ns),
         on_cpu=not facts.has_accelerator,
         passes=passes,
         passes_ns=passes_ns,
@@ -52,6 +54,19 @@ def summarise_rank(facts: Facts) -> Rank | None:
         operations=_operations(facts),
         lines=_lines(facts),
     )
+
+
+def _core_wait(facts: Facts) -> int | None:
+    """Mean wait of the driving thread for a core in the steady recorded steps; None if unknown.
+
+    In a few steps it may be far from what it is on average, and their work is what is compared.
+    """
+    marks, steps = facts.trace.marks, facts.steps
+    middle_ns = (steps.host_starts + steps.host_ends)[steps.steady] // 2
+    rows = np.searchsorted(marks.start_ns, middle_ns, side="right") - 1
+    waits_ns = marks.run_delay_ns[rows[rows >= 0]]
+    known = waits_ns[waits_ns != NULL]
+    return round(float(known.mean())) if len(known) else None
 
 
 def _operations(facts: Facts) -> tuple[OpTime, ...]:

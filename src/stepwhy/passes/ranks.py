@@ -30,6 +30,9 @@ others, by a share of the step that matters, is among those that take it longest
 MORE_WORK = 1.1
 """A rank that needs so many times the CPU time of another one has more work, however much both wait
 for cores. That of ranks with the same work differs by some percent."""
+_EXPLAINS = 1 / 3
+"""Share of a rank's lateness from which on waits for cores may be why it is late. They are means of
+samples: if twice as much was waited, most of the lateness still has another reason below it."""
 
 
 class OpTime(msgspec.Struct, frozen=True):
@@ -59,6 +62,10 @@ class Rank(msgspec.Struct, frozen=True):
         line: Line of the program that its driving thread is most often in; '' if unknown.
         contended: Whether it often waits for a core that other threads or programs use.
         cpu_ns: CPU time of its driving thread per step; None if unknown.
+        core_wait_ns: How long this thread waits for a core in the mean steady step, as recorded;
+            None if unknown.
+        core_waits_ns: How long all threads of its process do, in total, in the mean step of the
+            run; None if unknown.
         on_cpu: Whether it computes on the CPU.
         passes: Forward passes per step, of micro-batches through the rank's layers or, in an
             interleaved schedule, through one of its model chunks; None if not recorded.
@@ -78,6 +85,8 @@ class Rank(msgspec.Struct, frozen=True):
     line: str = ""
     contended: bool = False
     cpu_ns: int | None = None
+    core_wait_ns: int | None = None
+    core_waits_ns: int | None = None
     on_cpu: bool = False
     passes: float | None = None
     passes_ns: int = 0
@@ -112,9 +121,11 @@ class LateRank(msgspec.Struct, frozen=True):
         waits_ns: How much longer the others wait.
         work_ns: How much longer it takes outside of communication, not less than 0.
         least_ns: What is certain to be gained if the work is spread evenly; not less than 0.
+        core_wait_ns: How much longer it waits for cores, of work_ns; not less than 0, and None if
+            that is unknown.
         excess_ns: How much longer it spends in each category, or less.
-        is_certain: Whether its steps differ by more than they vary, and not only because it had to
-            wait for cores.
+        is_certain: Whether its steps differ by more than they vary, and waits for cores explain
+            only a small part of that.
         compared: Number of ranks that were compared.
     """
 
@@ -123,6 +134,7 @@ class LateRank(msgspec.Struct, frozen=True):
     waits_ns: int
     work_ns: int
     least_ns: int
+    core_wait_ns: int | None
     excess_ns: dict[str, int]
     is_certain: bool
     compared: int
@@ -149,17 +161,21 @@ def _compare(ranks: Sequence[Rank]) -> LateRank:
     waits_ns = _median(r.exchange_ns for r in others) - late.exchange_ns
     soon = [r for r in others if r.exchange_ns - late.exchange_ns < waits_ns / 2]
     together = (late, *sorted(soon, key=lambda rank: rank.exchange_ns))
+    work_ns = max(late.work_ns - _median(r.work_ns for r in others), 0)
+    more_ns = late.work_ns - max(others[-1].work_ns, _mean(r.work_ns for r in ranks))
+    core_wait_ns = _core_wait(late, others, work_ns)
     return LateRank(
         rank=late,
         together=tuple(rank.number for rank in together),
         waits_ns=waits_ns,
-        work_ns=max(late.work_ns - _median(r.work_ns for r in others), 0),
-        least_ns=max(late.work_ns - max(others[-1].work_ns, _mean(r.work_ns for r in ranks)), 0),
+        work_ns=work_ns,
+        least_ns=max(more_ns - (core_wait_ns or 0), 0),
+        core_wait_ns=core_wait_ns,
         excess_ns={
             name: time_ns - _median(r.breakdown[name] for r in others)
             for name, time_ns in late.breakdown.items()
         },
-        is_certain=_differ(late, others[len(others) // 2]),
+        is_certain=_differ(late, others[len(others) // 2], core_wait_ns),
         compared=len(ranks),
     )
 
@@ -172,20 +188,51 @@ def _mean(times_ns: Iterable[int]) -> int:
     return round(float(np.mean(list(times_ns))))
 
 
-def _differ(late: Rank, other: Rank) -> bool:
+def _core_wait(late: Rank, others: Sequence[Rank], work_ns: int) -> int | None:
+    """How much longer a rank waits for cores than the median of others; None if unknown.
+
+    The driving thread may wait for other threads of its process, which wait for a core. So the
+    larger of both differences counts, although threads that wait at the same time count twice.
+
+    Args:
+        late: The rank.
+        others: The others.
+        work_ns: How much longer it takes outside of communication, which is the most that counts.
+    """
+    driver_ns = _longer(late.core_wait_ns, [rank.core_wait_ns for rank in others])
+    threads_ns = _longer(late.core_waits_ns, [rank.core_waits_ns for rank in others])
+    if driver_ns is None or threads_ns is None:
+        return None
+    return min(max(driver_ns, threads_ns, 0), work_ns)
+
+
+def _longer(own_ns: int | None, others_ns: Sequence[int | None]) -> int | None:
+    """How much longer a time is than the median of others; None if any is unknown."""
+    known = [time_ns for time_ns in others_ns if time_ns is not None]
+    if own_ns is None or len(known) < len(others_ns):
+        return None
+    return own_ns - _median(known)
+
+
+def _differ(late: Rank, other: Rank, core_wait_ns: int | None) -> bool:
     """Whether the work of two ranks differs by more than chance.
 
     On a CPU, the time of an operation in a few recorded steps depends on what else runs; CPU time
     is known of many steps.
+
+    Args:
+        late: The late rank.
+        other: Another one.
+        core_wait_ns: How much longer the late rank waits for cores; None if unknown.
     """
+    more_ns = late.work_ns - other.work_ns
     if late.cpu_ns and other.cpu_ns:
         if late.cpu_ns >= MORE_WORK * other.cpu_ns:
             return True
-        more_ns = late.work_ns - other.work_ns
         computes_more = late.breakdown["compute"] - other.breakdown["compute"] > more_ns / 2
         if late.on_cpu and computes_more:
             return False
-    if late.contended:
+    if late.contended and (core_wait_ns is None or core_wait_ns >= _EXPLAINS * more_ns):
         return False
     some, others = late.own_ns, other.own_ns
     if min(len(some), len(others)) < 2:
