@@ -145,5 +145,23 @@ def test_a_name_cannot_steer_the_terminal():
     assert "\x1b" not in shown(rank(0), name="a\x1b[2J")
 
 
+def test_ranks_that_have_ended_no_step_are_listed():
+    text = shown(rank(0), RankNow(1), rank(2))
+    assert "Rank 1 has not ended a step yet." in text
+    assert numbers(text) == ["0", "1", "2"]
+    assert "no step yet" in text
+    assert "No step has ended yet." in shown(RankNow(0), RankNow(1))
+
+
+def test_a_rank_that_hangs_in_its_first_step_has_stopped():
+    noted = [RankNow(n, silent_s=60.0, has_noted=True) for n in range(2)]
+    lines = {0: "train.py(31): step", 1: "train.py(7): load"}
+    text = " ".join(shown(*noted, standing=Standing(lines)).split())
+    assert "No rank has ended a step for 60 s." in text
+    assert "stopped at train.py:7" in text
+    text = " ".join(shown(rank(0, silent_s=60.0), noted[1]).split())
+    assert "Look at rank 1 first" in text
+
+
 def test_before_the_first_step():
     assert "No process has logged a step here yet." in shown()

@@ -67,13 +67,14 @@ class RankNow(NamedTuple):
         steps: Its last steps, the oldest first.
         usual: The medians of these; None without a step.
         last_step_ns: End of its last step, ns since the epoch of its machine.
-        silent_s: Time since its log grew, s.
+        silent_s: Time since its log grew, s; without a step, since its process was recorded.
         is_ended: Whether its process has ended.
         cores: CPU cores that its process used between its last two samples.
         resident_bytes: Resident memory.
         gpus: Its GPUs.
         sampled_ns: Time of the last sample, ns since the epoch of its machine.
         folder: Where its process writes its logs.
+        has_noted: Whether it has noted where it stood in a step that took long.
     """
 
     rank: int | None
@@ -87,6 +88,12 @@ class RankNow(NamedTuple):
     gpus: tuple[Gpu, ...] = ()
     sampled_ns: int | None = None
     folder: str = ""
+    has_noted: bool = False
+
+    @property
+    def may_hang(self) -> bool:
+        """Whether it is in the loop: it takes steps, or says that the first one takes long."""
+        return bool(self.steps) or self.has_noted
 
     @property
     def step_ns(self) -> int | None:
@@ -157,7 +164,7 @@ def judge(ranks: Sequence[RankNow]) -> list[Judged]:
     step_ns = _median(rank.step_ns for rank in ranks if rank.step_ns is not None) or 0
     late = _late(ranks, step_ns)
     limit_s = max(_STOPPED_S, _STEPS_TO_STOP * step_ns / 1e9)
-    stopped = [bool(rank.steps) and not rank.is_ended and rank.silent_s > limit_s for rank in ranks]
+    stopped = [rank.may_hang and not rank.is_ended and rank.silent_s > limit_s for rank in ranks]
     suspects = _suspects([rank for rank, is_so in zip(ranks, stopped, strict=True) if is_so])
     return [
         Judged(rank, *late[place], stopped[place], stopped[place] and rank in suspects)

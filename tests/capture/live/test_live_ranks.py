@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -133,6 +134,49 @@ def test_called_functions_make_steps_with_their_cpu_time(tmp_path, read):
     append(about(tmp_path / "process-7", rank=0), "steps.jsonl", *calls)
     (found,) = read()
     assert (len(found.steps), found.step_ns, found.cpu_ns) == (9, 100 * MS, 30 * MS)
+
+
+# --- Before the first step ---
+
+
+def test_a_rank_without_a_step_is_listed_since_it_was_recorded(tmp_path, read):
+    folder = about(tmp_path / "rank-1" / "process-7", rank=1)
+    os.utime(folder / "process.json", ns=(START - 20 * S, START - 20 * S))
+    append(about(tmp_path / "rank-0" / "process-7", rank=0), "steps.jsonl", *steps(0, 10))
+    found = read()
+    assert [(one.rank, len(one.steps), one.has_noted) for one in found] == [
+        (0, 10, False),
+        (1, 0, False),
+    ]
+    assert found[1].silent_s == pytest.approx(20)
+    (folder / "stall.json.gz").touch()
+    assert read(1)[1].silent_s == pytest.approx(21)
+    assert read(4)[1].has_noted
+    append(folder, "steps.jsonl", *steps(50, 52))
+    assert len(read(1)[1].steps) == 2
+    assert read()[1].silent_s == pytest.approx(1.8)  # since the end of the last one
+
+
+def test_a_process_without_a_step_and_a_rank_must_have_noted_something(tmp_path, read):
+    folder = about(tmp_path / "process-7")
+    assert read() == []
+    (folder / "stall.json.gz").touch()
+    assert [(one.rank, one.may_hang) for one in read(5)] == [(None, True)]
+
+
+def test_a_process_that_ended_before_its_first_step_is_left_out(tmp_path, read):
+    about(tmp_path / "process-7", rank=0, ended_ns=START)
+    assert read() == []
+
+
+@pytest.mark.parametrize("pids", [(7, 8), (8, 7)])
+def test_a_process_without_a_step_replaces_only_one_that_has_ended(tmp_path, read, pids):
+    with_steps = about(tmp_path / f"process-{pids[0]}", rank=0)
+    append(with_steps, "steps.jsonl", *steps(0, 10))
+    about(tmp_path / f"process-{pids[1]}", rank=0)
+    assert [len(one.steps) for one in read()] == [10]
+    about(with_steps, rank=0, ended_ns=START)
+    assert [len(one.steps) for one in read(5)] == [0]
 
 
 # --- Silence and ends ---

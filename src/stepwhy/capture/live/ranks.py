@@ -6,6 +6,7 @@ may be shared by many machines, whose clocks need not agree.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import deque
@@ -16,6 +17,7 @@ from stepwhy.capture.clock import now_ns
 from stepwhy.capture.live.steps import StepMeter, is_amount, members
 from stepwhy.capture.live.tail import LogTail
 from stepwhy.capture.process.folder import PROCESS_FILE
+from stepwhy.capture.stall_watch import STALL_FILE
 from stepwhy.metrics.ranks import Gpu, RankNow, usual_step
 from stepwhy.regular_files import read_regular
 
@@ -56,9 +58,11 @@ class LiveRanks:
         self._searched_s: float | None = None
 
     def read(self) -> list[RankNow]:
-        """The ranks with at least one step, by number; of one that was started again, the last.
+        """The ranks, by number; of one that was started again, the last.
 
-        Processes without a rank are listed if no process has one: the one with the last step.
+        Processes without a rank are listed if no process has one: the one with the last step. One
+        that has ended no step is left out if it has ended, or is neither a rank nor noted where it
+        stands.
         """
         now_s = self._clock()
         is_due = self._searched_s is None or now_s - self._searched_s >= _SEARCH_S
@@ -71,7 +75,7 @@ class LiveRanks:
         for process in processes:
             now = process.now(now_s, self._wall_ns)
             before = latest.get(now.rank)
-            if now.steps and (before is None or _last(now) > _last(before)):
+            if _is_listed(now) and (before is None or _replaces(now, before)):
                 latest[now.rank] = now
         if len(latest) > 1:
             latest.pop(None, None)
@@ -84,8 +88,23 @@ class LiveRanks:
                 self._processes[path] = _Process(path)
 
 
+def _is_listed(rank: RankNow) -> bool:
+    is_known = rank.rank is not None or rank.has_noted
+    return bool(rank.steps) or (is_known and not rank.is_ended)
+
+
+def _replaces(rank: RankNow, other: RankNow) -> bool:
+    """Whether a process is the later one of two of the same rank.
+
+    One without a step may be a helper, unless the other one has ended.
+    """
+    if bool(rank.steps) == bool(other.steps):
+        return _last(rank) > _last(other)
+    return other.is_ended if other.steps else not rank.is_ended
+
+
 def _last(rank: RankNow) -> int:
-    return rank.last_step_ns or 0
+    return rank.last_step_ns or rank.sampled_ns or 0
 
 
 def _process_folders(run_dir: str) -> list[str]:
@@ -135,7 +154,8 @@ class _Process:
         self._grew_s: float | None = None
         self._samples: deque[dict[str, Any]] = deque(maxlen=2)
         self._rank: int | None = None
-        self._is_known = self._is_ended = False
+        self._is_known = self._is_ended = self._has_noted = False
+        self._recorded_ns: int | None = None
         self._now = RankNow(None)
 
     def fetch(self, *, is_due: bool) -> None:
@@ -152,6 +172,8 @@ class _Process:
             self._samples.extend(filter(_is_sample, samples))
             if not (self._lines and self._is_known):
                 self._read_file()
+            if not (self._lines or self._now.steps):
+                self._look_for_note()
 
     def now(self, now_s: float, wall_ns: Callable[[], int]) -> RankNow:
         """What it does now, by what was read.
@@ -162,6 +184,8 @@ class _Process:
         """
         if self._lines:
             self._add(now_s, wall_ns)
+        elif self._grew_s is None and self._recorded_ns is not None:
+            self._grew_s = now_s - _age_s(self._recorded_ns, wall_ns)
         silent_s = 0.0 if self._grew_s is None else now_s - self._grew_s
         last = self._samples[-1] if self._samples else {}
         return self._now._replace(
@@ -173,6 +197,7 @@ class _Process:
             gpus=_gpus(last.get("gpus")),
             sampled_ns=last.get("time_ns"),
             folder=self._folder,
+            has_noted=self._has_noted,
         )
 
     def _add(self, now_s: float, wall_ns: Callable[[], int]) -> None:
@@ -181,8 +206,8 @@ class _Process:
         self._meter.add(lines)
         steps = self._meter.steps()
         # What was logged before is as old as its machine's clock says, as far as that agrees.
-        age_s = max(wall_ns() - steps.last_end_ns, 0) / 1e9 if self._grew_s is None else 0.0
-        self._grew_s = now_s - age_s
+        is_first = not self._now.steps
+        self._grew_s = now_s - (_age_s(steps.last_end_ns, wall_ns) if is_first else 0.0)
         recent = tuple(steps.recent)
         self._now = RankNow(self._rank, recent, usual_step(recent), steps.last_end_ns or None)
 
@@ -195,6 +220,12 @@ class _Process:
         self._is_known, self._rank = True, _amount(about, "rank")
         run = self._about_run() if _amount(about, "ended_ns") is None else about
         self._is_ended = _amount(run, "ended_ns") is not None
+
+    def _look_for_note(self) -> None:
+        """See since when a process without a step is recorded, and whether it noted a long one."""
+        with contextlib.suppress(OSError):
+            self._recorded_ns = self._recorded_ns or Path(self._file).stat().st_mtime_ns
+            self._has_noted = Path(self._folder, STALL_FILE).is_file()
 
     def _about_run(self) -> dict[str, Any]:
         """What is known of the run, which ends even if the process was killed."""
@@ -213,6 +244,11 @@ class _Process:
         if used[0] is None or used[1] is None or elapsed_ns <= 0 or used[1] < used[0]:
             return None
         return float((used[1] - used[0]) / elapsed_ns)
+
+
+def _age_s(time_ns: int, wall_ns: Callable[[], int]) -> float:
+    """How long ago a time is, 0 if the clock of its machine is ahead of this one."""
+    return max(wall_ns() - time_ns, 0) / 1e9
 
 
 def _is_sample(sample: dict[str, Any]) -> bool:

@@ -135,10 +135,12 @@ def _summary(ranks: Sequence[Judged]) -> str:
 
 
 def _sentence(ranks: Sequence[Judged], standing: Standing) -> Text:
-    """What is wrong: ranks that stopped, else ranks that are late."""
+    """What is wrong: ranks that stopped, else ranks without a step, else ranks that are late."""
     stopped = [one for one in ranks if one.has_stopped]
     if stopped:
         return Text(_about_stopped(ranks, stopped, standing), "bold red")
+    if first := [one for one in ranks if not one.now.steps]:
+        return Text(_about_first_step(ranks, first), "yellow")
     late = sorted((one for one in ranks if one.cause), key=lambda one: -one.late_ns)
     if late:
         return Text(_about_late(late), "yellow")
@@ -163,6 +165,13 @@ def _about_stopped(ranks: Sequence[Judged], stopped: Sequence[Judged], standing:
     if not suspects:
         return f"{text} The logs do not show which one the others wait for."
     return f"{text} Look at {_names(suspects).lower()} first: unlike the others since then."
+
+
+def _about_first_step(ranks: Sequence[Judged], first: Sequence[Judged]) -> str:
+    """Which ranks have ended no step yet."""
+    if len(first) == len(ranks):
+        return "No step has ended yet."
+    return f"{_names(first)} {_have(first)} not ended a step yet."
 
 
 def _while_others(count: int) -> str:
@@ -287,6 +296,8 @@ def _state(one: Judged, line: str) -> Text:
         state = "stopped (!)" if one.is_suspect else "stopped"
         place = short_line(line)[-_LONGEST_LINE:]
         return Text(f"{state} at {place}" if place else state, "red")
+    if not one.now.steps:
+        return Text("no step yet", "dim")
     return Text(f"late: {one.cause}" if one.cause else "", "yellow")
 
 
