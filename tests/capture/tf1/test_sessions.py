@@ -168,7 +168,8 @@ def test_every_run_is_logged_and_five_alternate_ones_are_traced(
 
 
 def heavy() -> int:
-    return sum(range(20_000))
+    """Takes so long that no interruption makes another run longer."""
+    return sum(range(400_000))
 
 
 def test_all_runs_of_a_traced_step_are_traced(session: Session, tmp_path: Path) -> None:
