@@ -42,8 +42,9 @@ Distributing the data differently changes the order of the samples.
 
 ## When it abstains
 If only one rank is recorded. `incomplete` if all recorded ranks wait and others of the job were not
-recorded, if waits for cores explain a third or more of the difference, or if some ranks were
-recorded in other steps of the run and the rest has no straggler.
+recorded, or if waits for cores explain a third or more of the difference. Where no rank is late, it
+is `incomplete` if some ranks wait for cores longer than others by 10 % of the step, which can hide
+a late one, or if some were recorded in other steps of the run.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ RULE = Rule(
     of_ranks=True,
 )
 
+_HIDDEN = "Some ranks wait longer for cores than others, which can hide a late rank."
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 
 
@@ -120,7 +122,18 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.incomplete(
             "all-ranks", "All recorded ranks wait, perhaps for one that was not recorded.", evidence
         )
+    if _may_be_hidden(ranks, late):
+        return RULE.incomplete("quiet-machine", _HIDDEN, evidence)
     return _of_other_steps(facts, ranks) or RULE.nothing(evidence)
+
+
+def _may_be_hidden(ranks: Sequence[Rank], late: LateRank) -> bool:
+    """Whether ranks may take equally long only because some of them wait longer for cores."""
+    peers = [rank for rank in ranks if rank.stage == late.rank.stage]
+    waits_ns = [rank.core_wait_ns for rank in peers if rank.core_wait_ns is not None]
+    if len(waits_ns) < 2 or not any(rank.contended for rank in peers):
+        return False
+    return max(waits_ns) - min(waits_ns) >= SHARE * late.rank.wall_ns
 
 
 def _comparable(facts: Facts) -> list[Rank]:
