@@ -108,7 +108,7 @@ def with_workers(fix: Fix, count: int) -> Fix:
 
 def cautioned(fix: Fix, facts: Facts) -> Fix:
     """A fix, with what else would do, and a caution if busy cores leave it little to gain."""
-    fix = _or_once(fix, facts)
+    fix = _shorter_first(fix, facts)
     cpu_ns, cores = job_cpu_ns(facts), cores_of(facts)
     if facts.has_accelerator or cpu_ns is None or not cores:
         return fix
@@ -120,15 +120,14 @@ def cautioned(fix: Fix, facts: Facts) -> Fix:
     return replace(fix, text=f"{fix.text} {caution}{threads}")
 
 
-def _or_once(fix: Fix, facts: Facts) -> Fix:
-    """A fix, with the way to do the work once if a DataLoader repeats it in each epoch."""
+def _shorter_first(fix: Fix, facts: Facts) -> Fix:
+    """A fix, after the line that holds most of the preparation, and how to do without it."""
     work = find_preparation(facts.sampled)
-    if work is None or work.function_share < _MOST_OF_WORK or is_random(work.line):
+    if work is None or work.function_share < _MOST_OF_WORK:
         return fix
-    if most_epochs(facts) < _REPEATS:
-        return fix
-    line, share = work.line, format_fraction(work.function_share)
-    return replace(fix, text=f"{fix.text} {_ONCE.format(share, line)}")
+    is_repeated = most_epochs(facts) >= _REPEATS and not is_random(work.line)
+    first = _FIRST.format(format_fraction(work.function_share), work.line)
+    return replace(fix, text=f"{first} {_ONCE if is_repeated else _LESS} {fix.text}")
 
 
 # Fetches from what other threads fill.
@@ -139,9 +138,14 @@ _CAUTION = (
     "slow the rest down by as much as it saves: measure it with 'stepwhy try', or make the work "
     "itself less."
 )
+_FIRST = "{} of the preparation is in {}."
 _ONCE = (
-    "{} of the preparation is in {}, again in every epoch: if it returns the same for an element "
-    "each time, compute it once, before the training, and keep the result."
+    "It runs again in every epoch: if it returns the same for an element each time, compute it "
+    "once, before the training, and keep the result; otherwise prepare batches beside the step."
+)
+_LESS = (
+    "Make that shorter first, for example by leaving out what the batch does not use of an "
+    "element: preparing batches beside the step only hides it, and needs a core of its own."
 )
 # On two cores, the step of the lab's torch/cold_files is 24.8 ms with two workers, and 19.8 ms if
 # operations also use one thread only; of torch/serial_loader, 23.2 and 20.0 ms with one worker.
