@@ -47,8 +47,8 @@ graphs, several processes, or subclasses of tensors; or if the run ended within 
 Tensors of more than 64 MiB do not count as constants, nor do those of more than 16 MiB that each
 step makes anew. What NumPy computes is not seen. In JAX, without the compiled programs, or if no
 jitted function was called in at least four of the traced steps. In TensorFlow, if the program feeds
-a tensor that its graph would compute from constants. Does not apply to TensorFlow 2, nor to traces
-of sessions without the program's graph.
+a tensor that its graph would compute from constants. Does not apply to TensorFlow 2, to traces of
+sessions without the program's graph, nor to graphs that assign no variable, as those that predict.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ LEAST_SAVED = 0.7  # of the cost; reading the kept result takes time as well
 _SHOWN = 3
 _MOST_NAMES = 8
 # Operations of TensorFlow that hold a value.
-_SOURCES = ("Const", "Variable", "VariableV2", "VarHandleOp")
+_VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
+_SOURCES = ("Const", *_VARIABLES)
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -142,6 +143,12 @@ def _of_jax(facts: Facts) -> Finding:
 
 def _of_session(facts: Facts) -> Finding:
     nodes = facts.trace.nodes
+    is_variable = np.isin(nodes.op, facts.trace.strings_where(_VARIABLES))
+    if not (is_variable & (nodes.constant == 0)).any():
+        return RULE.not_applicable(
+            "The graph assigns no variable, so it does not train: all that it computes from the "
+            "same input is the same."
+        )
     is_constant = nodes.constant == 1
     constant = nodes.name[is_constant]
     fed = sorted(_fed(facts) & {facts.trace.string(name) for name in constant.tolist()})
