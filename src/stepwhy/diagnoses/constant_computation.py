@@ -125,20 +125,9 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def _of_jax(facts: Facts) -> Finding:
-    rows = constant_instructions(facts)
-    cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
-    share = Evidence("share of the step in constants", cost / facts.wall_ns, "fraction")
-    if cost < SHARE * facts.wall_ns:
-        return RULE.nothing((share,) if cost else ())
-    evidence = (
-        share,
-        *work_lines(facts, rows),
-        Evidence("instructions on constants per step", len(rows) / facts.steady_count, "count"),
-        *times(facts, "time of the instruction, on constants", by_name(facts, rows)[:_SHOWN]),
-        *_arguments(facts),
+    return _of_rows(
+        facts, constant_instructions(facts), "instruction", _FIX_JAX, *_arguments(facts)
     )
-    gain = saving("compute constants once", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX_JAX, gain, Edit("ops", "gone"))
 
 
 def _of_session(facts: Facts) -> Finding:
@@ -159,6 +148,21 @@ def _of_session(facts: Facts) -> Finding:
     rows = facts.slices(Kind.OP, Kind.KERNEL, steady=True)
     is_computed = is_constant & ~np.isin(nodes.op, facts.trace.strings_where(_SOURCES))
     rows = rows[np.isin(facts.trace.slices.scope[rows], nodes.name[is_computed])]
+    return _of_rows(facts, rows, "operation", _FIX_SESSION)
+
+
+def _of_rows(
+    facts: Facts, rows: NDArray[np.int64], unit: str, fix: Fix, *further: Evidence
+) -> Finding:
+    """Judge what the device computes from constants.
+
+    Args:
+        facts: Facts of the run.
+        rows: The slices that do; (rows,).
+        unit: What each of them is, 'operation' or 'instruction'.
+        fix: How to compute it once.
+        further: Evidence beside the times.
+    """
     cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
     share = Evidence("share of the step in constants", cost / facts.wall_ns, "fraction")
     if cost < SHARE * facts.wall_ns:
@@ -166,11 +170,12 @@ def _of_session(facts: Facts) -> Finding:
     evidence = (
         share,
         *work_lines(facts, rows),
-        Evidence("operations on constants per step", len(rows) / facts.steady_count, "count"),
-        *times(facts, "time of the operation, on constants", by_name(facts, rows)[:_SHOWN]),
+        Evidence(f"{unit}s on constants per step", len(rows) / facts.steady_count, "count"),
+        *times(facts, f"time of the {unit}, on constants", by_name(facts, rows)[:_SHOWN]),
+        *further,
     )
     gain = saving("compute constants once", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX_SESSION, gain, Edit("ops", "gone"))
+    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "gone"))
 
 
 def _fed(facts: Facts) -> set[str]:

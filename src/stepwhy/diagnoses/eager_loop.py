@@ -210,13 +210,10 @@ def _beside(facts: Facts, calls: NDArray[np.int64], repeats: int) -> Fix | None:
 def _mapped(names: tuple[str, ...]) -> Fix:
     """Map functions that are called for each sample over the batch."""
     is_one = len(names) == 1
-    called = (
-        "is called once per sample and runs its"
-        if is_one
-        else ("are called once per sample and run their")
-    )
+    called, run = ("is called", "runs its") if is_one else ("are called", "run their")
     text = (
-        f"The gradient is compiled already, but {_listed(names)} {called} operations one by one. "
+        f"The gradient is compiled already, but {_listed(names)} {called} once per sample and "
+        f"{run} operations one by one. "
         f"Map {'it' if is_one else _CALLER} over the batch with jax.vmap, and compile that. The "
         "samples need one shape, and the Python code no branch on their values."
     )
