@@ -144,7 +144,7 @@ _ONCE = (
     "once, before the training, and keep the result; otherwise prepare batches beside the step."
 )
 _LESS = (
-    "Make that shorter first, for example by leaving out what the batch does not use of an "
+    "If you can, make that shorter, for example by leaving out what the batch does not use of an "
     "element: preparing batches beside the step only hides it, and needs a core of its own."
 )
 # On two cores, the step of the lab's torch/cold_files is 24.8 ms with two workers, and 19.8 ms if
