@@ -3,7 +3,8 @@
     python benchmarks/capture.py [--seconds S] [--pairs N] [--only NAME]... [--json FILE]
 
 The same program runs alone and under `stepwhy run`, in turns A B B A, so that what drifts falls on
-both alike. Its steps do real work of 0.2, 1 or 10 ms (Keras takes longer for its shortest step),
+both alike. It computes with one thread, so that two cores suffice for it and for what observes it
+from outside. Its steps do real work of 0.2, 1 or 10 ms (Keras takes longer for its shortest step),
 and a run lasts a minute. Everything is included: hooks, traced windows, sampling, writing. Not
 included is the report, which is written after the training.
 

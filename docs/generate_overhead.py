@@ -15,7 +15,7 @@ INTRODUCTION = """\
 What a training pays for `stepwhy run`. The same program runs alone and observed, in turns
 (`python benchmarks/capture.py --json benchmarks/results/capture.json`). Everything is included:
 what runs in each step, traced windows, sampling from outside, and writing. Not included is the
-report, which is written after the training.
+report, which is written after the training. The programs compute with one thread.
 
 *Loop* is what the program's own clock shows from its first step to its last: the median of the
 pairs, with its 95 % interval. *Alone* is the spread of the program's runs without stepwhy, from the

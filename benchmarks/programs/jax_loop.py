@@ -3,8 +3,12 @@
 python benchmarks/programs/jax_loop.py LAYERS STEPS
 """
 
+import os
 import sys
 import time
+
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+os.environ["NPROC"] = "1"  # threads of XLA's pools
 
 import jax
 import jax.numpy as jnp

@@ -8,9 +8,13 @@ import time
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 LAYERS, STEPS = map(int, sys.argv[1:])
 EPOCH = 1000  # steps
+
+tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(1)
 
 model = keras.Sequential([keras.layers.Dense(64, "tanh") for _ in range(LAYERS)])
 model.compile("sgd", "mse")

@@ -15,7 +15,8 @@ net = tf.random.normal([32, 64])
 for layer in range(LAYERS):
     net = tf.tanh(net @ tf.get_variable(f"weights{layer}", [64, 64]))
 train = tf.train.GradientDescentOptimizer(0.01).minimize(tf.reduce_mean(tf.square(net)))
-with tf.Session() as session:
+one_thread = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+with tf.Session(config=one_thread) as session:
     session.run(tf.global_variables_initializer())
     start = time.perf_counter()
     for _ in range(STEPS):
