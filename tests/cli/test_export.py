@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from stepwhy.cli import cli
+from stepwhy.cli.export import _OPENED_BY
+from stepwhy.export import EXPLAINED_WRITERS, WRITERS
 from tests.kineto_samples import SECRETS, sample
 
 
@@ -40,7 +42,10 @@ def test_export_is_explained_like_its_source(trace, tmp_path, form):
 
 def test_the_file_is_named_after_its_source(trace, tmp_path):
     outcome = invoke("export", trace)
-    assert outcome.stderr == "Exported: run.trace.json.gz\n"
+    assert outcome.stderr.splitlines() == [
+        "Exported: run.trace.json.gz",
+        "Open it at https://ui.perfetto.dev or in chrome://tracing.",
+    ]
     assert (tmp_path / "run.trace.json.gz").is_file()
     assert not list(tmp_path.glob("*.part"))
 
@@ -57,3 +62,20 @@ def test_source_is_not_overwritten(trace):
     assert outcome.exit_code == 4
     assert "is the input of the export" in outcome.stderr
     assert trace.read_bytes() == before
+
+
+def test_an_existing_file_is_only_replaced_on_request(trace, tmp_path):
+    out = tmp_path / "kept.json"
+    out.write_text("kept")
+    outcome = CliRunner().invoke(cli, ["export", str(trace), "--out", str(out)])
+    assert outcome.exit_code == 4
+    assert "kept.json exists. Name another file with --out, or add --overwrite." in outcome.stderr
+    assert out.read_text() == "kept"
+    invoke("export", trace, "--out", out, "--overwrite")
+    assert explained(out) == explained(trace)
+
+
+@pytest.mark.parametrize("form", WRITERS | EXPLAINED_WRITERS)
+def test_it_is_said_what_opens_the_output(form):
+    opener = _OPENED_BY[form].format("'a b'")
+    assert opener.endswith((".", "'a b'", "'a b'/slices.parquet."))

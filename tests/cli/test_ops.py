@@ -125,7 +125,7 @@ def traced(tmp_path_factory):
 
 @pytest.mark.framework
 def test_the_timeline_agrees_with_tensorflows_event_for_event(traced):
-    invoke("export", traced / "run_metadata.pb", "--out", traced / "ours.json")
+    invoke("export", traced / "run_metadata.pb", "--out", traced / "ours.json", "--overwrite")
     ours = json.loads((traced / "ours.json").read_bytes())
     theirs = json.loads((traced / "timeline.json").read_bytes())
     base_us = ours["baseTimeNanoseconds"] / 1000
@@ -150,7 +150,7 @@ def test_the_timeline_agrees_with_tensorflows_event_for_event(traced):
 
 @pytest.mark.framework
 def test_tensorflows_arrows_are_among_ours(traced):
-    invoke("export", traced / "run_metadata.pb", "--out", traced / "ours.json")
+    invoke("export", traced / "run_metadata.pb", "--out", traced / "ours.json", "--overwrite")
     ours = json.loads((traced / "ours.json").read_bytes())
     theirs = json.loads((traced / "timeline.json").read_bytes())["traceEvents"]
     base_us = ours["baseTimeNanoseconds"] / 1000

@@ -46,14 +46,20 @@ def test_query_from_standard_input(trace, query):
 
 
 def test_an_empty_query_is_wrong_usage(trace):
-    assert invoke(trace, stdin=" \n").exit_code == 2
+    assert invoke(trace, "-", stdin=" \n").exit_code == 2
+
+
+def test_without_a_query_all_tables_are_listed(trace):
+    done = invoke(trace, stdin="")
+    assert done.exit_code == 0
+    assert done.stdout == invoke(trace, "--tables").stdout
+    assert "stepwhy sql PATH 'select * from steps'" in done.stderr
 
 
 def test_a_terminal_is_not_waited_for(monkeypatch):
     module = importlib.import_module("stepwhy.cli.sql")
     monkeypatch.setattr(module.sys, "stdin", type("", (), {"isatty": lambda _: True})())
-    with pytest.raises(module.click.UsageError, match="pipe one in"):
-        module._from_stdin()
+    assert module._text_of(None) is None
 
 
 def test_wrong_sql_is_a_typed_error(trace):

@@ -5,6 +5,7 @@ import pytest
 from stepwhy.engine.survey import survey
 from stepwhy.errors import NotFoundError
 from tests.engine.test_explain import kineto
+from tests.engine.test_rank_folders import run_of_rank
 
 
 def test_unrelated_runs_and_ranks_in_a_folder_of_their_own(tmp_path):
@@ -24,6 +25,18 @@ def test_unrelated_runs_and_ranks_in_a_folder_of_their_own(tmp_path):
     unread = entries[f"{tmp_path}/c.json"]
     assert unread.result is None
     assert "no trace that stepwhy knows" in unread.error
+
+
+def test_the_ranks_of_a_run_directory_count_as_one_run(tmp_path):
+    expected = []
+    for name in ("after", "before"):
+        run, other = (run_of_rank(tmp_path / "kept" / name, rank) for rank in (0, 1))
+        (other / "process-11").rename(run / "process-11")
+        (other / "run.json").unlink()
+        expected.append(str(run))
+    entries = survey([str(tmp_path)])
+    assert [entry.name for entry in entries] == expected
+    assert [entry.result.run.ranks for entry in entries] == [2, 2]
 
 
 def test_a_name_behind_which_nothing_is(tmp_path):

@@ -168,6 +168,10 @@ FILES = {
     ),
     "stacks with counts": (b"main;train;step 41\nmain;train 3\n", "stepwhy run"),
     "file that stepwhy wrote": (b'{"schema": "stepwhy.result/1", "run": {}}', "run directory"),
+    "file that stepwhy wrote about a run": (
+        b'{"verdict":{"bound_by":"compute","confidence":0.3},"inputs":[]}',
+        "run directory",
+    ),
     "report that stepwhy wrote": (
         "<!doctype html>\n<html><title>Nothing. \N{EN DASH} stepwhy</title>".encode(),
         "browser",

@@ -55,6 +55,19 @@ def test_folder_is_searched_for_usual_file_names(tree):
     assert found("many") == ["many/one", "many/three", "many/two"]
 
 
+@pytest.mark.usefixtures("tree")
+def test_runs_further_down_are_found_whole_beside_traces():
+    """What stepwhy wrote about them is no input, and hidden folders are not searched."""
+    for name in ("many/bench.json", ".venv/lib/x.json", "many/one/process-1/windows/0/trace.json"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text("{}")
+    Path("run").rename("deep/run")
+    assert found(".") == [
+        "deep/run", "many/one", "many/two",
+        "a.json", "b.json.gz", "deep/er/c.pb", "many/stray.json", "trace[1].json",
+    ]  # fmt: skip
+
+
 def test_file_with_several_names_counts_once(tree):
     """Tools create a link to the newest trace."""
     Path("deep/latest.pb").symlink_to("er/c.pb")

@@ -28,7 +28,7 @@ def unwrapped(text):
 @pytest.mark.parametrize("show_all", [False, True])
 def test_no_line_is_wider_than_the_terminal_or_ends_in_blanks(any_result, width, show_all):
     lines = printed(any_result, width, show_all=show_all).splitlines()
-    assert max(cell_len(line) for line in lines) <= min(width, 100)
+    assert max(cell_len(line) for line in lines) <= min(width, 120)
     assert [line for line in lines if line != line.rstrip()] == []
 
 

@@ -55,6 +55,21 @@ class _Cli(click.Group):
         command: click.Command = getattr(import_module(f"{__name__}.{module}"), module)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word names.
+
+        Raises:
+            click.UsageError: There is none; says what was probably meant.
+        """
+        if args[0] not in _COMMANDS and not args[0].startswith("-"):
+            from stepwhy.cli.suggestions import suggestion
+
+            meant = suggestion(args, _COMMANDS)
+            raise click.UsageError(f"There is no command {args[0]!r}. {meant}", ctx)
+        return super().resolve_command(ctx, args)
+
     def make_context(self, info_name: str | None, *args: Any, **options: Any) -> click.Context:
         """Parse the options of stepwhy itself; errors show `info_name`."""
         with _visible_usage_errors():

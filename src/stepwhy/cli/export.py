@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
     from stepwhy.redaction import Redactor
 
 _FORMATS = ("chrome-trace", "perfetto", "parquet", "stepwhy", "tensorboard", "prometheus")
+# What opens the output of each format.
+_OPENED_BY = {
+    "chrome-trace": "Open it at https://ui.perfetto.dev or in chrome://tracing.",
+    "perfetto": "Open it at https://ui.perfetto.dev or in chrome://tracing.",
+    "parquet": "Read its tables with pandas, Polars or DuckDB, such as {}/slices.parquet.",
+    "stepwhy": "Explain it anywhere: stepwhy explain {}",
+    "tensorboard": "Show it: tensorboard --logdir {}",
+    "prometheus": "Prometheus reads it through the textfile collector of its node exporter.",
+}
 _ENDINGS = regex(r"(\.pt)?(\.trace|\.xplane)?(\.json|\.pb|\.stepwhy)?(\.(gz|zst|xz|bz2|zip))?$")
 
 
@@ -37,9 +47,10 @@ _ENDINGS = regex(r"(\.pt)?(\.trace|\.xplane)?(\.json|\.pb|\.stepwhy)?(\.(gz|zst|
     metavar="FILE",
     help="Output file, compressed if it ends with '.gz'; default: named after PATH, in '.'.",
 )
+@click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
 @redact_option
 @bounded
-def export(path: str, form: str, out: Path | None, *, redact: bool) -> None:
+def export(path: str, form: str, out: Path | None, *, overwrite: bool, redact: bool) -> None:
     """Export a run or trace as a timeline to view, as tables to query, or for dashboards.
 
     PATH is anything that 'stepwhy explain' accepts.
@@ -66,8 +77,11 @@ def export(path: str, form: str, out: Path | None, *, redact: bool) -> None:
     file = out or Path(_ENDINGS.sub("", name) + ending)
     if file.exists() and Path(path).exists() and file.samefile(path):
         raise OutputError(f"{file.name} is the input of the export", "Name another file with --out")
+    if file.exists() and not overwrite:
+        raise OutputError(f"{file.name} exists", "Name another file with --out, or add --overwrite")
     write(file)
     output.line(f"Exported: {file}")
+    output.line(_OPENED_BY[form].format(shlex.quote(str(file))))
 
 
 def _writer(

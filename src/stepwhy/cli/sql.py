@@ -28,7 +28,7 @@ _LONGEST = 1 << 20
 
 @click.command()
 @click.argument("path", metavar="PATH")
-@click.argument("query", required=False, default=_STDIN, metavar="[QUERY]")
+@click.argument("query", required=False, metavar="[QUERY]")
 @click.option("--tables", "only_list", is_flag=True, help="List all tables and columns instead.")
 @click.option(
     "--format",
@@ -55,7 +55,7 @@ _LONGEST = 1 << 20
 @redact_option
 def sql(
     path: str,
-    query: str,
+    query: str | None,
     form: str,
     *,
     only_list: bool,
@@ -66,22 +66,25 @@ def sql(
     """Query the tables of a run with SQL.
 
     PATH is anything that 'stepwhy explain' accepts; ranks of one run are queried together. QUERY is
-    SQL of DuckDB; if it is '-' or missing, it is read from standard input. Views: steps, breakdown,
-    ops, ranks, findings. Tables: slices, tracks, devices, counters, marks and others. Times are
-    integers, in nanoseconds. Queries see neither files nor the network.
+    SQL of DuckDB; if it is '-', it is read from standard input, and without it, all tables are
+    listed. Views: steps, breakdown, ops, ranks, findings. Tables: slices, tracks, devices,
+    counters, marks and others. Times are integers, in nanoseconds. Queries see neither files nor
+    the network.
 
     Needs: pip install "stepwhy[sql]".
     """
     from stepwhy.engine.privacy import redactor_of
 
     redactor = redactor_of(redact)
-    if only_list:
+    text = _text_of(query)
+    if only_list or text is None:
         _print_tables(path=path, form=form, redactor=redactor)
+        if not only_list:
+            output.line("Query them, as in: stepwhy sql PATH 'select * from steps'")
         return
     from stepwhy.engine.sql import answer, limits_of
 
     atexit.unregister(gc.freeze)  # DuckDB's library complains of what is not collected at exit
-    text = _from_stdin() if query == _STDIN else query
     if not text.strip():
         raise click.UsageError("the query is empty; try 'select * from steps'")
     limits = limits_of(None if memory_gb is None else int(memory_gb * 1e9), time_s)
@@ -90,10 +93,13 @@ def sql(
     _print(form, found.columns, found.batches)
 
 
-def _from_stdin() -> str:
-    if sys.stdin is None or sys.stdin.isatty():
-        raise click.UsageError("add a query such as 'select * from steps', or pipe one in")
-    return sys.stdin.read(_LONGEST)
+def _text_of(query: str | None) -> str | None:
+    """The query, which may be piped in; None if there is none."""
+    if query is not None and query != _STDIN:
+        return query
+    is_piped = sys.stdin is not None and not sys.stdin.isatty()
+    text = sys.stdin.read(_LONGEST) if is_piped else ""
+    return None if query is None and not text.strip() else text
 
 
 @bounded

@@ -11,10 +11,10 @@ import msgspec
 from stepwhy.bench.fixes import first_fix, fix_for_edit, fix_named
 from stepwhy.bench.trial import conduct, fitted
 from stepwhy.bench.trial_report import refusal, report, tried
-from stepwhy.capture import command_for_script
 from stepwhy.capture.launcher.command import run_name
 from stepwhy.cli.trial_ledger import remember
 from stepwhy.cli.trial_runs import recorded_command
+from stepwhy.cli.words import script_to_run
 from stepwhy.diagnoses import TABLE
 from stepwhy.errors import EditError, MeasurementError
 from stepwhy.findings.edits import parse_edit
@@ -69,6 +69,7 @@ def target(words: Sequence[str], *, is_command: bool) -> tuple[list[str], str]:
         is_command: Whether they are a command.
 
     Raises:
+        CaptureError: There is no such script.
         NotFoundError: A run directory whose command cannot be run again.
         EditError: What follows a run directory is no finding.
     """
@@ -80,7 +81,7 @@ def target(words: Sequence[str], *, is_command: bool) -> tuple[list[str], str]:
     recorded = recorded_command(Path(first)) if Path(first).is_dir() else None
     if recorded and rest:
         raise EditError(f"there is no finding {rest[0]!r}", _nearest(rest[0]))
-    return recorded or command_for_script(first, rest), diagnosis
+    return recorded or script_to_run(first, rest), diagnosis
 
 
 def _nearest(word: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 _IS_COMMAND = "stepwhy.words.is_command"
@@ -30,11 +32,34 @@ def words_to_run(ctx: click.Context, command: tuple[str, ...]) -> list[str]:
     Args:
         ctx: Context of the command line.
         command: The words after its options.
+
+    Raises:
+        CaptureError: There is no such script.
+    """
+    words = list(command)
+    return words if follows_dashes(ctx) else script_to_run(words[0], words[1:])
+
+
+def script_to_run(script: str, args: list[str]) -> list[str]:
+    """The command that runs a script, before which nothing is written.
+
+    Args:
+        script: Its path, or an option of Python, such as '-m'.
+        args: Its arguments.
+
+    Raises:
+        CaptureError: There is no such script.
     """
     from stepwhy.capture import command_for_script
+    from stepwhy.errors import CaptureError
+    from stepwhy.inputs.kinds import is_there
 
-    words = list(command)
-    return words if follows_dashes(ctx) else command_for_script(words[0], words[1:])
+    if not script.startswith("-") and not is_there(Path(script)):
+        raise CaptureError(
+            f"there is no script {script}",
+            "Check its path; a command follows '--', as in 'stepwhy run -- torchrun train.py'",
+        )
+    return command_for_script(script, args)
 
 
 def follows_dashes(ctx: click.Context) -> bool:

@@ -54,24 +54,30 @@ def survey(
 def _of_folder(
     folder: str, places: list[Place], redactor: Redactor, progress: Progress | None
 ) -> Iterator[Surveyed]:
-    opened: list[Opened] = []
+    """The runs in one folder: ranks of one run count as one, also those of one run directory."""
+    opened: list[tuple[str, list[Opened]]] = []
     for place in places:
         try:
-            opened += open_places([place], redactor, progress)[0]
+            opened.append((redactor.text(place.shown), open_places([place], redactor, progress)[0]))
         except InputError as error:
             yield Surveyed(redactor.text(place.shown), None, redactor.text(error.what))
-    if len(opened) > 1 and same_run([one.trace.meta for one in opened]):
-        yield Surveyed(folder, explain_opened(opened, [], progress))
+    ranks = [one for _, found in opened for one in found]
+    if len(opened) > 1 and same_run([one.trace.meta for one in ranks]):
+        yield _together(folder, ranks, progress)
         return
-    for one in opened:
-        yield _alone(one, progress)
+    for name, found in opened:
+        if len(found) == 1 or same_run([one.trace.meta for one in found]):
+            yield _together(name, found, progress)
+        else:
+            yield from (_together(one.path, [one], progress) for one in found)
 
 
-def _alone(one: Opened, progress: Progress | None) -> Surveyed:
+def _together(name: str, opened: list[Opened], progress: Progress | None) -> Surveyed:
+    """A run with all of its ranks."""
     try:
-        return Surveyed(one.path, explain_opened([one], [], progress))
+        return Surveyed(name, explain_opened(opened, [], progress))
     except InputError as error:  # ranks of different jobs in one file
-        return Surveyed(one.path, None, error.what)
+        return Surveyed(name, None, error.what)
 
 
 __all__ = ["survey"]

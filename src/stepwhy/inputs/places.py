@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 _FILE = "file://"
+# What `bench`, `compare` and `try` write beside their runs.
+_RESULTS = frozenset({"bench.json", "compare.json", "trial.json"})
 
 
 class Local(msgspec.Struct, frozen=True):
@@ -144,17 +146,25 @@ def _is_run_directory(path: Path) -> bool:
 
 
 def _in_folder(folder: Path, *, may_be_empty: bool = False) -> list[Local]:
-    from stepwhy.inputs.search import files_below, usual  # noqa: PLC0415 - few names are folders
+    """The run directories in a folder, or all runs and traces in it and below."""
+    from stepwhy.inputs.search import (  # noqa: PLC0415 - few names are folders
+        has_usual_ending,
+        runs_and_files_below,
+        usual,
+    )
     from stepwhy.inputs.torch_npu import traces_only  # noqa: PLC0415 - likewise
 
     inner = [Path(entry) for entry in Listing(folder.name).entries(folder)]
     nested = [run for path in inner if (run := _run_in(path)) is not None]
     if nested:
         return _at_most(folder.name, [Local(path, folder) for path in nested])
-    files = files_below(folder)
-    if not files and not may_be_empty:
+    runs, files = runs_and_files_below(folder, _is_run_directory)
+    if not runs and not files and not may_be_empty:
         raise NoTracesError(f"{folder.name or folder} is an empty folder", "Give a trace file")
-    return _at_most(folder.name, [Local(p, folder) for p in usual(traces_only(files))])
+    traces = usual(traces_only(files))
+    if runs:
+        traces = [p for p in traces if has_usual_ending(p.name) and p.name not in _RESULTS]
+    return _at_most(folder.name, [Local(path, folder) for path in [*runs, *traces]])
 
 
 def _run_in(path: Path) -> Path | None:

@@ -19,7 +19,7 @@ from stepwhy.text import natural_key
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _ANY_DEPTH = "**"
 # File name extensions of run directories and profilers.
@@ -28,16 +28,31 @@ _USUAL_ENDING = regex(r"\.(json|pb|stepwhy|sqlite|db|sql|nvvp|parquet)(\.(gz|zst
 P = TypeVar("P", str, Path)
 
 
-def files_below(folder: Path) -> list[Path]:
-    """Files in a folder and below it, in natural order, without hidden files and broken links.
+def runs_and_files_below(
+    folder: Path, is_run: Callable[[Path], bool]
+) -> tuple[list[Path], list[Path]]:
+    """Run directories in a folder and below it, and the files outside of these, in natural order.
+
+    Hidden files and folders, such as `.git` and `.venv`, and broken links are left out.
+
+    Args:
+        folder: The folder.
+        is_run: Whether a folder is a run directory, which is not looked into.
 
     Raises:
         TooLargeError: If there are too many.
     """
-    entries = _below(folder, Listing(folder.name or str(folder)))
-    return _in_order(
-        Path(entry) for entry in entries if not entry.name.startswith(".") and _is_file(entry)
-    )
+    runs: list[Path] = []
+
+    def is_searched(entry: os.DirEntry[str]) -> bool:
+        if not is_run(Path(entry)):
+            return True
+        runs.append(Path(entry))
+        return False
+
+    entries = _below(folder, Listing(folder.name or str(folder)), is_searched)
+    files = [Path(entry) for entry in entries if _is_file(entry)]
+    return _in_order(runs), _in_order(files)
 
 
 def has_usual_ending(name: str) -> bool:
@@ -90,7 +105,7 @@ def _matching(folder: Path, parts: Sequence[str], listing: Listing) -> Iterator[
         yield from _matching(folder, rest, listing)
     elif is_folder(folder):
         yield from _matching(folder, rest, listing)
-        for entry in _below(folder, listing, hidden=False):
+        for entry in _below(folder, listing):
             if not rest or entry.is_dir(follow_symlinks=False):
                 yield from _matching(Path(entry), rest, listing)
 
@@ -102,14 +117,18 @@ def _visible(folder: Path, pattern: str, listing: Listing) -> Iterator[os.DirEnt
             yield entry
 
 
-def _below(folder: Path, listing: Listing, *, hidden: bool = True) -> Iterator[os.DirEntry[str]]:
-    """All entries of a folder and of the folders below it."""
+def _below(
+    folder: Path,
+    listing: Listing,
+    is_searched: Callable[[os.DirEntry[str]], bool] = lambda _: True,
+) -> Iterator[os.DirEntry[str]]:
+    """The entries of a folder and of the folders in it that are searched, without hidden ones."""
     folders = [folder]
     while folders:
         for entry in listing.entries(folders.pop()):
-            if hidden or not entry.name.startswith("."):
+            if not entry.name.startswith("."):
                 yield entry
-                if entry.is_dir(follow_symlinks=False):
+                if entry.is_dir(follow_symlinks=False) and is_searched(entry):
                     folders.append(Path(entry))
 
 
@@ -118,4 +137,4 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
     return is_there(path) and not is_folder(path)
 
 
-__all__ = ["files_below", "matching"]
+__all__ = ["matching", "runs_and_files_below"]

@@ -280,7 +280,7 @@ _OTHER_PROFILERS = (
 
 _PAGES = (
     Known(
-        begins(rb'\{\s*"schema"\s*:\s*"stepwhy\.'),
+        begins(rb'\{\s*(?:"schema"\s*:\s*"stepwhy\.|"verdict"\s*:\s*\{\s*"bound_by")'),
         "a file that stepwhy wrote about a run, not its record",
         "Give the run directory, or the trace that it is about",
     ),

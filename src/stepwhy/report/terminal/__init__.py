@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepwhy.findings import Result
 
 # Longer lines are hard to read.
-_WIDEST = 100
+_WIDEST = 120
 
 
 def render(result: Result, *, show_all: bool = False, console: Console | None = None) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
     from stepwhy.report.console import Console
 
+_ORDERS = {"time": "longest first", "bytes": "most bytes first", "count": "most runs first"}
 # Deeper rows are not indented further: chains in a graph can be hundreds of nodes long.
 _DEEPEST = 10
 
@@ -51,7 +52,7 @@ def render_profile(
 def _table(result: ProfileResult, order: str, top: int) -> Iterator[RenderableType]:
     chosen = _heaviest(result.nodes, order, top)
     steps = "one step" if result.steps == 1 else f"mean of {result.steps} steps"
-    of = f"{len(chosen)} of {len(result.nodes)}, {steps}"
+    of = f"{len(chosen)} of {len(result.nodes)}, {_ORDERS[order]}, {steps}"
     yield Text.assemble((f"\nBy {result.view}", "bold"), (f"  {of}", "dim"))
     columns = _columns(result.total)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
