@@ -15,6 +15,8 @@ import stepwhy
 from stepwhy import children
 from stepwhy.columns import compiled
 
+# One worker reads the code for all tests.
+pytestmark = pytest.mark.xdist_group("sources")
 SOURCES = Path(stepwhy.__file__).parent
 PACKAGES = str(SOURCES.parent)
 

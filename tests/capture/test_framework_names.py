@@ -7,14 +7,17 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
 from tests.versions import __main__ as versions
 from tests.versions.__main__ import FRAMEWORKS
 from tests.versions.names import look_up
 
 from stepwhy.capture import attach
 from stepwhy.capture.framework_names import NAMES, lost_with
+
+if TYPE_CHECKING:
+    import pytest
 
 CAPTURE = Path(attach.__file__).parent
 # What never touches a framework, and the declarations themselves.
@@ -54,10 +57,10 @@ def private_names(path: Path) -> set[str]:
     return {n for n in found if re.match(r"_[a-zA-Z]", n) and not n.startswith("_stepwhy")} - own
 
 
-@pytest.mark.parametrize("path", USERS, ids=lambda p: f"{p.parent.name}/{p.stem}")
-def test_every_private_name_that_is_used_is_declared(path: Path) -> None:
+def test_every_private_name_that_is_used_is_declared() -> None:
     words = set(re.findall(r"\w+", DECLARED)) | NOT_OF_A_FRAMEWORK
-    assert private_names(path) - words == set()
+    used = {str(path.relative_to(CAPTURE)): private_names(path) - words for path in USERS}
+    assert {path: names for path, names in used.items() if names} == {}
 
 
 def test_private_names_are_found_in_whatever_way_they_are_used(tmp_path: Path) -> None:

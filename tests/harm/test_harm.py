@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.harm import execution
 from tests.harm.__main__ import Subject, Trial, keep, main
 from tests.harm.catalogue import programs
 from tests.harm.execution import CONDITIONS, Condition, Ended, Reference, execute, steps_seen
@@ -26,6 +27,12 @@ open("model.txt", "w").write("weights")
 print("loss 0.25")
 print("seconds", time.time())
 """
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    """Processes of these programs are seen at once, if they are there."""
+    monkeypatch.setattr(execution, "_POLL_S", 0.05)
 
 
 @pytest.fixture
