@@ -1,45 +1,94 @@
 """Runs scripts in forks of one process that has imported their framework.
 
 Importing TensorFlow takes longer than most programs of tests train. A script finds everything as if
-Python had started it (arguments, folder, environment, `__main__`), and ends as it would there.
-
-`python forks.py MODULE...` reads one JSON object per script from its standard input, and writes the
-exit code of each to its standard output.
+Python had started it (arguments, folder, environment, `__main__`), and ends as it would there. If
+it is observed or changed by a trial, this begins when the framework is imported already, as with
+`stepwhy.watch`, and not while it is imported.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import signal
+import socket
 import subprocess
 import sys
-import tempfile
-import types
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stepwhy.capture.launcher import launch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import IO
 
-_LIMIT_S = 300
+    from stepwhy.capture import Launch
+
+_STREAMS = ("stdout", "stderr")
+_SERVER = Path(__file__).with_name("fork_server.py")
 # What the scripts of a framework find imported. JAX is imported fast, and must not be forked.
-IMPORTED = {"tensorflow": ["tensorflow"], "torch": ["torch", "torch._dynamo"]}
+IMPORTED = {
+    "keras": ["tensorflow", "keras"],
+    "tensorflow": ["tensorflow"],
+    "torch": ["torch", "torch._dynamo"],
+}
+
+
+class Fork:
+    """A script that runs, with what `launch` uses of a `Popen`."""
+
+    def __init__(self, pid: int, answers: IO[str]) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._answers = answers
+
+    def wait(self) -> int:
+        """Wait until it has ended, and return its exit code, -n for signal n."""
+        if self.returncode is None:
+            self.returncode = int(self._answers.readline())
+        return self.returncode
 
 
 class Forks:
-    """A process that has imported a framework, and runs scripts in forks of itself."""
+    """A process that has imported a framework, and runs scripts in forks of itself, one by one."""
 
     def __init__(self, framework: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, *IMPORTED[framework]],
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        self._requests, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, str(_SERVER), *IMPORTED[framework]],
+                env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+                stdin=theirs,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+
+    def start(
+        self,
+        words: Sequence[str | Path],
+        streams: Sequence[int],
+        folder: Path | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> Fork:
+        """Start a script; the one before it must have ended.
+
+        Args:
+            words: The path of the script, and its arguments. `-Wignore` or `-Werror` may
+                stand before it.
+            streams: Descriptors of its standard input, output and error.
+            folder: The current folder of the script; None is that of the tests.
+            environment: The environment of the script.
+        """
+        about = {"folder": str(folder or Path.cwd()), "environment": dict(environment)}
+        request = json.dumps({"words": [str(word) for word in words], **about}) + "\n"
+        sent = socket.send_fds(self._requests, [request.encode()], list(streams))
+        self._requests.sendall(request.encode()[sent:])
+        return Fork(int(self._process.stdout.readline()), self._process.stdout)
 
     def run(
         self,
@@ -56,54 +105,68 @@ class Forks:
             folder: The current folder of the script; None is that of the tests.
             environment: The environment of the script.
         """
-        paths = {name: str(scratch / name) for name in ("stdout", "stderr")}
-        about = {"folder": str(folder or Path.cwd()), "environment": dict(environment)}
-        script = {"words": [str(word) for word in words], **about, **paths}
-        print(json.dumps(script), file=self._process.stdin, flush=True)
-        code = int(self._process.stdout.readline())
-        printed = [Path(path).read_text() for path in paths.values()]
-        return subprocess.CompletedProcess(words, code, *printed)
+        with streams_to(scratch) as streams:
+            code = self.start(words, streams, folder, environment).wait()
+        return subprocess.CompletedProcess(words, code, *printed(scratch))
+
+    def check_output(self, code: str, folder: Path, *arguments: str) -> str:
+        """Run some code, whose warnings are ignored and which must succeed.
+
+        Args:
+            code: The code; it is written to the folder, as is what it prints.
+            folder: The current folder of the code.
+            arguments: What it finds in `sys.argv`.
+
+        Returns:
+            What it printed.
+        """
+        script = folder / "program.py"
+        script.write_text(code)
+        ended = self.run(["-Wignore", script, *arguments], folder, folder)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def launch(
+        self,
+        words: Sequence[str | Path],
+        run_dir: Path,
+        streams: Sequence[int] = (0, 1, 2),
+        folder: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Launch:
+        """`launch` a script with its arguments.
+
+        Args:
+            words: As for `start`.
+            run_dir: The run directory to write.
+            streams: Descriptors of its standard streams; those of this process, unless given.
+            folder: The current folder of the script; None is that of the tests.
+            variables: Environment variables that only the script gets.
+        """
+
+        def start(command: list[str], *, env: dict[str, str], **_: object) -> Fork:
+            return self.start(command[1:], streams, folder, env)
+
+        with pytest.MonkeyPatch.context() as patch:
+            starting = SimpleNamespace(**{**vars(subprocess), "Popen": start})
+            patch.setattr(launch, "subprocess", starting)
+            command = [sys.executable, *map(str, words)]
+            return launch.launch(command, run_dir, variables=variables)
 
     def close(self) -> None:
-        self._process.communicate()  # which closes its standard input, after which it ends
+        self._requests.close()
+        self._process.communicate()  # it ends when nothing more is asked of it
 
 
-def _serve() -> None:
-    """Run each script that standard input names, one after the other."""
-    while line := sys.stdin.readline():
-        child = os.fork()
-        if not child:
-            _become(**json.loads(line))
-        _, status = os.waitpid(child, 0)
-        os.write(1, b"%d\n" % os.waitstatus_to_exitcode(status))
+@contextmanager
+def streams_to(scratch: Path) -> Iterator[list[int]]:
+    """Descriptors of standard streams: no input, and files of a folder for output and errors."""
+    with ExitStack() as stack:
+        opened = [stack.enter_context(Path(os.devnull).open())]
+        opened += [stack.enter_context((scratch / name).open("w")) for name in _STREAMS]
+        yield [file.fileno() for file in opened]
 
 
-def _become(
-    words: list[str], folder: str, environment: dict[str, str], stdout: str, stderr: str
-) -> NoReturn:
-    """Be the process of a script, and end as it ends."""
-    signal.alarm(_LIMIT_S)
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
-    for descriptor, path in enumerate((os.devnull, stdout, stderr)):
-        flags = os.O_WRONLY | os.O_CREAT if descriptor else os.O_RDONLY
-        os.dup2(os.open(path, flags), descriptor)
-    tempfile.tempdir = None
-    script = str(Path(words[0]).absolute())
-    sys.argv, sys.path[0] = words, str(Path(script).parent)
-    main = types.ModuleType("__main__")
-    main.__file__ = script
-    sys.modules["__main__"] = main
-    try:
-        exec(compile(Path(script).read_bytes(), script, "exec"), vars(main))  # noqa: S102 - our own
-    except Exception as error:  # noqa: BLE001 - as the interpreter would
-        sys.excepthook(type(error), error.with_traceback(error.__traceback__.tb_next), None)
-        sys.exit(1)
-    sys.exit()
-
-
-if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        importlib.import_module(name)
-    _serve()
+def printed(scratch: Path) -> list[str]:
+    """Output and errors of a script with these streams."""
+    return [(scratch / name).read_text() for name in _STREAMS]

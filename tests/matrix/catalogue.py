@@ -29,6 +29,8 @@ class Program:
         environment: Variables to set.
         attempts: How often it may be started until it ends as it should, with or without stepwhy.
         spare: Lines beyond `log` that chance decides, at most.
+        forked: Whether it is observed in a fork that has imported the framework, as another program
+            differs from it in its loop alone and is started by `stepwhy run`.
     """
 
     words: str
@@ -43,6 +45,7 @@ class Program:
     environment: dict[str, str] = field(default_factory=dict)
     attempts: int = 1
     spare: int = 0
+    forked: bool = False
 
     @property
     def name(self) -> str:
@@ -56,8 +59,8 @@ class Program:
 _TORCHRUN = "torch.distributed.run"
 
 
-def _session(words: str, runs: int, steps: int = 39) -> Program:
-    return Program(words, "tensorflow", ("tensorflow",), {"run": runs}, steps)
+def _session(words: str, runs: int, steps: int = 39, *, forked: bool = True) -> Program:
+    return Program(words, "tensorflow", ("tensorflow",), {"run": runs}, steps, forked=forked)
 
 
 def _keras(words: str, *, package: str = "keras", calls: int = 0, backend: str = "") -> Program:
@@ -88,7 +91,7 @@ def _torch(words: str, steps: int = 39, *, exit_code: int = 0, processes: int = 
 
 PROGRAMS = (
     # Beside 40 runs of the training: one that initialises.
-    _session("tf1_feed.py", 41),
+    _session("tf1_feed.py", 41, forked=False),
     _session("tf1_callable.py", 41),
     _session("tf1_callable_feeds.py", 41),
     _session("tf1_queues.py", 41),
@@ -102,24 +105,24 @@ PROGRAMS = (
     # The run that meets the end of the data ends the fortieth step.
     _session("tf1_dataset.py", 42, steps=40),
     _keras("keras_fit.py"),
-    _keras("keras_callbacks.py", calls=13),
+    replace(_keras("keras_callbacks.py", calls=13), forked=True),
     _keras("keras_callbacks.py", backend="torch"),
     _keras("keras_callbacks.py", backend="jax", calls=13),
     _keras("keras_legacy.py", package="tf_keras"),
-    _calls("keras_train_on_batch.py", "tensorflow", "tensorflow", "keras"),
+    replace(_calls("keras_train_on_batch.py", "tensorflow", "tensorflow", "keras"), forked=True),
     _calls("tf2_function.py", "tensorflow"),
-    _calls("tf2_eager.py", "tensorflow", "tensorflow", "keras"),
+    replace(_calls("tf2_eager.py", "tensorflow", "tensorflow", "keras"), forked=True),
     _torch("torch_plain.py"),
-    _torch("torch_loader.py"),
+    replace(_torch("torch_loader.py"), forked=True),
     _torch("torch_workers.py fork"),
     _torch("torch_workers.py spawn"),
     _torch("torch_workers.py forkserver"),
-    _torch("torch_iterable.py"),
+    replace(_torch("torch_iterable.py"), forked=True),
     _torch("torch_compile.py"),
-    _torch("torch_accumulate.py", exit_code=3),
-    _torch("torch_gan.py"),
-    _torch("torch_lbfgs.py", steps=29),
-    _torch("torch_amp.py"),
+    replace(_torch("torch_accumulate.py", exit_code=3), forked=True),
+    replace(_torch("torch_gan.py"), forked=True),
+    replace(_torch("torch_lbfgs.py", steps=29), forked=True),
+    replace(_torch("torch_amp.py"), forked=True),
     replace(
         _torch("torch_thread.py"),
         windows=False,
@@ -127,7 +130,7 @@ PROGRAMS = (
     ),
     _torch("torch_error.py", exit_code=1),
     # 39 steps of the teacher, 39 of the student; between them lies no step.
-    _torch("torch_phases.py", steps=78),
+    replace(_torch("torch_phases.py", steps=78), forked=True),
     _torch("-m trainer --steps 40"),
     # gloo aborts now and then as its processes end, also where nobody watches.
     replace(

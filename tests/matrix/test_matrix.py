@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from tests.forks import IMPORTED, Forks
+from tests.forks import IMPORTED, Forks, printed, streams_to
 from tests.matrix.catalogue import PROGRAMS, Program
 
 from stepwhy.cli import cli
@@ -92,9 +92,10 @@ def observed_command(program: Program, run_dir: Path) -> list[str]:
     return [*run, *(program.words.split() if is_script else ["--", *command(program)])]
 
 
-def environment_of(program: Program, scratch: Path) -> dict[str, str]:
+def variables_of(program: Program, scratch: Path) -> dict[str, str]:
+    """Environment variables of a program, with a new folder for its temporary files."""
     scratch.mkdir()
-    return os.environ | _QUIET | {"TMPDIR": str(scratch)} | program.environment
+    return _QUIET | {"TMPDIR": str(scratch)} | program.environment
 
 
 def ended(run: subprocess.CompletedProcess[str]) -> Ended:
@@ -106,7 +107,7 @@ def train(words: Sequence[str], program: Program, scratch: Path) -> Ended:
     run = subprocess.run(
         words,
         cwd=_FOLDER,
-        env=environment_of(program, scratch),
+        env=os.environ | variables_of(program, scratch),
         capture_output=True,
         text=True,
         check=False,
@@ -117,11 +118,34 @@ def train(words: Sequence[str], program: Program, scratch: Path) -> Ended:
 
 def train_alone(program: Program, scratch: Path, forks: Callable[[str], Forks]) -> Ended:
     """Run a program without stepwhy: a script in a fork that finds its framework imported."""
-    framework = next((name for name in program.needs if name in IMPORTED), "")
+    framework = framework_of(program)
     if not framework or program.words.startswith("-"):
         return train(command(program), program, scratch)
-    environment = environment_of(program, scratch)
+    environment = os.environ | variables_of(program, scratch)
     return ended(forks(framework).run(program.words.split(), scratch, _FOLDER, environment))
+
+
+def train_observed(
+    program: Program, scratch: Path, run_dir: Path, forks: Callable[[str], Forks]
+) -> Ended:
+    """Run a program under observation."""
+    if not program.forked:
+        return train(observed_command(program, run_dir), program, scratch)
+    variables, words = variables_of(program, scratch), program.words.split()
+    with streams_to(scratch) as streams:
+        fork = forks(framework_of(program))
+        launched = fork.launch(words, run_dir, streams, _FOLDER, variables)
+    output, errors = printed(scratch)
+    errors += "".join(f"stepwhy: {message}\n" for message in launched.messages)
+    return ended(subprocess.CompletedProcess(words, launched.exit_code, output, errors))
+
+
+def framework_of(program: Program) -> str:
+    """The process of `forks` that has imported nothing but what a program needs; '' for none."""
+    packages = {
+        name: {module.partition(".")[0] for module in modules} for name, modules in IMPORTED.items()
+    }
+    return next((name for name, imported in packages.items() if imported <= {*program.needs}), "")
 
 
 @pytest.fixture(scope="module", params=PROGRAMS, ids=lambda program: program.name)
@@ -139,7 +163,7 @@ def pair(
         folder = tmp_path_factory.mktemp(program.name)
         run_dir = folder / "run"
         alone = train_alone(program, folder / "alone", forks)
-        observed = train(observed_command(program, run_dir), program, folder / "observed")
+        observed = train_observed(program, folder / "observed", run_dir, forks)
         if alone.exit_code == observed.exit_code == program.exit_code:
             break
     return Pair(program, alone, observed, run_dir)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
-from tests.capture.trials.programs import run
+from tests.capture.trials import programs
+from tests.capture.trials.programs import APPLY
 
 pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.framework
+
+
+@pytest.fixture(name="run")
+def run_in_fork(forks):
+    """Returns what runs a program with a fix, in a fork that has imported the framework."""
+    return partial(programs.run, forks=forks("tensorflow"))
+
 
 FIT = """
 import keras, numpy as np
@@ -16,7 +27,7 @@ print(model.run_eagerly, model.jit_compile)
 """
 
 
-def test_fit_is_compiled_although_it_asks_for_eager_steps(tmp_path):
+def test_fit_is_compiled_although_it_asks_for_eager_steps(run, tmp_path):
     found = run(tmp_path, FIT, fix="keras-compiled")
     assert found.lines[-1].startswith("False")
     assert found.changed == ["Model.compile: run_eagerly=False instead of True"]
@@ -25,7 +36,7 @@ def test_fit_is_compiled_although_it_asks_for_eager_steps(tmp_path):
     assert len(steps) == 8
 
 
-def test_a_compiled_fit_is_left_alone(tmp_path):
+def test_a_compiled_fit_is_left_alone(run, tmp_path):
     found = run(tmp_path, FIT.replace(", run_eagerly=True", ""), fix="keras-compiled")
     assert not found.changed
     assert found.left == ["a model that is compiled with run_eagerly=False already"]
@@ -43,32 +54,32 @@ for _ in range(2):
 BATCHES = ["[[0, 2], [4, 6]]"] * 2
 
 
-def test_a_map_runs_in_parallel(tmp_path):
+def test_a_map_runs_in_parallel(run, tmp_path):
     found = run(tmp_path, PIPELINE.format(function="count"), fix="parallel-map")
     assert found.lines == BATCHES
     assert found.changed == ["Dataset.map: num_parallel_calls=AUTOTUNE"]
 
 
-def test_a_pipeline_prefetches(tmp_path):
+def test_a_pipeline_prefetches(run, tmp_path):
     found = run(tmp_path, PIPELINE.format(function="count"), fix="data-prefetch")
     assert found.lines == BATCHES
     assert found.changed == ["Dataset: prefetch(2) at the end"]
 
 
-def test_a_pipeline_that_prefetches_is_left_alone(tmp_path):
+def test_a_pipeline_that_prefetches_is_left_alone(run, tmp_path):
     program = PIPELINE.format(function="count").replace(".batch(2)", ".batch(2).prefetch(1)")
     found = run(tmp_path, program, fix="data-prefetch")
     assert found.lines == BATCHES
     assert found.left == ["a pipeline that ends with prefetch already"]
 
 
-def test_the_results_of_a_map_are_cached(tmp_path):
+def test_the_results_of_a_map_are_cached(run, tmp_path):
     found = run(tmp_path, PIPELINE.format(function="count"), fix="data-cache")
     assert found.lines == BATCHES
     assert found.changed == ["Dataset: cache() after map"]
 
 
-def test_maps_that_differ_each_time_are_not_cached(tmp_path):
+def test_maps_that_differ_each_time_are_not_cached(run, tmp_path):
     functions = {
         "lambda x: x + tf.random.uniform([], 0, 2, tf.int64)": "RandomUniformInt",
         "lambda x: tf.py_function(lambda y: y, [x], tf.int64)": "EagerPyFunc",
@@ -80,7 +91,7 @@ def test_maps_that_differ_each_time_are_not_cached(tmp_path):
     assert all(kind in left for left, kind in zip(found.left, functions.values(), strict=True))
 
 
-def test_maps_behind_data_that_differ_each_time_are_not_cached(tmp_path):
+def test_maps_behind_data_that_differ_each_time_are_not_cached(run, tmp_path):
     known = ".apply(tf.data.experimental.assert_cardinality(4)).map"
     plain = PIPELINE.format(function="count")
     program = "".join(
@@ -101,7 +112,7 @@ def test_maps_behind_data_that_differ_each_time_are_not_cached(tmp_path):
     assert all(kind in left for left, kind in zip(found.left, kinds, strict=True))
 
 
-def test_a_map_behind_python_is_not_cached(tmp_path):
+def test_a_map_behind_python_is_not_cached(run, tmp_path):
     python = ".map(lambda x: tf.py_function(lambda y: y, [x], tf.int64))"
     known = f"{python}.apply(tf.data.experimental.assert_cardinality(4)).map"
     program = PIPELINE.format(function="count").replace(".map", known)
@@ -110,7 +121,7 @@ def test_a_map_behind_python_is_not_cached(tmp_path):
     assert len(found.changed) <= 1
 
 
-def test_the_first_batch_of_data_without_a_known_end_is_not_repeated(tmp_path):
+def test_the_first_batch_of_data_without_a_known_end_is_not_repeated(run, tmp_path):
     program = PIPELINE.format(function="count").replace(".map", ".filter(lambda x: x > 1).map")
     program = program.replace("in data", "in data.take(9)")
     found = run(tmp_path, program, fix="constant-batch")
@@ -119,14 +130,14 @@ def test_the_first_batch_of_data_without_a_known_end_is_not_repeated(tmp_path):
     assert found.left == ["a pipeline of unknown length"]
 
 
-def test_an_endless_data_set_is_not_cached(tmp_path):
+def test_an_endless_data_set_is_not_cached(run, tmp_path):
     program = PIPELINE.format(function="count").replace(".map", ".repeat().map")
     found = run(tmp_path, program.replace(".batch(2)", ".take(4).batch(2)"), fix="data-cache")
     assert not found.changed
     assert "endless length" in found.left[0]
 
 
-def test_a_constant_batch_keeps_the_length_of_epochs(tmp_path):
+def test_a_constant_batch_keeps_the_length_of_epochs(run, tmp_path):
     found = run(tmp_path, PIPELINE.format(function="count"), fix="constant-batch")
     assert found.lines == ["[[0, 2], [0, 2]]"] * 2
 
@@ -147,27 +158,27 @@ print(len(traces))
 """
 
 
-def test_a_function_is_traced_for_shapes_in_general(tmp_path):
+def test_a_function_is_traced_for_shapes_in_general(run, tmp_path):
     program = FUNCTION.format(decorator="@tf.function")
     found = run(tmp_path, program, fix="reduce-retracing")
     assert int(found.lines[-1]) <= 3
     assert found.changed == ["tf.function: reduce_retracing=True"]
 
 
-def test_a_named_function_is_compiled(tmp_path):
+def test_a_named_function_is_compiled(run, tmp_path):
     program = FUNCTION.format(decorator="")
     found = run(tmp_path, program, fix="tf-function", value="Trainer.step")
     assert int(found.lines[-1]) <= 4
     assert found.changed == ["Trainer.step: compiled"]
 
 
-def test_a_name_that_is_not_there_is_reported(tmp_path):
+def test_a_name_that_is_not_there_is_reported(run, tmp_path):
     found = run(tmp_path, FUNCTION.format(decorator=""), fix="tf-function", value="nothing")
     assert found.left == ["there is no function 'nothing' in the program"]
     assert found.lines[-1] == "8"
 
 
-def test_a_function_that_sets_attributes_is_not_compiled(tmp_path):
+def test_a_function_that_sets_attributes_is_not_compiled(run, tmp_path):
     program = FUNCTION.format(decorator="").replace("traces.append(1)", "self.size = len(x)")
     found = run(tmp_path, program + "print(trainer.size)", fix="tf-function", value="Trainer.step")
     assert found.lines[-1] == "8"
@@ -175,8 +186,16 @@ def test_a_function_that_sets_attributes_is_not_compiled(tmp_path):
     assert "sets attributes" in found.left[0]
 
 
-def test_a_function_that_cannot_be_compiled_runs_as_it_was(tmp_path):
+def test_a_function_that_cannot_be_compiled_runs_as_it_was(run, tmp_path):
     program = FUNCTION.format(decorator="").replace("traces.append(1)", "traces.append(x.numpy())")
     found = run(tmp_path, program, fix="tf-function", value="Trainer.step")
     assert found.lines[-1] == "8"
     assert "cannot be compiled" in found.refused[0]
+
+
+def test_fixes_are_applied_while_the_framework_is_imported(tmp_path):
+    found = programs.run(tmp_path, APPLY.format(packages={"tensorflow", "keras"}))
+    number, left = found.lines[-1].split(maxsplit=1)
+    assert int(number) >= 5
+    assert left == "set()"
+    assert "failed" not in str(found.left)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
-from tests.capture.trials.programs import TRAIN, run
+from tests.capture.trials import programs
+from tests.capture.trials.programs import APPLY, TRAIN
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.framework
+
+
+@pytest.fixture(name="run")
+def run_in_fork(forks):
+    """Returns what runs a program with a fix, in a fork that has imported the framework."""
+    return partial(programs.run, forks=forks("torch"))
+
 
 LOADER = """
 import os, torch
@@ -24,20 +35,20 @@ for _ in range(2):
 """
 
 
-def test_workers_load_the_same_batches(tmp_path):
+def test_workers_load_the_same_batches(run, tmp_path):
     found = run(tmp_path, LOADER, fix="loader-workers", value="2")
     assert found.lines == ["[0, 1, 2, 3, 4, 5, 6, 7] True"] * 2
     assert found.changed == ["DataLoader of train.py(11): num_workers 0 -> 2, persistent_workers"]
 
 
-def test_a_loader_with_workers_is_left_alone(tmp_path):
+def test_a_loader_with_workers_is_left_alone(run, tmp_path):
     program = LOADER.replace("Data(), 2", "Data(), 2, num_workers=1")
     found = run(tmp_path, program, fix="loader-workers", value="1")
     assert not found.changed
     assert found.left == ["a DataLoader with 1 workers, which has enough"]
 
 
-def test_workers_would_repeat_an_iterable_dataset(tmp_path):
+def test_workers_would_repeat_an_iterable_dataset(run, tmp_path):
     program = """
 from torch.utils.data import DataLoader, IterableDataset
 class Data(IterableDataset):
@@ -51,7 +62,7 @@ print([batch.tolist() for batch in DataLoader(Data(), 2)])
     assert "repeat its data" in found.left[0]
 
 
-def test_workers_are_kept_over_epochs(tmp_path):
+def test_workers_are_kept_over_epochs(run, tmp_path):
     program = LOADER.replace("Data(), 2", "Data(), 2, num_workers=1") + (
         "print(loader.persistent_workers)"
     )
@@ -60,27 +71,27 @@ def test_workers_are_kept_over_epochs(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_constant_batch_keeps_the_length_of_epochs(tmp_path, workers):
+def test_a_constant_batch_keeps_the_length_of_epochs(run, tmp_path, workers):
     program = LOADER.replace("Data(), 2", f"Data(), 2, num_workers={workers}")
     found = run(tmp_path, program, fix="constant-batch")
     assert [line[:24] for line in found.lines] == ["[0, 1, 0, 1, 0, 1, 0, 1]"] * 2
     assert found.changed == ["DataLoader: the first batch is repeated"]
 
 
-def test_each_loader_repeats_its_own_first_batch(tmp_path):
+def test_each_loader_repeats_its_own_first_batch(run, tmp_path):
     program = LOADER + "print([len(b) for b in DataLoader(loader.dataset, 4)])"
     found = run(tmp_path, program, fix="constant-batch")
     assert found.lines[-1] == "[4, 4]"
 
 
-def test_a_constant_batch_of_workers_that_stay(tmp_path):
+def test_a_constant_batch_of_workers_that_stay(run, tmp_path):
     program = LOADER.replace("Data(), 2", "Data(), 2, num_workers=1, persistent_workers=True")
     found = run(tmp_path, program, fix="constant-batch")
     assert [line[:24] for line in found.lines] == ["[0, 1, 0, 1, 0, 1, 0, 1]"] * 2
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_the_first_batch_of_data_without_a_known_end_is_not_repeated(tmp_path, workers):
+def test_the_first_batch_of_data_without_a_known_end_is_not_repeated(run, tmp_path, workers):
     program = f"""
 from torch.utils.data import DataLoader, IterableDataset
 class Data(IterableDataset):
@@ -96,7 +107,7 @@ for _ in range(2):
     assert found.left == ["a DataLoader of unknown length"]
 
 
-def test_an_optimizer_is_fused(tmp_path):
+def test_an_optimizer_is_fused(run, tmp_path):
     program = (
         TRAIN
         + """
@@ -116,7 +127,7 @@ train()
     ]
 
 
-def test_an_optimizer_stays_fused_when_its_state_is_loaded(tmp_path):
+def test_an_optimizer_stays_fused_when_its_state_is_loaded(run, tmp_path):
     program = """
 import torch
 def made():
@@ -135,7 +146,7 @@ print(state["param_groups"][0]["fused"])
     assert run(tmp_path, program, fix="fused-optimizer").lines == ["True 0.5", "None"]
 
 
-def test_a_foreach_optimizer_is_switched_in_blocks(tmp_path):
+def test_a_foreach_optimizer_is_switched_in_blocks(run, tmp_path):
     program = (
         TRAIN
         + """
@@ -156,7 +167,7 @@ print(seen)
     assert all(start <= end for start, end, _ in steps)
 
 
-def test_threads_are_set_whatever_the_program_asks_for(tmp_path):
+def test_threads_are_set_whatever_the_program_asks_for(run, tmp_path):
     program = "import torch\ntorch.set_num_threads(3)\nprint(torch.get_num_threads())"
     found = run(tmp_path, program, fix="torch-threads", value="1")
     assert found.lines == ["1"]
@@ -164,7 +175,7 @@ def test_threads_are_set_whatever_the_program_asks_for(tmp_path):
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_workers_keep_their_own_number_of_threads(tmp_path, start):
+def test_workers_keep_their_own_number_of_threads(run, tmp_path, start):
     program = f"""
 import torch
 from torch.utils.data import DataLoader
@@ -181,7 +192,7 @@ if __name__ == "__main__":
     assert run(tmp_path, program, fix="torch-threads", value="2").lines == ["2 [[1, 1]]"]
 
 
-def test_anomaly_detection_is_switched_off_and_on(tmp_path):
+def test_anomaly_detection_is_switched_off_and_on(run, tmp_path):
     program = (
         TRAIN
         + """
@@ -199,7 +210,7 @@ print(seen)
     assert found.lines == [str([1, 1, 1, 1, 0, 0, 0, 0])]
 
 
-def test_the_own_profiler_does_not_start(tmp_path):
+def test_the_own_profiler_does_not_start(run, tmp_path):
     program = """
 import torch
 from torch.profiler import profile
@@ -215,7 +226,7 @@ p.export_chrome_trace("trace.json")
     assert found.changed == ["torch.profiler.profile: off"]
 
 
-def test_summaries_are_written_in_every_nth_step(tmp_path):
+def test_summaries_are_written_in_every_nth_step(run, tmp_path):
     pytest.importorskip("tensorboard")
     program = (
         TRAIN
@@ -242,7 +253,7 @@ print(seen)
     assert found.lines == ["[0, 3, 7]"]
 
 
-def test_convolutions_are_channels_last(tmp_path):
+def test_convolutions_are_channels_last(run, tmp_path):
     program = """
 import torch
 layer = torch.nn.Conv2d(3, 8, 3)
@@ -252,7 +263,7 @@ print(layer.weight.is_contiguous(memory_format=torch.channels_last))
     assert run(tmp_path, program, fix="channels-last").lines == ["True", "True"]
 
 
-def test_models_run_under_autocast(tmp_path):
+def test_models_run_under_autocast(run, tmp_path):
     program = """
 import torch
 print(torch.nn.Sequential(torch.nn.Linear(4, 4))(torch.ones(2, 4)).dtype)
@@ -261,7 +272,7 @@ print(torch.ones(2, 2).mm(torch.ones(2, 2)).dtype)
     assert run(tmp_path, program, fix="autocast").lines == ["torch.bfloat16", "torch.float32"]
 
 
-def test_compilation_is_dynamic(tmp_path):
+def test_compilation_is_dynamic(run, tmp_path):
     program = """
 import torch
 torch.compile(lambda x: x, dynamic=False, backend="eager")
@@ -291,20 +302,20 @@ print(seen)
 """
 
 
-def test_gradients_are_exchanged_once_per_optimizer_step(tmp_path):
+def test_gradients_are_exchanged_once_per_optimizer_step(run, tmp_path):
     found = run(tmp_path, DDP.replace("PASSES", "3"), fix="no-sync")
     assert found.lines == [str([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4, 5])]
     assert found.changed == ["DistributedDataParallel: one exchange in 3 passes"]
     assert not found.refused
 
 
-def test_a_step_without_an_exchange_ends_the_fix(tmp_path):
+def test_a_step_without_an_exchange_ends_the_fix(run, tmp_path):
     found = run(tmp_path, DDP.replace("PASSES", "2 if step == 4 else 3"), fix="no-sync")
     assert found.lines == [str([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 5, 5, 5])]
     assert "stepped before the gradients were exchanged" in found.refused[0]
 
 
-def test_several_replicated_models_end_the_fix(tmp_path):
+def test_several_replicated_models_end_the_fix(run, tmp_path):
     program = DDP.replace("PASSES", "3").replace(
         "    optimizer.step()",
         "    step == 4 and wrapped()(torch.ones(1, 4))\n    optimizer.step()",
@@ -324,14 +335,14 @@ print(model(torch.ones(2, 4)).shape, model(torch.ones(2, 4)).shape)
 """
 
 
-def test_a_backend_that_does_not_exist_changes_nothing(tmp_path):
+def test_a_backend_that_does_not_exist_changes_nothing(run, tmp_path):
     found = run(tmp_path, COMPILED, fix="torch-compile", value="no-such")
     assert len(found.lines) == 1
     assert not found.changed
     assert "InvalidBackend" in found.left[0]
 
 
-def test_a_model_that_fails_when_compiled_runs_as_it_was(tmp_path):
+def test_a_model_that_fails_when_compiled_runs_as_it_was(run, tmp_path):
     program = COMPILED.replace(
         "model = ",
         "import torch._dynamo\n@torch._dynamo.register_backend\n"
@@ -344,11 +355,11 @@ def test_a_model_that_fails_when_compiled_runs_as_it_was(tmp_path):
 
 def test_garbage_is_collected_rarely(tmp_path):
     program = TRAIN + "import gc\ntrain(8)\nprint(gc.get_threshold()[0], gc.get_freeze_count() > 0)"
-    found = run(tmp_path, program, fix="gc-rarely")
+    found = programs.run(tmp_path, program, fix="gc-rarely")
     assert found.lines == ["100000 True"]
 
 
-def test_losses_are_kept_under_one_seed(tmp_path):
+def test_losses_are_kept_under_one_seed(run, tmp_path):
     program = TRAIN + "train(3)"
     first = run(tmp_path, program)
     other = tmp_path / "other"
@@ -359,18 +370,18 @@ def test_losses_are_kept_under_one_seed(tmp_path):
     assert losses == [about["losses"] for about in second.reports if "losses" in about]
 
 
-def test_the_program_ends_after_some_steps(tmp_path):
+def test_the_program_ends_after_some_steps(run, tmp_path):
     found = run(tmp_path, TRAIN + "train(8)\nprint('not reached')", steps=3)
     assert not found.lines
     assert [len(about["losses"]) for about in found.reports if "losses" in about] == [3]
 
 
-def test_a_program_without_a_loader_reports_nothing(tmp_path):
+def test_a_program_without_a_loader_reports_nothing(run, tmp_path):
     found = run(tmp_path, TRAIN + "train()", fix="loader-workers")
     assert not found.changed
 
 
-def test_a_failing_fix_does_not_reach_the_training(tmp_path):
+def test_a_failing_fix_does_not_reach_the_training(run, tmp_path):
     program = LOADER.replace("import os, torch", "import os, torch\nimport torch.utils.data")
     program = program.replace(
         "loader = ",
@@ -380,3 +391,11 @@ def test_a_failing_fix_does_not_reach_the_training(tmp_path):
     found = run(tmp_path, program, fix="loader-workers")
     assert len(found.lines) == 2
     assert found.left == ["the fix failed: ZeroDivisionError: division by zero"]
+
+
+def test_fixes_are_applied_while_the_framework_is_imported(tmp_path):
+    found = programs.run(tmp_path, APPLY.format(packages={"torch", "tensorboardX"}))
+    number, left = found.lines[-1].split(maxsplit=1)
+    assert int(number) >= 8
+    assert left == "set()"
+    assert "failed" not in str(found.left)
