@@ -8,11 +8,15 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.forks import IMPORTED
 
 from stepwhy.capture import launch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.forks import Forks
 
 pytestmark = pytest.mark.framework
 
@@ -101,16 +105,28 @@ print(float(model.get_weights()[0].sum()), codes)
     [("jax", 1, 0), ("jax", 6, 1), ("tensorflow", 6, 1), ("keras", 6, 1)],
 )
 def test_children_end_as_without_observation(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], framework: str, every: int, windows: int
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    forks: Callable[[str], Forks],
+    *,
+    framework: str,
+    every: int,
+    windows: int,
 ) -> None:
     if importlib.util.find_spec(framework) is None:
         pytest.skip("the framework is not installed")
     script = tmp_path / "train.py"
     script.write_text(_HEAD + _PROGRAMS[framework])
-    command = [sys.executable, str(script), str(every)]
-    alone = subprocess.run(command, capture_output=True, text=True, check=True)
-    ended = launch(command, tmp_path / "run")
-    assert (ended.exit_code, capfd.readouterr().out) == (0, alone.stdout)
+    words = [str(script), str(every)]
+    if framework in IMPORTED:
+        alone = forks(framework).run(words, tmp_path)
+        ended = forks(framework).launch(words, tmp_path / "run")
+    else:
+        command = [sys.executable, *words]
+        alone = subprocess.run(command, capture_output=True, text=True, check=False)
+        ended = launch(command, tmp_path / "run")
+    assert (ended.exit_code, capfd.readouterr().out) == (alone.returncode, alone.stdout)
+    assert alone.returncode == 0
     assert "hung" not in alone.stdout
     assert len(list(ended.run_dir.glob("process-*/windows/*/window.json"))) == windows
     assert any("forked its process" in text for text in ended.messages) == (not windows)

@@ -6,22 +6,24 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
-import sys
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from stepwhy.capture import Launch, launch
 from stepwhy.capture.keras import fit
 from stepwhy.capture.loop import Loop
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.step_window import NoWindow
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.forks import Forks
+
+    from stepwhy.capture import Launch
 
 needs_keras = pytest.mark.skipif(
     importlib.util.find_spec("keras") is None, reason="keras is not installed"
@@ -51,9 +53,19 @@ print(model.evaluate(inputs, labels, verbose=0), model.predict(inputs, verbose=0
 """
 
 
-def observe(tmp_path: Path, *args: str, code: str = _FIT) -> Launch:
-    (tmp_path / "train.py").write_text(code)
-    return launch([sys.executable, "-Wignore", str(tmp_path / "train.py"), *args], tmp_path / "run")
+class Observe(Protocol):
+    def __call__(self, *args: str, code: str = _FIT) -> Launch: ...
+
+
+@pytest.fixture
+def observe(tmp_path: Path, forks: Callable[[str], Forks]) -> Observe:
+    """Returns what runs a program under observation."""
+
+    def run(*args: str, code: str = _FIT) -> Launch:
+        (tmp_path / "train.py").write_text(code)
+        return forks("keras").launch(["-Wignore", tmp_path / "train.py", *args], tmp_path / "run")
+
+    return run
 
 
 def lines_of(ended: Launch) -> list[dict[str, Any]]:
@@ -72,11 +84,15 @@ def without_times(text: str) -> str:
 
 @pytest.mark.framework
 @needs_keras
-def test_fit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    ended = observe(tmp_path, "1")
-    observed = capfd.readouterr().out
-    subprocess.run([sys.executable, str(tmp_path / "train.py"), "1"], check=False)
-    assert without_times(observed) == without_times(capfd.readouterr().out)
+def test_fit(
+    observe: Observe,
+    tmp_path: Path,
+    forks: Callable[[str], Forks],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ended = observe("1")
+    alone = forks("keras").run([tmp_path / "train.py", "1"], tmp_path)
+    assert without_times(capfd.readouterr().out) == without_times(alone.stdout)
     assert (ended.exit_code, ended.messages) == (0, ())
     lines = lines_of(ended)
     steps = [line for line in lines if line["kind"] == "step"]
@@ -106,8 +122,8 @@ def test_fit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.framework
 @needs_keras
-def test_several_batches_in_one_call_are_one_step(tmp_path: Path) -> None:
-    ended = observe(tmp_path, "5")
+def test_several_batches_in_one_call_are_one_step(observe: Observe) -> None:
+    ended = observe("5")
     assert sum(line["kind"] == "step" for line in lines_of(ended)) == 6
     (message,) = ended.messages
     assert "5 batches" in message
@@ -154,9 +170,9 @@ else:
 @pytest.mark.framework
 @needs_keras
 def test_a_fit_that_raises_leaves_no_profiler_on(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    observe: Observe, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    ended = observe(tmp_path, "raise", code=_RAISING)
+    ended = observe("raise", code=_RAISING)
     # Another profiler could not start if the window were open.
     assert (ended.exit_code, ended.messages) == (0, ())
     assert capfd.readouterr().out == "raised 'mine'\n"
@@ -169,9 +185,9 @@ def test_a_fit_that_raises_leaves_no_profiler_on(
 
 @pytest.mark.framework
 @needs_keras
-def test_profiler_of_a_callback_has_precedence(tmp_path: Path) -> None:
+def test_profiler_of_a_callback_has_precedence(observe: Observe, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    ended = observe(tmp_path, "profile", str(tmp_path / "own"), code=_RAISING)
+    ended = observe("profile", str(tmp_path / "own"), code=_RAISING)
     assert ended.exit_code == 0
     assert sum(line["kind"] == "step" for line in lines_of(ended)) == 40
     if ended.messages:
@@ -224,9 +240,9 @@ else:
 @pytest.mark.framework
 @needs_keras
 @pytest.mark.parametrize(("way", "kind"), [("fit", "step"), ("custom", "call")])
-def test_steps_on_two_devices(tmp_path: Path, way: str, kind: str) -> None:
+def test_steps_on_two_devices(observe: Observe, way: str, kind: str) -> None:
     pytest.importorskip("tensorflow")
-    ended = observe(tmp_path, way, code=_DISTRIBUTED)
+    ended = observe(way, code=_DISTRIBUTED)
     assert (ended.exit_code, ended.messages) == (0, ())
     assert [line["kind"] for line in lines_of(ended)] == [kind] * 30
     assert len(list(ended.run_dir.glob("process-*/windows/*"))) == 1

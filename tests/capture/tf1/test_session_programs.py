@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepwhy.capture import Launch, launch
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.forks import Forks
+
+    from stepwhy.capture import Launch
 
 pytestmark = [
     pytest.mark.framework,
@@ -109,15 +111,27 @@ with tf.Session() as session:
 """
 
 
-def watch(tmp_path: Path, code: str, *args: str) -> Launch:
-    (tmp_path / "train.py").write_text(_START + code)
-    command = [sys.executable, "-Wignore", str(tmp_path / "train.py"), *args]
-    return launch(command, tmp_path / "run")
+@dataclass
+class Sessions:
+    """Runs a program in forks, with and without observation."""
+
+    forks: Forks
+    folder: Path
+
+    def watch(self, code: str, *args: str) -> Launch:
+        script = self.folder / "train.py"
+        script.write_text(_START + code)
+        return self.forks.launch(["-Wignore", script, *args], self.folder / "run")
+
+    def alone(self, *args: str) -> str:
+        ended = self.forks.run(["-Wignore", self.folder / "train.py", *args], self.folder)
+        assert ended.returncode == 0
+        return ended.stdout
 
 
-def alone(tmp_path: Path, *args: str) -> str:
-    command = [sys.executable, "-Wignore", str(tmp_path / "train.py"), *args]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+@pytest.fixture
+def sessions(forks: Callable[[str], Forks], tmp_path: Path) -> Sessions:
+    return Sessions(forks("tensorflow"), tmp_path)
 
 
 def lines(ended: Launch, name: str) -> list[dict[str, Any]]:
@@ -126,11 +140,11 @@ def lines(ended: Launch, name: str) -> list[dict[str, Any]]:
 
 
 def test_all_queues_of_a_finalised_graph_are_read_by_one_size_operation(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    sessions: Sessions, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    ended = watch(tmp_path, _QUEUES, "shuffle")
+    ended = sessions.watch(_QUEUES, "shuffle")
     assert (ended.exit_code, ended.messages) == (0, ())
-    assert capfd.readouterr().out == alone(tmp_path, "shuffle")
+    assert capfd.readouterr().out == sessions.alone("shuffle")
     levels = lines(ended, "levels")
     bounds = {(e["kind"], e["name"], e["capacity"], e.get("reserve")) for e in levels}
     assert bounds == {
@@ -141,9 +155,11 @@ def test_all_queues_of_a_finalised_graph_are_read_by_one_size_operation(
     assert any(e["value"] for e in levels)
 
 
-def test_unreadable_queue_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    ended = watch(tmp_path, _QUEUES)
-    assert capfd.readouterr().out == alone(tmp_path)
+def test_unreadable_queue_is_reported(
+    sessions: Sessions, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ended = sessions.watch(_QUEUES)
+    assert capfd.readouterr().out == sessions.alone()
     (message,) = ended.messages
     assert "'mine'" in message
     assert "size()" in message
@@ -151,10 +167,10 @@ def test_unreadable_queue_is_reported(tmp_path: Path, capfd: pytest.CaptureFixtu
 
 
 def test_growing_graph_is_logged_with_its_line_and_keeps_random_seeds(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    sessions: Sessions, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    ended = watch(tmp_path, _GROWS)
-    assert capfd.readouterr().out == alone(tmp_path)
+    ended = sessions.watch(_GROWS)
+    assert capfd.readouterr().out == sessions.alone()
     events = [event for event in lines(ended, "events") if event["kind"] == "graph"]
     assert {event["source"] for event in events[:5]} == {"train.py(11): metric"}
     assert events[0]["count"] == events[1]["count"] > 3
@@ -164,10 +180,10 @@ def test_growing_graph_is_logged_with_its_line_and_keeps_random_seeds(
 
 
 def test_feeds_and_fetches_of_a_traced_run_are_described(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    sessions: Sessions, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    ended = watch(tmp_path, _FEEDS)
-    assert capfd.readouterr().out == alone(tmp_path)
+    ended = sessions.watch(_FEEDS)
+    assert capfd.readouterr().out == sessions.alone()
     windows = sorted(ended.run_dir.glob("process-*/windows/*/window.json"))
     assert windows
     for window in (json.loads(path.read_bytes()) for path in windows):
@@ -187,11 +203,11 @@ def test_feeds_and_fetches_of_a_traced_run_are_described(
 
 
 def test_failures_and_other_profilers_are_as_without_the_observer(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    sessions: Sessions, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    ended = watch(tmp_path, _FAILS)
+    ended = sessions.watch(_FAILS)
     out = capfd.readouterr().out
-    assert out == alone(tmp_path)
+    assert out == sessions.alone()
     # Sixty updates: none was applied twice, even if its traced run raised.
     assert out.startswith("60 [(3, 'InvalidArgumentError'), ")
     assert "(8, 'KeyboardInterrupt')" in out

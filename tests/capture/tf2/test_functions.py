@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from stepwhy.capture import Launch, launch
 from stepwhy.importers.registry import read_folder
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.forks import Forks
+
+    from stepwhy.capture import Launch
 
 pytestmark = [
     pytest.mark.framework,
@@ -79,9 +81,19 @@ for number in range(500):
 """
 
 
-def observe(tmp_path: Path, code: str, *args: str) -> Launch:
-    (tmp_path / "train.py").write_text(_HEAD + code)
-    return launch([sys.executable, "-Wignore", str(tmp_path / "train.py"), *args], tmp_path / "run")
+class Observe(Protocol):
+    def __call__(self, code: str, *args: str) -> Launch: ...
+
+
+@pytest.fixture
+def observe(tmp_path: Path, forks: Callable[[str], Forks]) -> Observe:
+    """Returns what runs a program under observation."""
+
+    def run(code: str, *args: str) -> Launch:
+        (tmp_path / "train.py").write_text(_HEAD + code)
+        return forks("keras").launch(["-Wignore", tmp_path / "train.py", *args], tmp_path / "run")
+
+    return run
 
 
 def lines_of(ended: Launch, name: str = "steps.jsonl") -> list[dict[str, Any]]:
@@ -89,11 +101,15 @@ def lines_of(ended: Launch, name: str = "steps.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def test_calls_of_a_function(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    ended = observe(tmp_path, _COMPILED)
-    observed = capfd.readouterr().out
-    subprocess.run([sys.executable, str(tmp_path / "train.py")], check=False)
-    assert observed == capfd.readouterr().out
+def test_calls_of_a_function(
+    observe: Observe,
+    tmp_path: Path,
+    forks: Callable[[str], Forks],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ended = observe(_COMPILED)
+    alone = forks("keras").run([tmp_path / "train.py"], tmp_path)
+    assert capfd.readouterr().out == alone.stdout
     assert (ended.exit_code, ended.messages) == (3, ())
     lines = lines_of(ended)
     assert {line["signature"] for line in lines} == {0}
@@ -121,8 +137,8 @@ def test_calls_of_a_function(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     assert (recording.trace.marks.input_wait_ns[:24] != NULL).all()
 
 
-def test_traces_are_logged_with_their_reason(tmp_path: Path) -> None:
-    ended = observe(tmp_path, _RETRACED)
+def test_traces_are_logged_with_their_reason(observe: Observe) -> None:
+    ended = observe(_RETRACED)
     events = [e for e in lines_of(ended, "events.jsonl") if "lambda" in e["name"]]
     assert {(e["name"], e["source"], e["count"], e.get("reason", "")) for e in events} == {
         ("Dataset_map_lambda", "train.py(18): <module>", 1, ""),
@@ -139,25 +155,26 @@ def test_traces_are_logged_with_their_reason(tmp_path: Path) -> None:
 
 
 def test_eager_updates_beside_own_profiler(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    observe: Observe,
+    tmp_path: Path,
+    forks: Callable[[str], Forks],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    ended = observe(tmp_path, _EAGER, "profile", str(tmp_path / "own"))
-    observed = capfd.readouterr().out
-    subprocess.run(
-        [sys.executable, tmp_path / "train.py", "profile", tmp_path / "alone"], check=False
-    )
-    assert observed == capfd.readouterr().out
+    ended = observe(_EAGER, "profile", str(tmp_path / "own"))
+    words = [tmp_path / "train.py", "profile", tmp_path / "alone"]
+    alone = forks("keras").run(words, tmp_path)
+    assert capfd.readouterr().out == alone.stdout
     assert ended.exit_code == 0
     assert len(lines_of(ended)) == 21
     assert len(list((tmp_path / "own").glob("**/*.xplane.pb"))) == 1
 
 
 def test_a_kill_while_the_profiler_runs_leaves_nothing_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    observe: Observe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
-    ended = observe(tmp_path, _KILLED_IN_WINDOW)
+    ended = observe(_KILLED_IN_WINDOW)
     assert ended.exit_code == 137
     assert list((tmp_path / "temporary").glob("stepwhy*")) == []
     (windows,) = ended.run_dir.glob("process-*/windows")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
-from stepwhy.capture import launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +124,7 @@ def observe(
     script.write_text(program)
     alone = forks("torch").run([script], tmp_path)
     assert alone.returncode == 0, alone.stderr
-    ended = launch([sys.executable, str(script)], tmp_path / "run")
+    ended = forks("torch").launch([script], tmp_path / "run")
     assert (ended.exit_code, *capfd.readouterr()) == (0, alone.stdout, alone.stderr)
     windows = list(ended.run_dir.glob("process-*/windows/*/trace.json.gz"))
     return alone.stdout, ended.messages, len(windows)

@@ -153,8 +153,8 @@ print(trainer.state.global_step, f"{loss:.6f}", file=open(sys.argv[0] + "trainer
 """
 
 
-def observe(tmp_path: Path, *args: str) -> Launch:
-    return launch([sys.executable, str(tmp_path / "train.py"), *args], tmp_path / "run")
+def observe(tmp_path: Path, forks: Callable[[str], Forks], *args: str) -> Launch:
+    return forks("torch").launch([tmp_path / "train.py", *args], tmp_path / "run")
 
 
 def lines(ended: Launch, name: str) -> list[dict[str, Any]]:
@@ -186,7 +186,7 @@ def test_every_kind_of_step_counts_without_side_effects(
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(_HEAD + body + _TAIL)
     bare = forks("torch").run([tmp_path / "train.py"], tmp_path)
-    ended = observe(tmp_path)
+    ended = observe(tmp_path, forks)
     assert (ended.exit_code, *capfd.readouterr()) == (3, bare.stdout, bare.stderr)
     assert (len(lines(ended, "steps")), windows(ended)) == (39, profiled)
     (recording,) = read_folder(ended.run_dir)
@@ -231,16 +231,16 @@ def test_own_profiler_is_complete_and_a_window_opens_later(
     script = tmp_path / "train.py"
     script.write_text(_HEAD + _OWN_PROFILER + _TAIL)
     bare = forks("torch").run([script, *words], tmp_path)
-    ended = observe(tmp_path, *words)
+    ended = observe(tmp_path, forks, *words)
     assert (ended.exit_code, capfd.readouterr().out) == (3, bare.stdout)
     assert bare.stdout.startswith("[")
     assert (windows(ended), ended.messages) == (1, ())
 
 
-def test_compilation_and_loader_are_logged(tmp_path: Path) -> None:
+def test_compilation_and_loader_are_logged(tmp_path: Path, forks: Callable[[str], Forks]) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(_HEAD + _RECOMPILED + _TAIL)
-    ended = observe(tmp_path)
+    ended = observe(tmp_path, forks)
     assert ended.messages == ()
     events = lines(ended, "events")
     again = [e for e in events if e["kind"] == "compile" and "reason" in e]
@@ -281,7 +281,7 @@ def _compare_told(tmp_path: Path, code: str, how: str, steps: int) -> None:
     subprocess.run(
         [sys.executable, str(tmp_path / "train.py"), how], capture_output=True, check=True
     )
-    ended = observe(tmp_path, how)
+    ended = launch([sys.executable, str(tmp_path / "train.py"), how], tmp_path / "run")
     assert (ended.exit_code, ended.messages) == (0, ())
     bare, observed = (tmp_path / f"train.py{how}").read_text().splitlines()
     assert bare == observed

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepwhy.capture import Launch, launch
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.torch import cuda_graphs
 from stepwhy.capture.torch.compilations import Compilations
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.forks import Forks
+
+    from stepwhy.capture import Launch
 
 pytestmark = pytest.mark.framework
 
@@ -144,17 +144,17 @@ def run(
     script = tmp_path / "train.py"
     script.write_text(f"{_HEAD}{body}finish()\n")
     bare = forks("torch").run([script], tmp_path)
-    return launch([sys.executable, str(script)], tmp_path / "run"), bare
+    return forks("torch").launch([script], tmp_path / "run"), bare
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Launch:
+def plain(tmp_path_factory: pytest.TempPathFactory, forks: Callable[[str], Forks]) -> Launch:
     """The plain program, observed."""
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("plain")
     script = folder / "train.py"
     script.write_text(f"{_HEAD}{_PLAIN}finish()\n")
-    return launch([sys.executable, str(script)], folder / "run")
+    return forks("torch").launch([script], folder / "run")
 
 
 def notes(ended: Launch) -> list[dict[str, Any]]:
@@ -212,7 +212,9 @@ def test_columns_of_padding_and_what_depends_on_them_are_noted(plain: Launch) ->
     assert shares["aten::native_batch_norm"] == {0}
 
 
-def test_the_mean_of_a_few_batches_stands_for_their_padding(tmp_path: Path) -> None:
+def test_the_mean_of_a_few_batches_stands_for_their_padding(
+    tmp_path: Path, forks: Callable[[str], Forks]
+) -> None:
     # 4 and 6 columns in turns: one batch alone would tell one of these.
     varying = """
 def batch(turn=iter([4, 6] * 40)):
@@ -222,7 +224,7 @@ def batch(turn=iter([4, 6] * 40)):
 """
     script = tmp_path / "train.py"
     script.write_text(f"{_HEAD}{varying}{_PLAIN}finish()\n")
-    (found,) = notes(launch([sys.executable, str(script)], tmp_path / "run"))
+    (found,) = notes(forks("torch").launch([script], tmp_path / "run"))
     (one,) = [one for one in found["inputs"] if one["padded"]]
     assert one["padded"] == 5
     assert max(found["padding"]) == 250
