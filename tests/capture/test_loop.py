@@ -27,6 +27,8 @@ class Window:
     def __init__(self) -> None:
         self.touched = False
         self.running = False
+        self.is_requested = False
+        self.requests: list[int] = []
         self.ready: list[int] = []
         self.reopened = self.finished = 0
         self.ended: list[int] = []
@@ -52,6 +54,11 @@ class Window:
 
     def reopen(self) -> None:
         self.reopened += 1
+
+    def request(self, step: int) -> bool:
+        self.requests.append(step)
+        self.is_requested = True
+        return True
 
     def abandon(self) -> None:
         pass

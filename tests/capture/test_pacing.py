@@ -107,3 +107,18 @@ def test_records_are_pending_for_a_share_of_the_run():
     # Each write takes up to 0.1 ms.
     assert len([time for time in times if time < 1_000_000_000]) < 80
     assert len(times) < 450
+
+
+def test_blocks_of_many_steps_are_compared_like_single_ones():
+    change = ChangeDetector(0.1)
+    times = [*[(400 * MS, 20)] * 10, *[(460 * MS, 20)] * 10]
+    assert [n for n, (time_ns, steps) in enumerate(times) if change.add(time_ns, steps)] == [17]
+
+
+def test_the_reference_is_known_after_four_blocks():
+    change = ChangeDetector()
+    assert [change.reference_ns for _ in range(4) if not change.add(200 * MS, 10)] == [0] * 3 + [
+        20 * MS
+    ]
+    change.add(20 * MS)
+    assert change.pending_steps == 1

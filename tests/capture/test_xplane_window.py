@@ -315,3 +315,25 @@ def test_the_last_step_of_a_window_may_end_with_a_wait(
     (about,) = kept(tmp_path)
     assert (about["first_step"], about["last_step"], about["end_ns"]) == (1, 3, 10**19)
     assert about["drained"]
+
+
+def test_a_requested_window_opens_beyond_those_of_the_process_itself(
+    window: XPlaneWindow, tmp_path: Path
+) -> None:
+    for number in range(3):
+        run(window, range(100 * number, 100 * number + 20))
+        window.reopen()
+    assert run(window, range(300, 400)) == []
+    assert window.request(430)
+    assert window.is_requested
+    assert not window.request(500)
+    assert run(window, range(401, 500)) == [430, 431, 432, 433, 434, 435]
+    assert not window.is_requested
+    assert len(kept(tmp_path)) == 4
+
+
+def test_no_window_is_promised_while_one_is_open_or_after_a_failure(window: XPlaneWindow) -> None:
+    run(window, range(3))
+    assert not window.request(100)
+    window._fail(ValueError())
+    assert not window.request(100)

@@ -36,6 +36,18 @@ def test_the_change_lies_where_the_steps_show_it_not_where_it_was_noticed():
     assert facts.wall_ns == old.median_ns
 
 
+def test_what_is_noticed_late_from_outside_is_searched_for_as_far_back_as_it_lies():
+    run = Run().go(600, 100).go(400, 115)
+    assert parts(Facts(run.change().trace())) == [(0, 1000)]
+    run = Run().go(600, 100).go(400, 115)
+    assert parts(Facts(run.change(steps=390).trace())) == [(0, 600), (600, 1000)]
+
+
+def test_a_request_without_a_change_of_the_step_time_splits_nothing():
+    run = Run().go(600, 100).change(steps=200).go(200, 100)
+    assert parts(Facts(run.trace())) == [(0, 800)]
+
+
 def test_of_traced_stretches_the_longest_is_described():
     run = Run().go(100, 10, traced=(20, 21)).go(70, 20).change().go(400, 20, traced=(3, 4, 5))
     facts = Facts(run.trace())

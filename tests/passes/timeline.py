@@ -132,11 +132,11 @@ class Run(Timeline):
         self.mark(self.at, self.at + length, profiled=1)
         self.at += length
 
-    def change(self):
-        """The observer notices a lasting change."""
+    def change(self, steps=-1):
+        """The observer notices a lasting change; from outside, since so many steps."""
         at = round(self.at * self.unit_ns)
         kind = self.builder.intern("change")
-        self.builder.add("events", kind=kind, start_ns=at - MS, dur_ns=MS, name=kind)
+        self.builder.add("events", kind=kind, start_ns=at - MS, dur_ns=MS, name=kind, count=steps)
         return self
 
 

@@ -24,7 +24,7 @@ def stretches(described, *parts):
     for number, (count, median) in enumerate(parts):
         median_ns = None if median is None else median * MS
         last = first + count - 1
-        found.append(Stretch(first, last, median_ns, count * MS, 1, number == described))
+        found.append(Stretch(first, last, median_ns, count * MS, 4 - number, number == described))
         first = last + 1
     return found
 
@@ -37,11 +37,11 @@ def test_a_steady_run_needs_no_note():
 
 ROSE = (
     "After step 1,200 the step time rose from 10.0 ms to 20.0 ms; this report covers the steps "
-    "before it."
+    "before it. Traced were 4 steps before it, and 3 after it."
 )
 FELL = (
     "After step 90 the step time fell from 20.0 ms to 10.0 ms; this report covers the steps after "
-    "it."
+    "it. Traced were 4 steps before it, and 3 after it."
 )
 BOTH = (
     "The step time changed for good after steps 90, 490 (20.0 ms, 10.0 ms, 30.0 ms); this report "
@@ -66,10 +66,16 @@ def test_a_stretch_that_other_programs_slowed_down_least():
     busy, calm = replace(busy, contention=0.75), replace(calm, contention=0.02)
     assert change_note([busy, calm]) == (
         "After step 120 the step time fell from 40.0 ms to 10.0 ms; this report covers the steps "
-        "after it. Other programs slowed these steps down least: the process waited for a CPU core "
+        "after it. Traced were 4 steps before it, and 3 after it. "
+        "Other programs slowed these steps down least: the process waited for a CPU core "
         "for 2.0 % of its runnable time, and for up to 75 % in the other steps."
     )
     assert "Other programs" not in change_note([replace(busy, contention=0.1), calm])
+
+
+def test_where_one_side_has_no_traced_steps_their_number_is_not_said():
+    before, after = stretches(0, (1200, 10), (100, 20))
+    assert "Traced" not in change_note([before, replace(after, traced_steps=0)])
 
 
 @pytest.mark.parametrize("cut", Cut)

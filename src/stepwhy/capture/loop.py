@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepwhy.capture.recorder import Recorder
+    from stepwhy.capture.requests import Request
     from stepwhy.capture.step_window import StepWindow
 
 T = TypeVar("T")
@@ -64,6 +65,7 @@ class Loop:
         self.ahead: Callable[[], bool | None] = unknown
         self.launched: Callable[[object], object] = not_followed
         self.forget()
+        recorder.requests.opens = self._request
         lifetime.on_begin(self.forget)
 
     def forget(self) -> None:
@@ -106,7 +108,8 @@ class Loop:
             time_ns: Start of the step.
         """
         was_light = self.light
-        self.light = self._pace.next_step(time_ns) and not self.window.running
+        observed = self.window.running or self.window.is_requested
+        self.light = self._pace.next_step(time_ns) and not observed
         if was_light and not self.light:
             self.input_wait.take()
             self.thread_time.take()
@@ -141,6 +144,14 @@ class Loop:
         if not self.window.touched and self.change.add(end_ns - start_ns):
             self.recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
             self.window.reopen()
+
+    def _request(self, request: Request) -> bool:
+        """Open a window, as was requested from outside; whether it will."""
+        if not self.window.request(request.step):
+            return False
+        self._pace.observe()
+        self.recorder.requested(request, self.lines)
+        return True
 
     def measured(self, wait_ns: int | None) -> str:
         """Members of a log line: the input wait, and what was used since the last line.

@@ -139,30 +139,43 @@ class ChangeDetector:
     Steps are grouped into blocks of at least 8 steps and 0.2 s. After `restart`, the median
     block of the first four is the reference; eight blocks in a row that are all slower, or all
     faster, than it by a quarter are a lasting change.
+
+    Args:
+        least: The smallest change, as a share.
+
+    Attributes:
+        reference_ns: The reference; 0 until there is one.
     """
 
-    __slots__ = ("_blocks", "_count", "_reference_ns", "_side", "_streak", "_total_ns")
+    __slots__ = ("_blocks", "_count", "_least", "_side", "_streak", "_total_ns", "reference_ns")
 
-    def __init__(self) -> None:
+    def __init__(self, least: float = _LASTING_CHANGE) -> None:
+        self._least = least
         self.restart()
 
     def restart(self) -> None:
         """Forget the reference; the next blocks make a new one."""
         self._blocks: list[float] = []
-        self._reference_ns = 0.0
+        self.reference_ns = 0.0
         self._count = self._total_ns = 0
         self._side = self._streak = 0
 
-    def add(self, duration_ns: int) -> bool:
-        """Add an unprofiled step.
+    @property
+    def pending_steps(self) -> int:
+        """Number of steps of the block that is not full yet."""
+        return self._count
+
+    def add(self, duration_ns: int, steps: int = 1) -> bool:
+        """Add an unprofiled step, or several.
 
         Args:
-            duration_ns: Its wall time.
+            duration_ns: Its wall time, or that of all of them.
+            steps: Number of steps.
 
         Returns:
             Whether the step time has changed for good; the reference is then reset.
         """
-        self._count += 1
+        self._count += steps
         self._total_ns += duration_ns
         if self._count < _BLOCK_STEPS or self._total_ns < _BLOCK_NS:
             return False
@@ -172,13 +185,13 @@ class ChangeDetector:
 
     def _compare(self, mean_ns: float) -> bool:
         """Compare a block with the reference."""
-        if not self._reference_ns:
+        if not self.reference_ns:
             self._blocks.append(mean_ns)
             if len(self._blocks) == _REFERENCE_BLOCKS:
-                self._reference_ns = sorted(self._blocks)[_REFERENCE_BLOCKS // 2]
+                self.reference_ns = sorted(self._blocks)[_REFERENCE_BLOCKS // 2]
             return False
-        difference = mean_ns / self._reference_ns - 1
-        side = (difference > _LASTING_CHANGE) - (1 / (1 + difference) - 1 > _LASTING_CHANGE)
+        difference = mean_ns / self.reference_ns - 1
+        side = (difference > self._least) - (1 / (1 + difference) - 1 > self._least)
         self._streak = self._streak + 1 if side and side == self._side else abs(side)
         self._side = side
         if self._streak < _LASTING_BLOCKS:

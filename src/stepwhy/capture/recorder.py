@@ -10,6 +10,7 @@
         levels.jsonl             fill levels of queues and buffers
         loaders.jsonl            configuration of data loaders
         stall.json.gz            where it stood in a step that took much longer than usual
+        answer.json              its answer to a request for a window, see `requests`
         stacks.json              where the driving thread, its workers and other threads were
         messages.jsonl           messages for the user: level, slug, text
         windows/<nnn>/           one traced window: window.json and the framework's own files
@@ -41,12 +42,15 @@ from stepwhy.capture.process.folder import (
     write_json,
 )
 from stepwhy.capture.process.ranks import rank_members
+from stepwhy.capture.requests import Requests
 from stepwhy.capture.settings import process_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
+
+    from stepwhy.capture.requests import Request
 
 WINDOW_SCHEMA = "stepwhy.window/1"
 STOPPED = "the observer stopped"
@@ -76,6 +80,7 @@ class Recorder:
 
     Attributes:
         alive: False after a failure, or after the end of the observation.
+        requests: Requests for windows, looked for when steps are written.
     """
 
     def __init__(self, run_dir: str, framework: str, framework_version: str, observer: str) -> None:
@@ -88,6 +93,7 @@ class Recorder:
             "python": platform.python_version(),
             "settings": process_settings,
         }
+        self.requests = Requests()
         self._start_over()
         lifetime.on_end(self._suspend)
         lifetime.on_flush(self.close)
@@ -222,9 +228,10 @@ class Recorder:
             end_ns: When it ended.
             reason: Why; '' if unknown.
             source: Line of the program that caused it, 'train.py(41): step'; '' if unknown.
-            count: How many: traces of this function so far, ops added to the graph, workers
-                started, epochs started, iterators made, objects freed, elements of parameters,
-                bytes of an array, batches evaluated, steps in which arguments were compared.
+            count: How many: traces of this function so far, ops added to the graph, steps since a
+                change that was noticed from outside, workers started, epochs started, iterators
+                made, objects freed, elements of parameters, bytes of an array, batches evaluated,
+                steps in which arguments were compared.
         """
         self._event_count += 1
         if self._event_count > _MOST_EVENTS or not self.alive:
@@ -238,6 +245,16 @@ class Recorder:
         named = {"name": masked(name)[:_LONGEST_NAME], **about}
         event = {"kind": kind, "start_ns": start_ns, "end_ns": end_ns, **named}
         self._events.append(encode(event))
+
+    def requested(self, request: Request, steps: int) -> None:
+        """Log that a window was requested from outside.
+
+        Args:
+            request: The request, which says since when something is different.
+            steps: Number of steps so far.
+        """
+        time_ns, since = now_ns(), max(steps - request.since, 0)
+        self.event("change", name="request", start_ns=time_ns, end_ns=time_ns, count=since)
 
     def write_events(self) -> None:
         """Write the pending events, once the process directory is there; else they stay pending."""
@@ -309,6 +326,8 @@ class Recorder:
                 self._has_end = False
                 self._folder.open(self._about)
                 self._folder.append(name, lines)
+        if pending["steps"]:
+            self.requests.look(self._folder.path)
 
     def close(self) -> None:
         """Write everything pending."""

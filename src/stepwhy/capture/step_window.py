@@ -16,6 +16,10 @@ class StepWindow(Protocol):
     def running(self) -> bool:
         """Whether the profiler runs."""
 
+    @property
+    def is_requested(self) -> bool:
+        """Whether a window was requested from outside, and waits for its step."""
+
     def forget(self) -> None:
         """Start over, as in a process without a window (after a fork)."""
 
@@ -37,6 +41,9 @@ class StepWindow(Protocol):
     def reopen(self) -> None:
         """Allow one more window: the step time has changed for good."""
 
+    def request(self, step: int) -> bool:
+        """Open a window at a step, as was requested from outside; whether it will."""
+
     def abandon(self) -> None:
         """Stop the profiler and keep nothing."""
 
@@ -46,6 +53,7 @@ class NoWindow:
 
     touched = False
     running = False
+    is_requested = False
 
     def forget(self) -> None:
         """Do nothing."""
@@ -67,6 +75,10 @@ class NoWindow:
 
     def reopen(self) -> None:
         """Do nothing."""
+
+    def request(self, step: int) -> bool:  # noqa: ARG002 - as of a window
+        """No window opens."""
+        return False
 
     def abandon(self) -> None:
         """Do nothing."""

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.common_windows import may_open
+from stepwhy.capture.common_windows import RequestedStep, may_open
 from stepwhy.capture.forks import Forks
 from stepwhy.capture.meters import resident_bytes
 from stepwhy.capture.process import lifetime
@@ -105,6 +105,7 @@ class XPlaneWindow:
         self._ahead = ahead
         self._conflict = ProfilerConflict(recorder)
         self._forks = Forks(recorder, self._close_before_fork)
+        self._requested = RequestedStep()
         self.forget()
         lifetime.on_end(self.finish)
 
@@ -118,6 +119,7 @@ class XPlaneWindow:
         self._step = self._begun = self._thread = 0
         self._conflict.forget()
         self._forks.forget()
+        self._requested.forget()
         self._reset_window()
 
     def _reset_window(self) -> None:
@@ -147,10 +149,16 @@ class XPlaneWindow:
         try:
             if self._open:
                 self._advance()
-            elif start and not self._done and self._conflict.may_open(step) and may_open(step):
+            elif (
+                start and not self._done and self._conflict.may_open(step) and self._opens_at(step)
+            ):
                 self._try_to_start()
         except Exception as error:
             self._fail(error)
+
+    def _opens_at(self, step: int) -> bool:
+        """Whether it is the requested step; without a request, one at which all ranks open."""
+        return self._requested.may_open(step) if self._requested.is_open else may_open(step)
 
     def _try_to_start(self) -> None:
         """Start, unless the training profiles itself or is about to fork."""
@@ -178,6 +186,7 @@ class XPlaneWindow:
         with self._forks.switching:
             self._profiler.start(self.yield_profiler)
             self._open = True
+        self._requested.met()
         self._windows_left -= 1
         self._opened_ns = now_ns()
         self._opened_bytes = resident_bytes()
@@ -250,6 +259,26 @@ class XPlaneWindow:
         if self._windows_left > 0:
             self._done = False
 
+    @property
+    def is_requested(self) -> bool:
+        """Whether a window was requested from outside, and waits for its step."""
+        return self._requested.is_open
+
+    def request(self, step: int) -> bool:
+        """Open a window at a step, as was requested from outside.
+
+        Args:
+            step: Number of the step: its line in the log, from 0.
+
+        Returns:
+            Whether it will, unless something comes in between.
+        """
+        if self._open or not self._requested.accept(step):
+            return False
+        self._windows_left += 1
+        self._done = False
+        return True
+
     def finish(self) -> None:
         """No further step comes: keep the window if it holds a complete step; never raises."""
         if not self._open:
@@ -311,6 +340,7 @@ class XPlaneWindow:
         """Drop the window, and try no other; steps are still logged."""
         self.abandon()
         self._windows_left = 0
+        self._requested.refuse()
         self._recorder.window_failed(error)
 
     def yield_profiler(self) -> None:

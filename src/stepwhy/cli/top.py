@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from stepwhy.capture.live import LiveRanks
+    from stepwhy.capture.live import JobWatch, LiveRanks
     from stepwhy.engine.stopped_ranks import StoppedRanks
     from stepwhy.findings.hangs import Standing
     from stepwhy.metrics.ranks import Judged
+    from stepwhy.metrics.watching import Noticed
     from stepwhy.report.console import Console
 
 # What stopped ranks have noted is read for so long per refresh, s, and before all is printed once.
@@ -46,51 +47,64 @@ _ORDERS = ("rank", "step", "late", "input", "cpu", "gpu", "memory")
     help="What to sort the ranks by; by rank, those that matter are listed if not all fit.",
 )
 @click.option("--once", is_flag=True, help="Print all ranks once. So does output into a pipe.")
-def top(folder: Path, interval: float, order: str, *, once: bool) -> None:
+@click.option(
+    "--watch",
+    "watches",
+    is_flag=True,
+    help="When the job has become slower for good, or another rank late, have the late rank and one"
+    " that waits for it trace a few steps. A pipe gets a line for each such change.",
+)
+def top(folder: Path, interval: float, order: str, *, once: bool, watches: bool) -> None:
     """Watch the ranks of a job while it runs.
 
     DIR is the run directory, or the folder of a launcher that starts one 'stepwhy run' per rank; it
     may be shared by several machines. Shown are, for each rank, the median of its last 20 steps,
     its wait for input and the CPU time of the thread that drives it, cores, memory and GPU, which
     rank is late, and which has stopped, at which line of the program, and in which collective the
-    others wait for it. The job does nothing for it, and nothing is written.
-    It ends with the job, or with Ctrl-C.
+    others wait for it. The job does nothing for it, and nothing is written; except with --watch,
+    where ranks that are asked trace a few steps. It ends with the job, or with Ctrl-C.
     """
-    from stepwhy.capture.live import LiveRanks
-    from stepwhy.errors import NotFoundError, NoTracesError
+    from stepwhy.capture.live import JobWatch, LiveRanks
+    from stepwhy.errors import NotFoundError
     from stepwhy.report.console import Console as Terminal
 
     name = output.public(str(folder))
     if not folder.is_dir():
         raise NotFoundError(f"{name} is no folder", "Name the folder that 'stepwhy run' writes to")
+    if once and watches:
+        raise click.UsageError("--watch needs more than one look: leave --once out")
     live, title = LiveRanks(folder), output.public(folder.resolve().name)
     console = Terminal()
-    if once or not console.is_terminal:
-        ranks = _judged(live)
-        if not ranks:
-            raise NoTracesError(
-                f"no process has logged a step in {name}",
-                "Name the folder that 'stepwhy run' writes to, or wait for the first steps",
-            )
-        _print(console, title, ranks, order)
-        return
-    try:
-        _watch(live, console, title, interval, order)
-    except KeyboardInterrupt:
-        return
+    view = _View(console, title, order, JobWatch() if watches else None)
+    if console.is_terminal and not once:
+        _follow_in_view(live, view, interval)
+    elif watches:
+        _follow_in_lines(live, view, interval)
+    else:
+        _print_once(live, view, name)
+
+
+def _print_once(live: LiveRanks, view: _View, name: str) -> None:
+    """Print all ranks.
+
+    Raises:
+        NoTracesError: There are none.
+    """
+    from stepwhy.errors import NoTracesError
+
+    ranks = _judged(live)
+    if not ranks:
+        raise NoTracesError(
+            f"no process has logged a step in {name}",
+            "Name the folder that 'stepwhy run' writes to, or wait for the first steps",
+        )
+    view.print(ranks)
 
 
 def _judged(live: LiveRanks) -> list[Judged]:
     from stepwhy.metrics.ranks import judge
 
     return judge(live.read())
-
-
-def _print(console: Console, title: str, ranks: Sequence[Judged], order: str) -> None:
-    from stepwhy.report.terminal.top import top_view
-
-    standing = _Stopped().standing(ranks, _READ_ONCE_S)
-    console.print(top_view(title, ranks, console.width, None, order, standing=standing))
 
 
 class _Stopped:
@@ -117,22 +131,94 @@ class _Stopped:
         return self._reader.read(ranks, longest_s)
 
 
-def _watch(live: LiveRanks, console: Console, title: str, interval: float, order: str) -> None:
+class _View:
+    """Shows the ranks, and what is noticed about them.
+
+    Args:
+        console: Where.
+        title: Name of the folder.
+        order: What to sort the ranks by.
+        watch: Asks for windows; None to ask for none.
+    """
+
+    def __init__(self, console: Console, title: str, order: str, watch: JobWatch | None) -> None:
+        self.console = console
+        self._title, self._order = title, order
+        self._watch = watch
+        self._stopped = _Stopped()
+
+    def notice(self, ranks: Sequence[Judged]) -> Noticed | None:
+        """Ask for windows if something has changed for good; None without a change."""
+        return self._watch.look(ranks) if self._watch is not None else None
+
+    def of(self, ranks: Sequence[Judged], longest_s: float, height: int | None) -> RenderableType:
+        """The ranks, and what was noticed.
+
+        Args:
+            ranks: All ranks.
+            longest_s: For how long to read what stopped ranks have noted.
+            height: Lines of the terminal; None for all ranks.
+        """
+        from stepwhy.report.terminal.top import top_view
+        from stepwhy.report.terminal.watch import watch_sentence
+
+        standing, width = self._stopped.standing(ranks, longest_s), self.console.width
+        sentence = "" if self._watch is None else watch_sentence(self._watch.noticed)
+        return top_view(
+            self._title, ranks, width, height, self._order, standing=standing, watched=sentence
+        )
+
+    def print(self, ranks: Sequence[Judged]) -> None:
+        """Print all ranks."""
+        self.console.print(self.of(ranks, _READ_ONCE_S, None))
+
+    def end(self) -> None:
+        """Take back what was not answered."""
+        if self._watch is not None:
+            self._watch.end()
+
+
+def _follow_in_view(live: LiveRanks, view: _View, interval: float) -> None:
     """Show the ranks on the whole screen until all have ended; the last state stays."""
     from stepwhy.report.console import whole_screen
-    from stepwhy.report.terminal.top import top_view
 
-    stopped = _Stopped()
+    def show_in(screen: Callable[[RenderableType], None], ranks: Sequence[Judged]) -> None:
+        view.notice(ranks)
+        screen(view.of(ranks, _READ_S, view.console.height))
 
-    def view(ranks: Sequence[Judged]) -> RenderableType:
-        standing = stopped.standing(ranks, _READ_S)
-        return top_view(title, ranks, console.width, console.height, order, standing=standing)
+    try:
+        with whole_screen(view.console) as screen:
+            last = follow(
+                lambda: _judged(live),
+                lambda ranks: show_in(screen, ranks),
+                lambda: time.sleep(interval),
+            )
+        view.console.print(view.of(last, _READ_S, view.console.height))
+    except KeyboardInterrupt:
+        return
+    finally:
+        view.end()
 
-    with whole_screen(console) as show:
-        last = follow(
-            lambda: _judged(live), lambda ranks: show(view(ranks)), lambda: time.sleep(interval)
-        )
-    console.print(view(last))
+
+def _follow_in_lines(live: LiveRanks, view: _View, interval: float) -> None:
+    """Print a line for each change until all ranks have ended, and then the ranks."""
+    from stepwhy.report.terminal.watch import watch_sentence
+
+    said = ""
+
+    def say(ranks: Sequence[Judged]) -> None:
+        nonlocal said
+        sentence = watch_sentence(view.notice(ranks))
+        if sentence != said:
+            said = sentence
+            view.console.print(sentence)
+
+    try:
+        view.print(follow(lambda: _judged(live), say, lambda: time.sleep(interval)))
+    except KeyboardInterrupt:
+        return
+    finally:
+        view.end()
 
 
 def follow(

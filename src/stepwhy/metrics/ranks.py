@@ -75,6 +75,8 @@ class RankNow(NamedTuple):
         sampled_ns: Time of the last sample, ns since the epoch of its machine.
         folder: Where its process writes its logs.
         has_noted: Whether it has noted where it stood in a step that took long.
+        timed_steps: Number of steps without a profiler that were read of its log.
+        timed_ns: Their wall time.
     """
 
     rank: int | None
@@ -89,6 +91,8 @@ class RankNow(NamedTuple):
     sampled_ns: int | None = None
     folder: str = ""
     has_noted: bool = False
+    timed_steps: int = 0
+    timed_ns: int = 0
 
     @property
     def may_hang(self) -> bool:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 # The observer compares blocks of steps, and notices a change after eight blocks in a row. The
-# search includes some blocks before them.
+# search includes some blocks before them. Where a change is noticed from outside, the event has the
+# number of steps since then; as many before them are searched as well.
 _BLOCK_STEPS = 8
 _BLOCK_NS = 200_000_000
 _BLOCKS_SEARCHED = 16
@@ -239,11 +240,14 @@ def _times(
 def _splits(trace: Trace) -> list[int]:
     """The rows of `marks` at which a new stretch begins, ascending."""
     events, marks = trace.events, trace.marks
-    changes = np.isin(events.kind, trace.strings_where(["change"]))
-    noticed = np.sort(events.start_ns[changes] + events.dur_ns[changes])
+    changes = np.flatnonzero(np.isin(events.kind, trace.strings_where(["change"])))
+    noticed = events.start_ns[changes] + events.dur_ns[changes]
+    order = np.argsort(noticed, kind="stable")
+    ends = np.searchsorted(marks.start_ns, noticed[order], side="left").tolist()
     splits: list[int] = []
-    for end in np.searchsorted(marks.start_ns, noticed, side="left").tolist():
-        split = _split(trace, splits[-1] if splits else 0, end)
+    for end, steps in zip(ends, events.count[changes][order].tolist(), strict=True):
+        most = 2 * steps if steps > 0 else None
+        split = _split(trace, splits[-1] if splits else 0, end, most)
         if split is not None:
             splits.append(split)
     return splits

@@ -139,6 +139,14 @@ def _less_contended(stretches: Sequence[Stretch]) -> str:
     )
 
 
+def _traced(before: Stretch, after: Stretch) -> str:
+    """How many steps were traced on both sides of a change; '' if none were on one of them."""
+    if not (before.traced_steps and after.traced_steps):
+        return ""
+    counts = format_count(before.traced_steps), format_count(after.traced_steps)
+    return f" Traced were {counts[0]} steps before it, and {counts[1]} after it."
+
+
 def _change(stretches: Sequence[Stretch]) -> str:
     """When the step time changed, and which steps are described."""
     timed = [s for s in stretches if s.median_ns is not None]
@@ -153,7 +161,7 @@ def _change(stretches: Sequence[Stretch]) -> str:
         side = "before" if described is before else "after"
         return (
             f"After step {changes[0]} the step time {went} from {times[0]} to {times[1]}; this "
-            f"report covers the steps {side} it."
+            f"report covers the steps {side} it.{_traced(before, after)}"
         )
     first, last = format_count(described.first_step), format_count(described.last_step)
     return (

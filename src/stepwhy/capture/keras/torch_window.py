@@ -60,6 +60,15 @@ class TorchWindow:
         """Allow one more window: the step time has changed for good."""
         self._window.reopen()
 
+    @property
+    def is_requested(self) -> bool:
+        """Whether a window was requested from outside, and waits for its step."""
+        return self._window.is_requested
+
+    def request(self, step: int) -> bool:
+        """Open a window at a step, as was requested from outside; whether it will."""
+        return self._window.request(step)
+
     def abandon(self) -> None:
         """Stop the profiler and keep nothing."""
         self._window.abandon()

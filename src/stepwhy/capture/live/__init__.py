@@ -6,5 +6,6 @@ read once, as they grow, so that the cost does not depend on the length of the r
 
 from stepwhy.capture.live.ranks import LiveRanks
 from stepwhy.capture.live.run import LiveRun
+from stepwhy.capture.live.watch import JobWatch
 
-__all__ = ["LiveRanks", "LiveRun"]
+__all__ = ["JobWatch", "LiveRanks", "LiveRun"]

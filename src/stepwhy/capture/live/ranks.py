@@ -209,7 +209,11 @@ class _Process:
         is_first = not self._now.steps
         self._grew_s = now_s - (_age_s(steps.last_end_ns, wall_ns) if is_first else 0.0)
         recent = tuple(steps.recent)
-        self._now = RankNow(self._rank, recent, usual_step(recent), steps.last_end_ns or None)
+        self._now = RankNow(
+            *(self._rank, recent, usual_step(recent), steps.last_end_ns or None),
+            timed_steps=steps.timed,
+            timed_ns=steps.timed_ns,
+        )
 
     def _read_file(self) -> None:
         """Read the rank, and whether the process has ended."""

@@ -39,6 +39,8 @@ class Steps:
     Attributes:
         count: Number of steps.
         unprofiled: Wall times of those without a profiler.
+        timed: Number of these.
+        timed_ns: Sum of these.
         input_wait_ns: Time in which these waited for input.
         observed_ns: Wall time of those of them whose waits were observed.
         waits: Number of waits that were seen.
@@ -48,13 +50,13 @@ class Steps:
     """
 
     __slots__ = (
-        "count", "input_wait_ns", "last_end_ns", "observed_ns", "recent", "total_ns", "unprofiled",
-        "waits",
+        "count", "input_wait_ns", "last_end_ns", "observed_ns", "recent", "timed", "timed_ns",
+        "total_ns", "unprofiled", "waits",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.count = self.input_wait_ns = self.observed_ns = self.waits = 0
-        self.total_ns = self.last_end_ns = 0
+        self.total_ns = self.last_end_ns = self.timed = self.timed_ns = 0
         self.unprofiled = DurationCounter()
         self.recent: deque[RecentStep] = deque(maxlen=_RECENT)
 
@@ -86,6 +88,8 @@ class Steps:
         self.last_end_ns = max(end_ns, self.last_end_ns)
         if profiled:
             return
+        self.timed += 1
+        self.timed_ns += duration_ns
         self.unprofiled.add(duration_ns)
         self.recent.append(RecentStep(duration_ns, None if light else wait_ns, cpu_ns))
         if not light:

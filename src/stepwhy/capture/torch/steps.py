@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
+    from stepwhy.capture.requests import Request
     from stepwhy.capture.torch.compilations import Compilations
     from stepwhy.capture.torch.input_wait import InputWait
     from stepwhy.capture.torch.line_window import LineWindow
@@ -106,6 +107,7 @@ class StepObserver:
         self._stalls = StallWatch(recorder, self._standing, recorded_collectives)
         self.graphs = CudaGraphs()
         self.has_optimizer = False
+        recorder.requests.opens = self._request
         self.forget()
 
     def forget(self) -> None:
@@ -371,6 +373,14 @@ class StepObserver:
         if self._change.add(end_ns - start_ns):
             self._recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
             self._window.reopen()
+
+    def _request(self, request: Request) -> bool:
+        """Open a window, as was requested from outside; whether it will."""
+        if not self._window.request(request.step):
+            return False
+        self._pace.observe()
+        self._recorder.requested(request, self._log.count)
+        return True
 
     def _cpu_time(self) -> int:
         """CPU time of this thread since the last call, ns; -1 if another thread called last."""

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.common_windows import may_open
+from stepwhy.capture.common_windows import RequestedStep, may_open
 from stepwhy.capture.forks import Forks
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.profiler_conflicts import ProfilerConflict
@@ -85,6 +85,7 @@ class ProfilerWindow:
         self._own_profilers.watch(self.yield_profiler, recorder)
         self._threads: set[str] = set()
         self._is_recording = False
+        self._requested = RequestedStep()
         self.forget()
         lifetime.on_end(self.finish)
         # Kineto writes a warning to stderr if the first profile starts in another thread.
@@ -100,6 +101,8 @@ class ProfilerWindow:
         self.is_due = True
         self.kept = False
         self._opened = 0
+        self._most = _MOST_WINDOWS
+        self._requested.forget()
         self._cut_short = self._grew = 0
         self._step = 0
         self._conflict.forget()
@@ -130,7 +133,27 @@ class ProfilerWindow:
 
     def reopen(self) -> None:
         """Allow one more window, within a limit: the step time has changed for good."""
-        self.is_due = self._opened < _MOST_WINDOWS
+        self.is_due = self._opened < self._most
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether a window was requested from outside, and waits for its step."""
+        return self._requested.is_open
+
+    def request(self, step: int) -> bool:
+        """Open a window at a step, as was requested from outside.
+
+        Args:
+            step: Number of the step: its line in the log, from 0.
+
+        Returns:
+            Whether it will, unless something comes in between.
+        """
+        if self._profiler is not None or not self._requested.accept(step):
+            return False
+        self._most += 1
+        self.is_due = True
+        return True
 
     def end_step(self) -> None:
         """End the step in the trace: what stepwhy does until the next one is not part of it.
@@ -159,14 +182,19 @@ class ProfilerWindow:
                 return
             if self._profiler is not None:
                 self._advance(step)
-            elif start and self.is_due and self._conflict.may_open(step) and may_open(step):
+            elif start and self.is_due and self._conflict.may_open(step) and self._opens_at(step):
                 self._try_to_open(step, step_ns)
         except WindowTooLargeError as error:
             self.abandon()
             self._try_again(error)
         except Exception as error:
             self.abandon()
+            self._requested.refuse()
             self._recorder.window_failed(error)
+
+    def _opens_at(self, step: int) -> bool:
+        """Whether it is the requested step; without a request, one at which all ranks open."""
+        return self._requested.may_open(step) if self._requested.is_open else may_open(step)
 
     def _try_again(self, error: WindowTooLargeError) -> None:
         """Allow another window, once, if the training itself may have taken the memory."""
@@ -207,6 +235,7 @@ class ProfilerWindow:
         from torch.profiler import ProfilerAction, ProfilerActivity, profile
 
         self.is_due = False
+        self._requested.met()
         self._opened += 1
         warm_up = self._warm_up_left = warm_up_steps(step_ns)
         on_device = self._on_device = device.is_in_use()

@@ -71,6 +71,7 @@ def top_view(
     order: str = "rank",
     *,
     standing: Standing = _NOWHERE,
+    watched: str = "",
 ) -> RenderableType:
     """The job in a sentence, and a row per rank; of more than fit, those that matter.
 
@@ -81,11 +82,13 @@ def top_view(
         height: Lines of the terminal; None for all ranks.
         order: 'rank', or a key of `ORDERS`.
         standing: Where ranks that have stopped stand.
+        watched: What was noticed and asked for, in a sentence.
     """
     if not ranks:
         return Text.assemble((one_line(name), "bold"), "\n\nNo process has logged a step here yet.")
     ranks = _with_missing(ranks, standing)
-    most = len(ranks) if height is None else max(height - _LINES_AROUND, _FEWEST_ROWS)
+    around = _LINES_AROUND + (-(-len(watched) // width) if watched else 0)
+    most = len(ranks) if height is None else max(height - around, _FEWEST_ROWS)
     shown = _chosen(ranks, most, order)
     listed = set(map(id, shown))
     others = [one for one in ranks if id(one) not in listed]
@@ -95,9 +98,8 @@ def top_view(
         no_wrap=True,
         overflow="ellipsis",
     )
-    return Group(
-        title, _sentence(ranks, standing), Text(), _table(shown, others, width, standing.lines)
-    )
+    sentences = [_sentence(ranks, standing), *([Text(watched)] if watched else [])]
+    return Group(title, *sentences, Text(), _table(shown, others, width, standing.lines))
 
 
 def _with_missing(ranks: Sequence[Judged], standing: Standing) -> Sequence[Judged]:
