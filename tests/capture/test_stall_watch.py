@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.capture import stall_watch
-from stepwhy.capture.stall_watch import STALL_FILE, STALL_VARIABLE, StallWatch, Standing, lines_of
+from stepwhy.capture.stall_watch import (
+    STALL_FILE,
+    STALL_VARIABLE,
+    StallWatch,
+    Standing,
+    inside_of,
+    lines_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +103,13 @@ def test_too_few_steps_have_no_median() -> None:
     assert program.recorder.noted[0]["usual_ns"] is None
 
 
+def test_without_a_record_of_collectives_it_is_written_once() -> None:
+    program = Program()
+    program.watch._collectives = None
+    program.look(30)
+    assert [one["recorder"] for one in program.recorder.noted] == [None]
+
+
 def test_a_recorder_that_fails_leaves_the_place() -> None:
     def broken() -> dict[str, Any]:
         raise AttributeError("_dump_fr_trace")
@@ -144,3 +158,21 @@ def test_lines_are_those_of_the_program_outermost_first() -> None:
     assert caller.endswith(f": {name}")
     assert innermost.endswith(": inner")
     assert lines_of(-1) == []
+
+
+def test_what_the_innermost_line_has_called_is_named_with_its_package() -> None:
+    def called_by_library() -> str:
+        return inside_of(threading.get_ident())
+
+    assert called_by_library() == ""
+    # The observer's own wrapper has the name of what it wraps.
+    names = {"__name__": "stepwhy.capture.jax.waits", "look": inside_of, "me": threading.get_ident}
+    source = "def wait(original):\n    return look(me())\n"
+    exec(compile(source, sys.modules["json"].__file__ or "", "exec"), names)  # noqa: S102
+
+    def block_until_ready() -> None:
+        """The original."""
+
+    assert names["wait"](block_until_ready) == "jax: block_until_ready"
+    names["__name__"] = "numpy.linalg"
+    assert names["wait"](block_until_ready) == "numpy: wait"

@@ -71,6 +71,16 @@ def test_the_rank_that_has_not_entered_the_collective(job):
     assert found.hang.waiting == (0, 1, 2, 3, 4, 5, 7)
 
 
+def test_ranks_without_collectives_are_compared_by_what_they_stand_in(tmp_path):
+    for number in range(3):
+        inside = "" if number == 1 else "jax: block_until_ready"
+        note(tmp_path / str(number), LOAD if number == 1 else STEP, None, inside=inside)
+    job = [judged(tmp_path / str(number), number) for number in range(3)]
+    assert hang_sentence(StoppedRanks(Clock()).read(job, 1.0).hang) == (
+        "Rank 1 is at a.py:7; 2 others wait in block_until_ready (jax) at a.py:9."
+    )
+
+
 def test_the_rank_at_a_rare_line_is_read_before_the_others(job):
     """With time for the lines of all, and for the collectives of some of them."""
     reader = StoppedRanks(Clock(tick_s=1.0))
@@ -112,7 +122,7 @@ def test_a_file_that_is_written_again_is_read_again(tmp_path):
     for folder, line in (("0", STEP), ("1", LOAD)):
         note(tmp_path / folder, line, None)
     clock.s += 10
-    assert reader.read(ranks, 1.0) == Standing({0: STEP, 1: LOAD}, None, 0, 2)
+    assert reader.read(ranks, 1.0) == Standing({0: STEP, 1: LOAD}, None, 2, 2)
     for folder, line, count in (("0", STEP, 3), ("1", LOAD, 2)):
         note(tmp_path / folder, line, entered(count))
     clock.s += 10

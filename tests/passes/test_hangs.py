@@ -159,3 +159,56 @@ def test_a_rank_whose_record_has_no_call_of_the_group_is_missing():
     assert hang.unrecorded == (3,)
     elsewhere = calls(1, 1, group="7", description="tp")
     assert [at.rank for at in find_hang(run(*waits, elsewhere)).missing] == [1]
+
+
+def stands(rank, inside="", steps=40, line="train.py(7): step"):
+    return Position(rank, line, 31 * 10**9, steps, 10**9, inside)
+
+
+JAX = "jax: block_until_ready"
+
+
+def noted(*positions):
+    """Which ranks wait and which are missing, without any collectives."""
+    hang = find_hang(run(positions=positions))
+    return hang and (hang.waiting, [at.rank for at in hang.missing])
+
+
+def test_without_collectives_ranks_in_the_framework_wait_for_those_elsewhere():
+    assert noted(stands(0, JAX), stands(1, line="train.py(9): save"), stands(2, JAX)) == (
+        (0, 2),
+        [1],
+    )
+    hang = find_hang(run(positions=[stands(0, JAX), stands(1, line="train.py(9): save")]))
+    assert hang.missing == (At(1, "train.py(9): save", is_now=True),)
+    assert (hang.sequence, hang.call.operation) == (None, "block_until_ready (jax)")
+    assert (hang.call.line, hang.waited_ns) == ("train.py(7): step", 31 * 10**9)
+
+
+@pytest.mark.parametrize(
+    "inside", ["subprocess: Popen.wait", "tensorflow: OwnedIterator.__next__", "queue: Queue.get"]
+)
+def test_who_waits_for_something_else_does_not_wait_for_ranks(inside):
+    assert noted(stands(0, JAX), stands(1, inside)) == ((0,), [1])
+
+
+def test_where_all_stand_in_the_framework_those_behind_are_missing():
+    assert noted(stands(0, JAX, 41), stands(1, JAX, 40)) == ((0,), [1])
+    assert noted(stands(0, steps=41), stands(1, steps=40)) == ((0,), [1])
+
+
+def test_who_is_missing_may_be_unknown():
+    assert noted(stands(0, JAX), stands(1, JAX)) == ((0, 1), [])
+    # It has gone on without the one that waits.
+    assert noted(stands(0, JAX, 40), stands(1, steps=50)) == ((0,), [])
+
+
+def test_without_a_rank_that_waits_nothing_is_said():
+    assert noted(stands(0), stands(1)) is None
+    assert noted(stands(0, JAX)) is None
+    assert noted() is None
+
+
+def test_collectives_say_more_than_positions():
+    found = find_hang(run(calls(0, 1, 0), calls(1, 1), positions=[stands(0, JAX), stands(1)]))
+    assert found.sequence == 2

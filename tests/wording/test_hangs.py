@@ -11,7 +11,13 @@ GATHER = Call("all_gather", 5, "[[5]]", "Half", "eval.py(9): evaluate")
 
 def hang(*missing, waiting=(0, 2, 3), **about):
     about = {"group": Group("0"), "description": "default_pg", "call": REDUCE, **about}
-    return Hang(sequence=31, waiting=waiting, missing=missing, **about)
+    return Hang(waiting=waiting, missing=missing, **{"sequence": 31, **about})
+
+
+def standstill(*missing, waiting=(0, 2, 3)):
+    """Ranks whose collectives are not recorded."""
+    call = Call("block_until_ready (jax)", line="train.py(7): step")
+    return hang(*missing, waiting=waiting, group=Group(""), sequence=None, call=call)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +32,28 @@ def hang(*missing, waiting=(0, 2, 3), **about):
             (
                 "Rank 1 was last seen at train.py:6 and has not entered all_reduce 31; rank 0 "
                 "waits in it."
+            ),
+        ),
+        (
+            standstill(At(1, "train.py(9): save", is_now=True), waiting=(0,)),
+            "Rank 1 is at train.py:9; rank 0 waits in block_until_ready (jax) at train.py:7.",
+        ),
+        (
+            standstill(At(1, "a.py(9)", is_now=True, inside="wait (threading)"), At(4, "b.py(2)")),
+            (
+                "Rank 1 is in wait (threading) at a.py:9, rank 4 elsewhere; 3 others wait in "
+                "block_until_ready (jax) at train.py:7."
+            ),
+        ),
+        (
+            standstill(At(1)),
+            "Rank 1 is in other code; 3 others wait in block_until_ready (jax) at train.py:7.",
+        ),
+        (
+            standstill(waiting=(0, 1)),
+            (
+                "Ranks 0 and 1 wait in block_until_ready (jax) at train.py:7; which one the "
+                "others wait for is not known."
             ),
         ),
         (hang(At(1)), "Rank 1 has not entered all_reduce 31; 3 others wait in it."),

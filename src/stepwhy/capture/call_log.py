@@ -89,6 +89,7 @@ class CallLog:
         self._numbers: dict[object, int] = {}
         self._run_times: list[RunTimes] = []
         self.light = LightCalls()
+        loop.latest.append(self._latest)
         self.forget()
         lifetime.on_begin(self.forget)
         lifetime.on_end(self._log_drained)
@@ -294,6 +295,16 @@ class CallLog:
         """A call has returned what the device may still compute; never raises."""
         if self.follows:
             self.loop.guard(lambda: self.loop.launched(output))
+
+    def _latest(self) -> tuple[int, int]:
+        """When the last call ended, or the current one began, 0 for none, and how many are noted.
+
+        Any thread may ask: the list of notes may be emptied meanwhile.
+        """
+        noted = self.light.noted[:]
+        last = noted[-1] if noted else 0
+        end_ns = last if isinstance(last, int) else last[2]
+        return max(end_ns, self._last_end_ns, self._start_ns), len(noted)
 
     def drained(self) -> None:
         """The program has waited until the device had finished all calls."""

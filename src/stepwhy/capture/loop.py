@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, TypeVar
 
 from stepwhy.capture.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.capture.meters import CompileTime, InputWait, ProcessLoad, ThreadTime, load_members
 from stepwhy.capture.pacing import ChangeDetector, StepPace
 from stepwhy.capture.process import lifetime
+from stepwhy.capture.process.ranks import place_in_job
 from stepwhy.capture.run_times import RunTimes
-from stepwhy.capture.step_log import BATCH_STEPS, StepLog
+from stepwhy.capture.stall_watch import StallWatch, Standing
+from stepwhy.capture.step_log import BATCH_STEPS, RECENT_STEPS, StepLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +57,8 @@ class Loop:
         sample: Takes further samples, if due; receives the time.
         ahead: Whether the device still works on what earlier calls launched; None if unknown.
         launched: Receives what a call has returned, which the device may still compute.
+        latest: Each returns when the last step or call ended that it knows of, 0 for none, and how
+            many it has noted that are not counted in `lines`; any thread may ask.
     """
 
     def __init__(self, recorder: Recorder, window: StepWindow) -> None:
@@ -64,6 +69,8 @@ class Loop:
         self.sample: Callable[[int], object] = no_sample
         self.ahead: Callable[[], bool | None] = unknown
         self.launched: Callable[[object], object] = not_followed
+        self.latest: list[Callable[[], tuple[int, int]]] = []
+        self._stalls = StallWatch(recorder, self._standing)
         self.forget()
         recorder.requests.opens = self._request
         lifetime.on_begin(self.forget)
@@ -78,6 +85,8 @@ class Loop:
         self.process_load.start_over()
         self.light = self.only_notes = False
         self.lines = self.known_steps = 0
+        self._recent_ns: deque[int] = deque(maxlen=RECENT_STEPS)
+        self._stalls.forget()
         self.window.forget()
         self._main = threading.main_thread().ident
         self._driver: int | None = None
@@ -141,6 +150,7 @@ class Loop:
             start_ns: When it began.
             end_ns: When it ended.
         """
+        self._recent_ns.append(end_ns - start_ns)
         if not self.window.touched and self.change.add(end_ns - start_ns):
             self.recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
             self.window.reopen()
@@ -172,11 +182,30 @@ class Loop:
             end_ns: When it ended.
             more: Further members, each preceded by a comma.
         """
+        if not self.lines:
+            self._watch_stalls()
         self.lines += 1
         return (
             f'{{"kind":{kind},"start_ns":{start_ns},"end_ns":{end_ns},'
             f'"profiled":{int(self.window.touched)}{more}{self.compile_time.take()}}}'
         )
+
+    def _watch_stalls(self) -> None:
+        """Write down where this rank stands in a step that takes very long, if it is one of many.
+
+        By now the framework has computed something, so that asking it for the rank starts nothing.
+        """
+        if (place_in_job()[1] or 1) > 1:
+            self._stalls.start()
+
+    def _standing(self) -> Standing | None:
+        """The current step, for another thread; None while there is none."""
+        latest = [each() for each in self.latest]
+        since_ns = max((end_ns for end_ns, _ in latest), default=0)
+        if not since_ns:
+            return None
+        steps = self.lines + sum(noted for _, noted in latest)
+        return Standing(since_ns, steps, tuple(self._recent_ns), self._driver or self._main or 0)
 
     def guard(self, work: Callable[[], T]) -> T | None:
         """Run part of the observer's work; if it fails, stop observing for good.
@@ -234,6 +263,8 @@ class KnownSteps:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._log = StepLog(loop.recorder, loop.compare)
+        self._ended_ns = 0
+        loop.latest.append(self._latest)
         self.forget()
         lifetime.on_begin(self.forget)
         # Run before the handlers of the log, since handlers run in reverse order.
@@ -245,8 +276,15 @@ class KnownSteps:
         self._log.forget()
         self._run_times = RunTimes()
         self._steps = 0
-        self._note_until_ns = 0
+        self._note_until_ns = self._ended_ns = 0
         self._loop.only_notes = False
+
+    def _latest(self) -> tuple[int, int]:
+        """When the last step ended, also that of a sequence that is over, and how many are noted.
+
+        Any thread may ask.
+        """
+        return self._log.last_end_ns or self._ended_ns, len(self._log.notes)
 
     def begin(self) -> None:
         """Begin a sequence of steps; the first one starts here."""
@@ -320,6 +358,6 @@ class KnownSteps:
     def end(self) -> None:
         """End the sequence of steps: what follows belongs to none."""
         self._write_notes()
-        self._log.start_ns = 0
+        self._ended_ns, self._log.start_ns = self._log.start_ns or self._ended_ns, 0
         self._loop.light = False
         self._loop.window.check_age()

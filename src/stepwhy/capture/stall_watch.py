@@ -9,9 +9,11 @@ A stall is a step that takes ten times the median step, and at least 30 s; the v
 is written again when the step has taken twice as long as at the last time::
 
     {"schema": "stepwhy.stall/1", "time_ns": ..., "since_ns": ..., "steps": 412, "usual_ns": ...,
-     "lines": ["train.py(40): main", "train.py(31): step"], "recorder": {...}}
+     "lines": ["train.py(40): main", "train.py(31): step"], "inside": "jax: ArrayImpl.__float__",
+     "recorder": {...}}
 
-`lines` are those of the program on the stack of the driving thread, outermost first; `recorder` is
+`lines` are those of the program on the stack of the driving thread, outermost first; `inside` is
+the package and function that the last of them has called, '' if that is not known; `recorder` is
 what `torch.flight_recorder` returns, null without one. A later step in the log means that the
 process went on.
 """
@@ -27,11 +29,12 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.native_calls import called_natively
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.user_code import line_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import FrameType
     from typing import Any
 
@@ -49,6 +52,14 @@ _FEWEST_STEPS = 3  # with fewer, the median says little
 _NS = 1_000_000_000
 _SHORTEST_SLEEP_S = 0.05
 _MOST_LINES = 50
+# Packages of `stepwhy.capture`, and the framework whose functions they wrap.
+_OBSERVED = {
+    "jax": "jax",
+    "keras": "keras",
+    "tf1": "tensorflow",
+    "tf2": "tensorflow",
+    "torch": "torch",
+}
 
 
 class Standing(NamedTuple):
@@ -73,7 +84,8 @@ class StallWatch:
     Args:
         recorder: Writes the file.
         standing: The current step; None while there is none. Called from another thread.
-        collectives: What the process has entered; called from another thread, may raise.
+        collectives: What the process has entered; called from another thread, may raise. None
+            where that is not recorded.
         clock: The time, ns.
     """
 
@@ -81,7 +93,7 @@ class StallWatch:
         self,
         recorder: Recorder,
         standing: Callable[[], Standing | None],
-        collectives: Callable[[], dict[str, Any]],
+        collectives: Callable[[], dict[str, Any]] | None = None,
         clock: Callable[[], int] = now_ns,
     ) -> None:
         self._recorder = recorder
@@ -143,9 +155,12 @@ class StallWatch:
             "steps": standing.steps,
             "usual_ns": usual_ns,
             "lines": lines_of(standing.thread),
+            "inside": inside_of(standing.thread),
             "recorder": None,
         }
         self._recorder.note(STALL_FILE, content)
+        if self._collectives is None:
+            return
         with contextlib.suppress(Exception):
             content["recorder"] = self._collectives()
             self._recorder.note(STALL_FILE, content)
@@ -157,13 +172,47 @@ def lines_of(thread: int) -> list[str]:
     Args:
         thread: Its id; 0 for the main thread.
     """
-    frame: FrameType | None = sys._current_frames().get(thread or _main_thread())
-    lines: list[str] = []
-    while frame is not None and len(lines) < _MOST_LINES:
-        if line := line_of(frame):
-            lines.append(line)
+    lines = [line for frame in _frames(thread) if (line := line_of(frame))]
+    return lines[:_MOST_LINES][::-1]
+
+
+def inside_of(thread: int) -> str:
+    """The function of a library that the innermost line of the program has called.
+
+    Args:
+        thread: Id of the thread; 0 for the main thread.
+
+    Returns:
+        Its package and name, 'jax: ArrayImpl.__float__'; '' if that is not known.
+    """
+    called = ""
+    for frame in _frames(thread):
+        if line_of(frame):
+            return called or called_natively(frame)
+        called = _named(frame) or called
+    return called
+
+
+def _named(frame: FrameType) -> str:
+    """Package and name of the function of a frame; '' for what is stepwhy's own.
+
+    What an observer has wrapped has the name of the original, which may be written in C++.
+    """
+    package, *inner = str(frame.f_globals.get("__name__", "")).split(".")
+    if package != "stepwhy":
+        return f"{package}: {frame.f_code.co_qualname}" if package else ""
+    framework = next((_OBSERVED[name] for name in inner if name in _OBSERVED), "")
+    original = frame.f_locals.get("original") if framework else None
+    name = getattr(original, "__name__", "")
+    return f"{framework}: {name}" if name else ""
+
+
+def _frames(thread: int) -> Iterator[FrameType]:
+    """The frames on the stack of a thread, the innermost first."""
+    frame = sys._current_frames().get(thread or _main_thread())
+    while frame is not None:
+        yield frame
         frame = frame.f_back
-    return lines[::-1]
 
 
 def _main_thread() -> int:
@@ -195,4 +244,4 @@ def _start(work: Callable[[], None]) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-__all__ = ["STALL_FILE", "STALL_VARIABLE", "StallWatch", "Standing", "lines_of"]
+__all__ = ["STALL_FILE", "STALL_VARIABLE", "StallWatch", "Standing", "inside_of", "lines_of"]

@@ -27,7 +27,8 @@ UNKNOWN = -1
 BATCH_STEPS = 512
 LONG_STEP_NS = 100_000_000
 """A step of this duration is written when it ends, which takes less than 0.1 % of the next one."""
-_RECENT_STEPS = 64  # enough for a median
+RECENT_STEPS = 64
+"""Enough for the median of the latest steps."""
 # How long a light step leaves the writing to the next observed step, at most.
 _GRACE_NS = 100_000_000
 
@@ -59,7 +60,7 @@ class StepLog:
         """Start over, as in a process that has seen no step (after a fork)."""
         self.notes: list[Note] = []
         self.start_ns = self.due_ns = self.late_ns = 0
-        self.recent_ns: deque[int] = deque(maxlen=_RECENT_STEPS)
+        self.recent_ns: deque[int] = deque(maxlen=RECENT_STEPS)
         self._pace = WritePace()
         self._compiled: dict[int, str] = {}
         self._written = 0

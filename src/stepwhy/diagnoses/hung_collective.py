@@ -18,6 +18,11 @@ that one is reported whose missing ranks do not wait in another collective thems
 stands at the line that it noted itself in the long step; without, at the line of the call that it
 waits in, or else of its last call.
 
+JAX and TensorFlow record no such list. `stepwhy run` notes for each of their ranks where it stands
+in such a step. The ranks whose line has called a function of the framework (other than one that
+fetches a batch) wait for those that stand elsewhere in the program; if all have called one, or none
+has, for those that have ended fewer steps.
+
 Dumps of a running job are not taken at the same instant. Those of a job that hangs do not change:
 dump again after a minute if in doubt.
 
@@ -34,17 +39,20 @@ None.
 `no_data` if no record lists the collectives. `incomplete` if all recorded ranks have entered the
 collective and nothing shows for how long they wait; if only some of the ranks are recorded and none
 of them waits; or if no rank is behind, and the record does not show which collectives have not
-ended, as logs of NCCL.
+ended, as logs of NCCL. Without such records, it is `incomplete` if all ranks stand in functions of
+the framework, or none does, and none has ended fewer steps.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.hangs import find_hang
-from stepwhy.wording.hangs import collective_name, ranks_text
+from stepwhy.wording.hangs import collective_name, hang_sentence, ranks_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +68,7 @@ RULE = Rule(
     found="Let all ranks enter the collective that the others wait in",
     clear="No rank waits in a collective",
     of_calls=True,
+    of_positions=True,
     ends_steps=True,
 )
 
@@ -72,6 +81,11 @@ _NOT_OPEN = (
     "No rank is behind the others, but the record does not show which collectives have not ended. "
     "Explain the dumps of PyTorch's flight recorder."
 )
+_NO_FUNCTION = (
+    "Ranks have noted where they stand, but none of them in a function of the framework that waits "
+    "for others."
+)
+_TITLE_BY_POSITIONS = "Look at the rank that the others wait for"
 _SOME_RANKS = (
     "The recorded ranks wait in no collective, but not all ranks are recorded. Explain the dumps "
     "of all ranks together."
@@ -81,6 +95,8 @@ _SOME_RANKS = (
 def diagnose(facts: Facts) -> Finding:
     """Judge the collectives that the ranks have entered and not left."""
     hang = find_hang(facts.calls)
+    if not facts.calls.calls:
+        return _by_positions(hang)
     if hang is None and not facts.calls.shows_open:
         return RULE.incomplete("open-collectives", _NOT_OPEN)
     if hang is None:
@@ -91,6 +107,20 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(None, evidence, _fix(hang))
 
 
+def _by_positions(hang: Hang | None) -> Finding:
+    """The finding on ranks of which only the lines are known that they stand at."""
+    if hang is None:
+        return RULE.incomplete("collective-calls", _NO_FUNCTION)
+    if not hang.missing:
+        return RULE.incomplete("collective-calls", hang_sentence(hang))
+    evidence = (
+        *_absent(hang, "rank that the others wait for"),
+        Evidence("what they wait in", collective_name(hang), "", hang.call.line),
+        *_waiting_ranks(hang),
+    )
+    return replace(RULE.finding(None, evidence, _NOT_CALLED), title=_TITLE_BY_POSITIONS)
+
+
 def _is_complete(facts: Facts) -> bool:
     """Whether the calls of all ranks are recorded."""
     recorded = {calls.rank for calls in facts.calls.calls}
@@ -99,17 +129,27 @@ def _is_complete(facts: Facts) -> bool:
 
 
 def _evidence(hang: Hang) -> Iterator[Evidence]:
-    for at in hang.missing[:_MOST_NAMED]:
-        yield Evidence("rank that has not entered it", _rank(at.rank), "", _place(at))
-    more = len(hang.missing) - _MOST_NAMED
-    if more > 0:
-        yield Evidence("further ranks that have not entered it", more, "count")
+    yield from _absent(hang, "rank that has not entered it")
     yield Evidence("collective", collective_name(hang), "", hang.call.line)
     yield Evidence("what goes into it", f"{hang.call.types} {hang.call.shapes}".strip(), "")
-    yield Evidence("ranks that wait in it", len(hang.waiting), "count", ranks_text(hang.waiting))
+    yield from _waiting_ranks(hang)
     if hang.unrecorded:
         absent = ranks_text(hang.unrecorded)
         yield Evidence("ranks without a record", len(hang.unrecorded), "count", absent)
+
+
+def _absent(hang: Hang, what: str) -> Iterator[Evidence]:
+    """The ranks that the others wait for, and where they stand."""
+    for at in hang.missing[:_MOST_NAMED]:
+        yield Evidence(what, _rank(at.rank), "", _place(at))
+    more = len(hang.missing) - _MOST_NAMED
+    if more > 0:
+        yield Evidence("further such ranks", more, "count")
+
+
+def _waiting_ranks(hang: Hang) -> Iterator[Evidence]:
+    """The ranks that wait, and for how long."""
+    yield Evidence("ranks that wait in it", len(hang.waiting), "count", ranks_text(hang.waiting))
     if hang.waited_ns is not None:
         yield Evidence("how long the step had lasted when it was noted", hang.waited_ns, "ns")
 

@@ -116,7 +116,7 @@ class _File:
         looked_s: When it was looked at last.
         is_read: Whether its collectives were read, or cannot be.
         stood: Where the process stood; None if unknown.
-        calls: The collectives that it had entered; None if not read.
+        calls: The collectives that it had entered, and where it stood; None if not read.
     """
 
     def __init__(self, folder: str) -> None:
@@ -180,7 +180,7 @@ class _File:
             return
         number = NULL if now.rank is None else now.rank
         found = calls_of(builder.finish(Meta("step-log", rank=number)))
-        self.calls = found if found.calls else None
+        self.calls = found if found.calls or found.positions else None
 
 
 def _standing(stand: Sequence[_Stand], world_size: int) -> Standing:

@@ -54,15 +54,16 @@ class At(NamedTuple):
 
 
 class Hang(msgspec.Struct, frozen=True):
-    """A collective in which ranks wait.
+    """A collective in which ranks wait, or a function of the framework where those are unknown.
 
     Args:
         group: Its process group.
         description: What the program calls the group; '' if unknown.
-        sequence: Its number in the group.
+        sequence: Its number in the group; None for a function.
         call: What was called.
         waiting: The ranks that have entered it, and have not left it.
-        missing: The ranks that have not entered it; () if all that are recorded have.
+        missing: The ranks that have not entered it; () if all that are recorded have. Of a
+            function, those that stand elsewhere.
         unrecorded: Ranks of the group of which nothing is recorded.
         waited_ns: How long the step of a rank that waits had lasted when it was noted; None if
             that is not recorded.
@@ -70,7 +71,7 @@ class Hang(msgspec.Struct, frozen=True):
 
     group: Group
     description: str
-    sequence: int
+    sequence: int | None
     call: Call
     waiting: tuple[int | None, ...]
     missing: tuple[At, ...] = ()

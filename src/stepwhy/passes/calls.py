@@ -70,6 +70,8 @@ class Position(NamedTuple):
         lasted_ns: How long the step had taken by then.
         steps: Number of steps before it; NULL if unknown.
         usual_ns: Median step time; NULL if unknown.
+        inside: Package and function that the line has called, 'jax: block_until_ready'; '' if
+            unknown.
     """
 
     rank: int | None
@@ -77,6 +79,7 @@ class Position(NamedTuple):
     lasted_ns: int
     steps: int
     usual_ns: int
+    inside: str = ""
 
 
 class RunCalls(NamedTuple):
@@ -175,6 +178,7 @@ def _positions(trace: Trace) -> Iterator[Position]:
         int(table.time_ns[-1] - table.since_ns[-1]),
         int(table.steps[-1]),
         int(table.usual_ns[-1]),
+        trace.string(int(table.inside[-1])),
     )
 
 

@@ -3,6 +3,9 @@
 The ranks of a process group number their collectives alike. So the first number that a rank has not
 reached, while others wait in it, names the collective that hangs; and two ranks that called
 something else under the same number do not fit each other.
+
+Where no collectives are recorded, as with JAX and TensorFlow, the ranks that stand in a function of
+the framework wait for those that stand elsewhere in the program, or that are behind.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from stepwhy.findings.hangs import At, Hang, Mismatch, Variant
+from stepwhy.findings.hangs import At, Call, Group, Hang, Mismatch, Variant
 from stepwhy.kernel_names.collectives import collective_of
 from stepwhy.passes.calls import rank_number
 from stepwhy.passes.collectives import ALL_RANKS
@@ -24,8 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.findings.hangs import Call
-    from stepwhy.passes.calls import RankCalls, RunCalls
+    from stepwhy.passes.calls import Position, RankCalls, RunCalls
 
     Difference = Literal["operation", "elements", "types"]
 
@@ -37,6 +39,22 @@ _EQUAL = frozenset({"all-reduce", "all-gather", "reduce-scatter", "broadcast", "
 _MAY_DIFFER = frozenset({"all-gather"})
 _MOST_RANKS = 1 << 17  # more is damage
 _NUMBER = regex(r"\d{1,9}")
+# Packages whose functions wait for other ranks; they also compile, or wait for input.
+_WAITS_IN = frozenset(
+    {
+        "flax",
+        "horovod",
+        "jax",
+        "jaxlib",
+        "keras",
+        "mpi4py",
+        "optax",
+        "tensorflow",
+        "tf_keras",
+        "torch",
+    }
+)
+_FETCHES = "__next__"  # the function of an iterator over batches
 
 
 def find_hang(run: RunCalls) -> Hang | None:
@@ -48,13 +66,63 @@ def find_hang(run: RunCalls) -> Hang | None:
     Args:
         run: The calls of all ranks.
     """
+    if not run.calls:
+        return _standstill(run)
     found = [hang for group in run.groups() if (hang := _hang(group, run)) is not None]
     return min(found, key=_distance, default=None)
 
 
 def _distance(hang: Hang) -> tuple[bool, bool, int]:
     """Sort key: how far a hang is from its cause."""
-    return (not hang.missing, any(at.inside for at in hang.missing), hang.sequence)
+    return (not hang.missing, any(at.inside for at in hang.missing), hang.sequence or 0)
+
+
+def _standstill(run: RunCalls) -> Hang | None:
+    """Ranks that stand in a function of the framework, and those that they may wait for.
+
+    Returns:
+        None if no two ranks have noted where they stand, or none of them stands in such a function.
+        Nobody is missing if it is not known which rank the others wait for.
+    """
+    waiting, missing = _divided(run.positions)
+    if len(run.positions) < 2 or not waiting:
+        return None
+    first = max(waiting, key=lambda p: p.lasted_ns)
+    return Hang(
+        group=Group(""),
+        description="",
+        sequence=None,
+        call=Call(_function(first), line=first.line),
+        waiting=tuple(p.rank for p in waiting),
+        missing=tuple(At(p.rank, p.line, is_now=True, inside=_function(p)) for p in missing),
+        waited_ns=first.lasted_ns,
+    )
+
+
+def _divided(positions: Sequence[Position]) -> tuple[list[Position], list[Position]]:
+    """The ranks that wait, and those that they wait for, as far as that is known."""
+    inside = [p for p in positions if _may_wait(p)]
+    outside = [p for p in positions if not _may_wait(p)]
+    if not inside or not outside:
+        behind = min((p.steps for p in positions), default=NULL)
+        outside = [p for p in positions if p.steps == behind]
+        further = [p for p in positions if p.steps > behind]
+        return (further, outside) if further else (inside, [])
+    # Who has ended more steps than all that wait is not what they wait for.
+    is_ahead = any(p.steps > max(q.steps for q in inside) for p in outside)
+    return (inside, []) if is_ahead else (inside, outside)
+
+
+def _function(position: Position) -> str:
+    """The function of a library that a rank stands in, with its package; '' for none."""
+    package, _, function = position.inside.partition(": ")
+    return f"{function} ({package.replace('jaxlib', 'jax')})" if function else ""
+
+
+def _may_wait(position: Position) -> bool:
+    """Whether a rank stands where it may wait for other ranks."""
+    package, _, function = position.inside.partition(": ")
+    return package in _WAITS_IN and not function.endswith(_FETCHES)
 
 
 def _hang(ranks: Sequence[RankCalls], run: RunCalls) -> Hang | None:
@@ -169,7 +237,7 @@ def hangs_by_mismatch(run: RunCalls) -> bool:
         run: The calls of all ranks.
     """
     hang, mismatch = find_hang(run), find_mismatch(run)
-    if hang is None or mismatch is None:
+    if hang is None or hang.sequence is None or mismatch is None:
         return False
     return mismatch.group == hang.group and mismatch.sequence <= hang.sequence
 

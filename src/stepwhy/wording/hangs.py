@@ -20,6 +20,8 @@ _MOST_NAMED = 8
 
 def hang_sentence(hang: Hang) -> str:
     """Where the ranks stand that a collective waits for, and who waits."""
+    if hang.sequence is None:
+        return _standstill_sentence(hang)
     collective = collective_name(hang)
     if hang.missing:
         return f"{_missing(hang.missing, collective)}; {_waiters(hang)} in it."
@@ -31,6 +33,23 @@ def hang_sentence(hang: Hang) -> str:
         return f"{inside}; {absent} {left} no record, and {has} perhaps not entered it."
     entered = "All ranks that are recorded have" if len(hang.waiting) > 1 else "The rank has"
     return f"{entered} entered {collective}{at}, and it has not ended."
+
+
+def _standstill_sentence(hang: Hang) -> str:
+    """Where ranks stand whose collectives are not recorded."""
+    inside = f"in {one_line(hang.call.operation)}" if hang.call.operation else ""
+    place = f"{inside}{_at(hang.call.line)}".strip() or "in other code"
+    if not hang.missing:
+        who = _first(ranks_text(hang.waiting))
+        return f"{who} {_wait(hang.waiting)} {place}; which one the others wait for is not known."
+    first, *others = hang.missing
+    too = f", {ranks_text([at.rank for at in others])} elsewhere" if others else ""
+    where = f"{_in(first.inside)}{_at(first.line)}".strip() or "in other code"
+    return f"{_first(ranks_text([first.rank]))} is {where}{too}; {_waiters(hang)} {place}."
+
+
+def _in(function: str) -> str:
+    return f"in {one_line(function)}" if function else ""
 
 
 def mismatch_sentence(mismatch: Mismatch) -> str:
@@ -57,6 +76,8 @@ def collective_name(found: Hang | Mismatch, operation: str = "") -> str:
         operation: What it is called; by default as the hang says.
     """
     name = operation or (found.call.operation if hasattr(found, "call") else "")
+    if found.sequence is None:
+        return one_line(name)
     group = group_name(found)
     return one_line(f"{name} {found.sequence}" + (f" of group {group}" if group else ""))
 

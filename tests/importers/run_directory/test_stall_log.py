@@ -50,6 +50,12 @@ def test_where_the_process_stood() -> None:
     assert trace.collective_calls.done.tolist() == [1, 0]
 
 
+def test_what_the_innermost_line_has_called() -> None:
+    trace, _ = read(packed(inside="jax: block_until_ready"))
+    assert trace.string(int(trace.positions.inside[0])) == "jax: block_until_ready"
+    assert read(packed())[0].positions.inside.tolist() == [NULL]
+
+
 def test_without_a_recorder_and_enough_steps() -> None:
     trace, _ = read(packed(usual_ns=None))
     assert trace.positions.usual_ns.tolist() == [NULL]

@@ -55,6 +55,7 @@ class Rule(msgspec.Struct, frozen=True):
             the symptom's cost, the symptom is only listed as explained by it.
         of_ranks: Whether the pattern shows only in the comparison of several ranks, `Facts.ranks`.
         of_calls: Whether it judges the collectives that the ranks have entered, `Facts.calls`.
+        of_positions: Whether it then also judges where ranks stand that record no collectives.
         ends_steps: Whether steps do not go on where it finds something, which comes first.
         of_stages: Whether it also shows in one stage of a pipeline.
         without_steps: Whether it can judge a record that does not show the steps.
@@ -75,6 +76,7 @@ class Rule(msgspec.Struct, frozen=True):
     refines: str = ""
     of_ranks: bool = False
     of_calls: bool = False
+    of_positions: bool = False
     ends_steps: bool = False
     of_stages: bool = False
     without_steps: bool = False
@@ -175,7 +177,8 @@ def examine(diagnosis: Diagnosis, facts: Facts) -> Finding:
 
 def _abstain(rule: Rule, facts: Facts) -> Finding | None:
     if rule.of_calls:
-        return None if facts.calls.calls else _without_calls(rule, facts)
+        stands = rule.of_positions and len(facts.calls.positions) > 1
+        return None if facts.calls.calls or stands else _without_calls(rule, facts)
     if rule.of_ranks:
         enough = len(facts.ranks) > 1 or (rule.of_stages and is_stage(facts))
         return None if enough else _one_rank(rule, facts)

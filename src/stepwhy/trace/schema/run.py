@@ -314,6 +314,13 @@ RUN: tuple[Column, ...] = (
         "Lines of the program on the stack of its driving thread as in `samples`, outermost "
         "first, separated by '; '; '' for other code.",
     ),
+    string(
+        "positions",
+        "inside",
+        "Package and function that the innermost line has called, as in 'jax: block_until_ready'; "
+        "'' if unknown.",
+        null=NO_STRING,
+    ),
 )
 
 __all__ = ["RUN"]

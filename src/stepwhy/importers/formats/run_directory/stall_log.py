@@ -37,6 +37,7 @@ class _Stall(msgspec.Struct):
     steps: Int = NULL
     usual_ns: Int | None = None
     lines: list[str] = []
+    inside: str = ""
     recorder: dict[str, Any] | None = None
 
 
@@ -109,6 +110,7 @@ def _add(stall: _Stall, builder: TraceBuilder) -> None:
         steps=stall.steps,
         usual_ns=NULL if stall.usual_ns is None else stall.usual_ns,
         lines=builder.intern("; ".join(stall.lines)),
+        inside=builder.intern(stall.inside) if stall.inside else NULL,
     )
     if stall.recorder is not None:
         add_dump(stall.recorder, builder)
