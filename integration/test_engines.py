@@ -87,6 +87,17 @@ def test_ray_gives_the_same_bytes_with_a_killed_worker(folder, tmp_path):
     assert (tmp_path / "killed").exists()
 
 
+def test_a_cluster_of_this_machine_listens_on_the_loopback_interface_alone(folder):
+    psutil = pytest.importorskip("psutil")
+    with RayCluster() as cluster:
+        rendered(folder, cluster)
+        processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        found = [each for one in processes for each in one.net_connections("tcp")]
+    addresses = {each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN}
+    assert addresses
+    assert addresses <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+
+
 def test_dask_gives_the_same_bytes_with_a_killed_worker(folder, tmp_path):
     distributed = pytest.importorskip("dask.distributed")
     options = {"processes": True, "host": "127.0.0.1", "dashboard_address": None}

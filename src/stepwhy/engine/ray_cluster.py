@@ -1,7 +1,8 @@
 """A Ray cluster as a `concurrent.futures.Executor`.
 
-Without an address, Ray is started on this machine, sends no usage statistics, and lets only those
-connect who have its token. Tasks whose worker was killed are done again.
+Without an address, Ray is started on this machine, sends no usage statistics, listens on the
+loopback interface alone, and lets only those connect who have its token. Tasks whose worker was
+killed are done again.
 
 Source: docs.ray.io, "Ray Core API" (`ray.init`, `ray.remote`, `ObjectRef.future`), and "Usage Stats
 Collection" (RAY_USAGE_STATS_ENABLED), and "Token authentication" (RAY_AUTH_MODE).
@@ -29,8 +30,12 @@ T = TypeVar("T")
 # Ray's own retries of a task whose worker has ended, not of one that raises.
 _RETRIES = 1
 _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-# Ray listens on all interfaces. Who connects to a cluster that was started here needs its token.
+# Who connects to a cluster that was started here needs its token.
 _MODE, _TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
+# Ray listens on all interfaces, unless it believes that machines cannot join: then the address of
+# this one is 127.0.0.1. Its name speaks of the systems on which that is the default.
+# Source: `ENABLE_RAY_CLUSTER` in ray/_private/ray_constants.py, and its use in services.py, 2.60.
+_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 class RayCluster(Executor):
@@ -46,8 +51,8 @@ class RayCluster(Executor):
     """
 
     def __init__(self, address: str | None = None) -> None:
-        own = {} if address else {_MODE: "token", _TOKEN: secrets.token_hex(32)}
-        for name, value in (_SETTINGS | own).items():
+        own = {_MODE: "token", _TOKEN: secrets.token_hex(32), **_LOOPBACK}
+        for name, value in (_SETTINGS | ({} if address else own)).items():
             os.environ.setdefault(name, value)
         with needs_extra("ray", "The engine 'ray'"):
             self._ray: Any = import_module("ray")  # optional, and takes a second
