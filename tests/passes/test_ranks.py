@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.rank_summary import summarise_rank
-from stepwhy.passes.ranks import Rank, find_late
+from stepwhy.passes.ranks import Rank, cores_explain, find_late
 from stepwhy.trace import NULL
 from stepwhy.trace.notation import parse
 
@@ -83,7 +83,15 @@ def test_a_rank_is_not_late_by_its_work_if_waits_for_cores_explain_a_third_of_it
     late = find_late(ranks)
     assert (late.rank.number, late.work_ns, late.core_wait_ns) == (0, 30, core_wait_ns)
     assert late.is_certain is expected
+    assert late.by_cores is not expected
+    assert cores_explain(ranks[0], ranks[1:], 30) is not expected
+    assert not cores_explain(replace(ranks[0], contended=False), ranks[1:], 30)
     assert late.least_ns == 15 - min(core_wait_ns or 0, 15)
+
+
+def test_without_others_to_compare_with_waits_for_cores_may_explain_all():
+    assert cores_explain(rank(0, 10, 10, contended=True), [], 30)
+    assert not cores_explain(rank(0, 10, 10), [], 30)
 
 
 @pytest.mark.parametrize(("category", "expected"), [("compute", False), ("python", True)])

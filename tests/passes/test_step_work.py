@@ -49,3 +49,21 @@ def test_only_steps_that_are_steady_and_measured_on_all_ranks_count():
 )
 def test_what_cannot_be_compared(logs):
     assert find_varying(logs) is None
+
+
+def varied(shift=0, jitter=0.2):
+    """The steps of a rank that waits for cores: their lengths vary, and their ends by a fifth."""
+    lengths = np.array([10, 30, 14, 26, 8, 20, 34, 12, 24, 9, 28, 16])
+    jitters = 1 + jitter * np.resize([1, -1, 0], STEPS)
+    return np.roll(lengths, shift) * jitters * 10
+
+
+def test_steps_that_end_at_different_times_match_by_their_lengths():
+    work = find_varying([log([9, 3], wall_ns=varied()), log([3, 9], wall_ns=varied(jitter=-0.1))])
+    assert work.imbalance_ns == 3
+
+
+@pytest.mark.parametrize("shift", [1, -1, 4])
+def test_steps_that_match_no_better_than_neighbouring_ones_are_not_compared(shift):
+    logs = [log([9, 3], wall_ns=varied()), log([3, 9], wall_ns=varied(shift))]
+    assert find_varying(logs) is None

@@ -20,7 +20,8 @@ other: no rank may enter a collective before all have entered the one before.
 
 A rank is late if it is last in more collectives than ranks that take turns at random would be, with
 a probability of 1 % (binomial test, as for `straggler`), and if the others wait for it for 10 % of
-the time from one collective to the next, on average; for 25 % where the late rank waits for cores.
+the time from one collective to the next, on average; for 25 % where waits for cores may explain a
+third of that or more.
 Where the steps are recorded, that share of the step is the cost. `straggler`, where it is found,
 explains it.
 
@@ -45,6 +46,7 @@ from stepwhy.diagnoses.shared.rule import SHARE_BEYOND_MEDIAN, Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.call_lateness import FEWEST_COLLECTIVES, Unclear, lateness_of_calls
 from stepwhy.passes.late_work import late_work
+from stepwhy.passes.ranks import cores_explain
 from stepwhy.trace import NULL
 from stepwhy.wording.hangs import ranks_text
 
@@ -110,9 +112,14 @@ def _doing(facts: Facts, late: Late) -> Iterator[Evidence]:
 
 
 def _is_contended(facts: Facts, found: CallLateness) -> bool:
-    """Whether the late rank, or any if there is none, waits for cores that others use."""
-    late = found.late.ranks if found.late else ()
-    return any(rank.contended for rank in facts.ranks if not late or rank.number in late)
+    """Whether waits for cores may be why a rank is late."""
+    numbers = found.late.ranks if found.late else ()
+    late_ns = _cost_ns(facts, found, found.late) if found.late else None
+    late = [rank for rank in facts.ranks if rank.number in numbers]
+    others = [rank for rank in facts.ranks if rank.number not in numbers]
+    if late_ns is None:
+        return any(rank.contended for rank in late)
+    return any(cores_explain(rank, others, late_ns) for rank in late)
 
 
 def _unclear(unclear: Unclear) -> Finding:

@@ -14,7 +14,10 @@ If the same rank were the slowest in all steps, this average would be that rank'
 rank is a `straggler`. If the slowest rank changes, the average is higher. The cost is the
 difference, converted from CPU time to the time of the step. Two conditions apply: the interquartile
 range of a rank's CPU time is at least 20 % of its median, so that a few pauses do not count, and
-each step takes equally long on all ranks, because they wait for each other.
+each step takes equally long on all ranks, because they wait for each other. Where ranks wait for
+cores, steps end at different times: then those of the same number must be twice as alike as
+neighbouring ones, or more. If the traced steps show it, the evidence names the dimension of the
+batches that differs, such as the sequence length, and its sizes.
 
 On accelerators, it is measured by the collectives of all ranks: the rank whose collectives are
 shortest in a step is the one that the others wait for. If another rank
@@ -49,10 +52,14 @@ from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.lateness import FEWEST_TURNS, lateness_of
 from stepwhy.passes.step_work import find_varying
+from stepwhy.passes.varying_sizes import varying_size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.ranks import Rank
     from stepwhy.passes.step_work import VaryingWork
 
 RULE = Rule(
@@ -69,6 +76,8 @@ SPREAD = 0.20  # of the median; CPU time of equal steps varies by less, even on 
 # Of the cost; batches of one group still differ. Where ranks wait for cores, a rank that need not
 # wait for another one may wait longer for a core.
 LEAST_SAVED = 0.5
+_MOST_SIZES = 8
+WAITS_FOR_CORES = 1 / 3  # of the cost; as for a rank that is late
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -91,9 +100,25 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(work, [rank.number for rank in ranks])
     if cost < SHARE * own.wall_ns or work.spread < SPREAD:
         return RULE.nothing(evidence)
-    least = 0.0 if any(rank.contended for rank in ranks) else LEAST_SAVED
+    least = 0.0 if any(_waits_for_cores(rank, cost) for rank in ranks) else LEAST_SAVED
     gain = saving("give all ranks the same work", least * cost, cost)
+    evidence = *evidence, *_sizes(facts)
     return RULE.finding(cost, evidence, _FIX, gain, Edit("communication", "balanced"))
+
+
+def _sizes(facts: Facts) -> Iterator[Evidence]:
+    """Which dimension of the batches differs from step to step, on the rank that is described."""
+    found = varying_size(facts)
+    if found is not None:
+        sizes = ", ".join(map(str, found.sizes[:_MOST_SIZES]))
+        what = f"size of dimension {found.dimension} of its batches in the traced steps"
+        yield Evidence(what, sizes, "", found.operation)
+
+
+def _waits_for_cores(rank: Rank, cost_ns: int) -> bool:
+    """Whether a rank often waits for cores, for as long as matters for a cost."""
+    known = [ns for ns in (rank.core_wait_ns, rank.core_waits_ns) if ns is not None]
+    return rank.contended and (not known or max(known) >= WAITS_FOR_CORES * cost_ns)
 
 
 def _by_waits(facts: Facts) -> Finding | None:

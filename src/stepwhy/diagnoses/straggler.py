@@ -70,7 +70,7 @@ from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Edit, Evidence, Fix
 from stepwhy.passes.common_steps import describe_same
 from stepwhy.passes.late_work import late_work
-from stepwhy.passes.ranks import MORE_WORK, find_late
+from stepwhy.passes.ranks import MORE_WORK, cores_explain, find_late
 from stepwhy.passes.step_work import find_varying
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def diagnose(facts: Facts) -> Finding:
         )
     if found is not None:
         return found
-    if is_long and late.rank.contended:
+    if is_long and late.by_cores:
         return RULE.incomplete(
             "quiet-machine", "Waits for cores may be why the rank is late.", evidence
         )
@@ -206,7 +206,9 @@ def _in_some_steps(facts: Facts) -> Finding | None:
     rank = next(rank for rank in facts.ranks if rank.number == late.ranks[0])
     cost = min(on_scale(facts, late.cost_ns), exposed_ns(facts, others))
     cause = cause_of(late.excess_ns)
-    if cost < SHARE * facts.wall_ns or rank.contended or _is_noise(facts, rank, cause):
+    if cost < SHARE * facts.wall_ns or _is_noise(facts, rank, cause):
+        return None
+    if cores_explain(rank, [r for r in facts.ranks if r.number in others], late.cost_ns):
         return None
     share = len(others) / len(peers.numbers)
     gain = saving("remove the difference", share * cost, cost)

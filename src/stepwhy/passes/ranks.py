@@ -126,6 +126,7 @@ class LateRank(msgspec.Struct, frozen=True):
         excess_ns: How much longer it spends in each category, or less.
         is_certain: Whether its steps differ by more than they vary, and waits for cores explain
             only a small part of that.
+        by_cores: Whether waits for cores may be why it is late, see `cores_explain`.
         compared: Number of ranks that were compared.
     """
 
@@ -137,6 +138,7 @@ class LateRank(msgspec.Struct, frozen=True):
     core_wait_ns: int | None
     excess_ns: dict[str, int]
     is_certain: bool
+    by_cores: bool
     compared: int
 
 
@@ -153,6 +155,22 @@ def find_late(ranks: Sequence[Rank]) -> LateRank | None:
         stages[rank.stage].append(rank)
     late = [_compare(same) for same in stages.values() if len(same) > 1]
     return max(late, key=lambda one: one.waits_ns, default=None)
+
+
+def cores_explain(rank: Rank, others: Sequence[Rank], more_ns: int) -> bool:
+    """Whether a rank often waits for cores, and such waits may be why it is late.
+
+    Args:
+        rank: The late rank.
+        others: Those that wait for it.
+        more_ns: How late it is in the mean step.
+    """
+    wait_ns = _core_wait(rank, others, more_ns) if others else None
+    return _explain(rank, wait_ns, more_ns)
+
+
+def _explain(rank: Rank, core_wait_ns: int | None, more_ns: int) -> bool:
+    return rank.contended and (core_wait_ns is None or core_wait_ns >= _EXPLAINS * more_ns)
 
 
 def _compare(ranks: Sequence[Rank]) -> LateRank:
@@ -176,6 +194,7 @@ def _compare(ranks: Sequence[Rank]) -> LateRank:
             for name, time_ns in late.breakdown.items()
         },
         is_certain=_differ(late, others[len(others) // 2], core_wait_ns),
+        by_cores=_explain(late, core_wait_ns, work_ns),
         compared=len(ranks),
     )
 
@@ -232,7 +251,7 @@ def _differ(late: Rank, other: Rank, core_wait_ns: int | None) -> bool:
         computes_more = late.breakdown["compute"] - other.breakdown["compute"] > more_ns / 2
         if late.on_cpu and computes_more:
             return False
-    if late.contended and (core_wait_ns is None or core_wait_ns >= _EXPLAINS * more_ns):
+    if _explain(late, core_wait_ns, more_ns):
         return False
     some, others = late.own_ns, other.own_ns
     if min(len(some), len(others)) < 2:

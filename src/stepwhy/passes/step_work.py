@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _FEWEST_STEPS = 10  # with fewer, one long step decides
 # Ranks that exchange data in every step differ by less than this share of the median step.
 _TOGETHER = 0.1
+# Where they wait for cores, they differ by more. If their lengths vary, those of the same number
+# are still more alike than neighbouring ones, by at least this factor; of ranks that do not
+# exchange data in every step, they are not.
+_MORE_ALIKE = 2.0
 
 
 class StepLog(msgspec.Struct, frozen=True):
@@ -109,7 +113,17 @@ def find_varying(logs: Sequence[StepLog | None]) -> VaryingWork | None:
 
 def _are_together(wall_ns: NDArray[np.int64]) -> bool:
     """Whether steps of the same number take equally long on all ranks; (ranks, steps)."""
-    return bool(np.median(np.ptp(wall_ns, axis=0)) <= _TOGETHER * np.median(wall_ns))
+    are_close = np.median(np.ptp(wall_ns, axis=0)) <= _TOGETHER * np.median(wall_ns)
+    return bool(are_close) or _match(wall_ns)
+
+
+def _match(wall_ns: NDArray[np.int64]) -> bool:
+    """Whether steps of the same number are more alike than neighbouring ones; (ranks, steps)."""
+    first, others = wall_ns[0], wall_ns[1:]
+    same = np.median(np.abs(others - first))
+    before = np.median(np.abs(others[:, 1:] - first[:-1]))
+    after = np.median(np.abs(others[:, :-1] - first[1:]))
+    return bool(_MORE_ALIKE * same <= min(before, after))
 
 
 def _varying(cpu_ns: NDArray[np.int64]) -> VaryingWork:
