@@ -161,7 +161,7 @@ NEEDS = {
     r"requires_grad_": lambda facts: len(rows_of_kinds(facts.trace, "gradient-walk")),
     r"checkpoint\(block|create_graph": named("Backward"),
     r"checkpoint\(block": named("Backward"),
-    r"register_buffer": lambda facts: len(facts.trace.step_ops),
+    r"register_buffer|monitor\.is_on|weight \* penalty": lambda facts: len(facts.trace.step_ops),
     r"pad_sequence": lambda facts: len(facts.trace.index_inputs),
     r"vectorized_map": named(r"NextIteration|While|while"),
     r"embedding_lookup": named("UnsortedSegmentSum"),

@@ -261,11 +261,11 @@ def test_what_calls_of_predict_compile_is_explained_by_them(compiling_ms, cause)
     assert findings[1].explained_by == cause
 
 
-def small(constants):
-    """A step of 100 small operations, the first of which compute constants."""
+def small(constants=0, unread=0):
+    """A step of 100 small operations, the first of which compute constants, or go to waste."""
     line = Timeline(unit_ns=10_000).steps(0, 100)
     for run in range(100):
-        name = "aten::add" if run < constants else "aten::mul"
+        name = "aten::add" if run < max(constants, unread) else "aten::mul"
         line.add(line.thread(), Kind.OP, run, run + 1, name=name)
         line.builder.add(
             "step_ops",
@@ -273,6 +273,7 @@ def small(constants):
             padding=0,
             constant=int(run < constants),
             line=NULL,
+            unread=int(run < unread),
         )
     return Facts(line.trace(framework="pytorch"))
 
@@ -281,3 +282,9 @@ def small(constants):
 def test_small_operations_that_make_constants_are_explained_by_them(constants, cause):
     findings = [found("eager-loop"), found("constant-computation")]
     assert with_causes(small(constants), findings, RULES)[0].explained_by == cause
+
+
+@pytest.mark.parametrize(("unread", "cause"), [(60, "discarded-result"), (40, "")])
+def test_small_operations_that_nothing_reads_are_explained_by_that(unread, cause):
+    findings = [found("eager-loop"), found("discarded-result")]
+    assert with_causes(small(unread=unread), findings, RULES)[0].explained_by == cause

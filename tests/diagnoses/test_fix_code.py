@@ -234,6 +234,22 @@ graph.__exit__(None, None, None)""",
     ),
     (
         "discarded_result",
+        "_PYTORCH",
+        TORCH
+        + "import types; monitor, loader = types.SimpleNamespace(), [batch] * 3\n"
+        + "model, loss_of = torch.nn.Linear(3, 2), torch.sum",
+        "assert not monitor.is_on and step == 2",
+    ),
+    (
+        "discarded_result",
+        "_WEIGHTED",
+        TORCH
+        + "output, target, weight, hidden = batch, batch + 1, 0.0, None\n"
+        + "loss_of, penalty = torch.nn.functional.mse_loss, None",
+        "assert loss == 1",
+    ),
+    (
+        "discarded_result",
         "_JAX",
         JAX + "step, old, evaluate = 3, 0.5, lambda params: params.sum()",
         "assert score == 0.5",

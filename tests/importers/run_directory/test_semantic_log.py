@@ -62,6 +62,19 @@ def test_damaged_constants_are_left_out_alone(constant):
     assert "constants" in text
 
 
+def test_what_becomes_of_results_is_kept():
+    assert read(notes(unread=[0, 1, 2]))[0].step_ops.unread.tolist() == [0, 1, 2]
+    assert read(notes())[0].step_ops.unread.tolist() == [NULL] * 3
+
+
+@pytest.mark.parametrize("unread", [[0], [0, 0, 3], [0, 0, "x"], [0, 0, -1]])
+def test_a_damaged_use_of_results_is_left_out_alone(unread):
+    trace, (text,) = read(notes(unread=unread))
+    assert trace.step_ops.unread.tolist() == [NULL] * 3
+    assert trace.step_ops.padding.tolist() == [555, 555, 0]
+    assert "results" in text
+
+
 @pytest.mark.parametrize("padding", [[555], [555, 555, 1001], [555, 555, "x"]])
 def test_damaged_shares_are_left_out_alone(padding):
     trace, left_out = read(notes(padding=padding))

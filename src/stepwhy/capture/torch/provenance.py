@@ -26,6 +26,8 @@ RECORDED = 8
 """Origin: a backward pass that is recorded for a further one."""
 REDUCED = 16
 """Origin: a single number made of such gradients."""
+OUTSIDE, NEW = 0, -1
+"""Numbers of storages, see `Storage`."""
 _FIRST_SOURCE = 5
 _MOST_SOURCES = 256
 # Bytes of a tensor, and of all of them, whose values are compared with those of later steps.
@@ -50,15 +52,26 @@ class Source:
         self.seen = seen
 
 
-class _Origin:
-    """Origins of a storage, which is not kept alive."""
+class Storage:
+    """A storage, which is not kept alive.
 
-    __slots__ = ("holder", "is_outside", "origins")
+    Args:
+        holder: The storage itself.
+        origins: Where its values come from.
+        is_outside: Whether it is from before the step.
+
+    Attributes:
+        number: Of its values, by those who follow these; `OUTSIDE` from before the step, and `NEW`
+            if it has none yet.
+    """
+
+    __slots__ = ("holder", "is_outside", "number", "origins")
 
     def __init__(self, holder: Any, origins: int, *, is_outside: bool) -> None:
         self.holder = weakref.ref(holder)
         self.origins = origins
         self.is_outside = is_outside
+        self.number = OUTSIDE if is_outside else NEW
 
 
 class Provenance:
@@ -73,7 +86,7 @@ class Provenance:
         from torch import strided
         from torch.nn import Parameter
 
-        self._known: dict[int, _Origin] = {}
+        self._known: dict[int, Storage] = {}
         self._scalars: dict[float, int] = {}
         self._parameter = Parameter
         self._strided = strided
@@ -84,14 +97,15 @@ class Provenance:
     def add_state(self, tensors: Sequence[Any]) -> None:
         """Declare tensors as state."""
         for tensor in tensors:
-            self._meet(tensor, _holder(tensor), STATE, is_outside=True)
+            self._meet(tensor, holder_of(tensor), STATE, is_outside=True)
 
     def of(self, tensor: Any) -> int:
         """Origins of a tensor, which is a source if it was not seen before."""
-        return self._origin(tensor).origins
+        return self.storage(tensor).origins
 
-    def _origin(self, tensor: Any) -> _Origin:
-        holder = _holder(tensor)
+    def storage(self, tensor: Any) -> Storage:
+        """The storage of a tensor, which is a source if it was not seen before."""
+        holder = holder_of(tensor)
         known = self._known.get(id(holder))
         if known is None or known.holder() is not holder:
             return self._meet(tensor, holder, self._first_origin(tensor), is_outside=True)
@@ -103,22 +117,32 @@ class Provenance:
         Returns:
             Whether the tensor is from before the step. What the step changes is state.
         """
-        known = self._origin(tensor)
+        known = self.storage(tensor)
         if known.is_outside:
             self.varying |= sources_in(known.origins)
             known.origins |= STATE
         known.origins |= origins
         return known.is_outside
 
-    def made(self, tensor: Any, origins: int) -> None:
-        """An operation has returned a tensor: a new one, or a view of one that is known."""
-        holder = _holder(tensor)
+    def made(self, tensor: Any, origins: int) -> Storage:
+        """An operation has returned a tensor: a new one, or a view of one that is known.
+
+        Returns:
+            Its storage.
+        """
+        holder = holder_of(tensor)
         known = self._known.get(id(holder))
         if known is None or known.holder() is not holder:
-            self._meet(tensor, holder, origins, is_outside=False)
-        else:
-            # A backward pass also makes views of parameters and activations.
-            known.origins |= origins & ~RECORDED
+            return self._meet(tensor, holder, origins, is_outside=False)
+        # A backward pass also makes views of parameters and activations.
+        known.origins |= origins & ~RECORDED
+        return known
+
+    def known(self, tensor: Any) -> Storage | None:
+        """The storage of a tensor; None if no operation of the step has read or made it."""
+        holder = holder_of(tensor)
+        known = self._known.get(id(holder))
+        return known if known is not None and known.holder() is holder else None
 
     def read_scalar(self, value: Any, origins: int) -> None:
         """A number was read from a tensor: arguments of that value have the same origins."""
@@ -131,7 +155,7 @@ class Provenance:
 
     def varies(self, tensor: Any) -> None:
         """A part of a source was taken that is likely to be another one in the next step."""
-        known = self._origin(tensor)
+        known = self.storage(tensor)
         if known.is_outside:
             self.varying |= sources_in(known.origins)
             known.origins |= DATA
@@ -162,10 +186,10 @@ class Provenance:
         except RuntimeError:  # of a type, or on a device, that has no such operation
             return None
 
-    def _meet(self, tensor: Any, holder: Any, origins: int, *, is_outside: bool) -> _Origin:
+    def _meet(self, tensor: Any, holder: Any, origins: int, *, is_outside: bool) -> Storage:
         if tensor.is_quantized:
             origins |= DATA
-        self._known[id(holder)] = origin = _Origin(holder, origins, is_outside=is_outside)
+        self._known[id(holder)] = origin = Storage(holder, origins, is_outside=is_outside)
         return origin
 
 
@@ -174,7 +198,7 @@ def has_lasting_storages(tensor: Any) -> bool:
     return tensor.untyped_storage() is tensor.untyped_storage()
 
 
-def _holder(tensor: Any) -> Any:
+def holder_of(tensor: Any) -> Any:
     """The storage of a tensor; the tensor itself if it has none, as sparse ones."""
     try:
         return tensor.untyped_storage()

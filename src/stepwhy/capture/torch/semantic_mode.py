@@ -22,11 +22,14 @@ from stepwhy.capture.torch.provenance import (
     Provenance,
     sources_in,
 )
+from stepwhy.capture.torch.result_use import ResultUse
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
+
+    from stepwhy.capture.torch.provenance import Storage
 
 # The step may take so much longer; of the time per operation, PyTorch's own part is not measured.
 _MOST_NS = 2_000_000_000
@@ -91,6 +94,7 @@ class StepNotes:
         ops: Index of the name of each operation, in order.
         inputs: The index inputs.
         gradients: What is done with gradients that are recorded.
+        results: What is done with the results.
         stopped: Why the rest of the step is not noted; None while it is.
     """
 
@@ -118,6 +122,7 @@ class StepNotes:
         self._own_ns = 0
         self._origins = Provenance()
         self._origins.add_state(state)
+        self.results = ResultUse(self._origins)
 
     def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run an operation as it is, and note it unless noting has stopped.
@@ -131,8 +136,9 @@ class StepNotes:
             self._look(args, kwargs)
         if self.stopped is not None:
             return run_unseen(func, args, kwargs)
+        start_ns = time.perf_counter_ns()
         result = func(*args, **kwargs)
-        self._note(func, args, kwargs, result)
+        self._note(func, args, kwargs, result, time.perf_counter_ns() - start_ns)
         return result
 
     def _look(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -145,16 +151,25 @@ class StepNotes:
         except Exception as error:
             self.stopped = error
 
-    def _note(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+    def _note(
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        took_ns: int,
+    ) -> None:
         """Note an operation that has returned `result`; never raises."""
         # Not wall time: on a busy machine, the thread waits for its core wherever it is.
         start_ns = time.thread_time_ns()
+        self.results.is_paused = True
         try:
-            self._add(func, args, kwargs, result)
+            self._add(func, args, kwargs, result, took_ns)
             self._own_ns += time.thread_time_ns() - start_ns
             self._check()
         except Exception as error:
             self.stopped = error
+        self.results.is_paused = False
 
     def _check(self) -> None:
         if self._own_ns > _MOST_NS + _MOST_PER_OP_NS * len(self.ops):
@@ -162,7 +177,14 @@ class StepNotes:
         if len(self.ops) > _MOST_OPS:
             raise StoppedError(f"it has more than {_MOST_OPS:,} operations")
 
-    def _add(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+    def _add(
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        took_ns: int,
+    ) -> None:
         about = self._about.get(func)
         if about is None:
             about = self._about[func] = self._describe(func)
@@ -170,7 +192,8 @@ class StepNotes:
         if kwargs:
             read += self._tensors(kwargs.values())
         made = self._tensors((result,))
-        origins = self._read(about, read, args)
+        storages = [self._origins.storage(tensor) for tensor in read]
+        origins = self._read(about, storages, args)
         if self._task() < 0 and about.may_read_inputs:
             self._note_inputs(about, read)
         if about.name in _PARTS and _takes_another_part(about.name, args):
@@ -180,9 +203,10 @@ class StepNotes:
         of_state = about.of_parameters
         for tensor in self._written(about, args, kwargs):
             of_state |= self._origins.wrote(tensor, origins)
-        for tensor in made:
-            is_number = origins & RECORDED and tensor.numel() <= 1
-            self._origins.made(tensor, (origins ^ RECORDED) | REDUCED if is_number else origins)
+        results = [self._origins.made(tensor, _reduced(tensor, origins)) for tensor in made]
+        self.results.note(
+            func, args, kwargs, storages, results, in_backward=self._task() >= 0, took_ns=took_ns
+        )
         if about.name == _READ_SCALAR:
             self._origins.read_scalar(result, origins)
         elif about.name == _LOOKUP:
@@ -193,11 +217,11 @@ class StepNotes:
         self._dims.append(None if of_state else self.inputs.dims_in(shapes, about.name))
         self._note_constant(None if of_state or origins & VARIES else origins)
 
-    def _read(self, about: _About, read: Sequence[Any], args: Sequence[Any]) -> int:
+    def _read(self, about: _About, read: Sequence[Storage], args: Sequence[Any]) -> int:
         """Origins of what an operation returns."""
         origins = RANDOM if about.is_random else 0
-        for tensor in read:
-            origins |= self._origins.of(tensor)
+        for storage in read:
+            origins |= storage.origins
         for argument in args:
             if argument.__class__ in _NUMBERS:
                 origins |= self._origins.of_scalar(argument)
@@ -319,6 +343,12 @@ class StepNotes:
                 self._plain.add(kind)
                 found.append(value)
         return found
+
+
+def _reduced(tensor: Any, origins: int) -> int:
+    """Origins of a result, which may be a number that recorded gradients are reduced to."""
+    is_number = origins & RECORDED and tensor.numel() <= 1
+    return (origins ^ RECORDED) | REDUCED if is_number else origins
 
 
 def _takes_another_part(name: str, args: Sequence[Any]) -> bool:

@@ -3,8 +3,9 @@
 A dispatch mode notes what they read: which columns of a batch are padding, and what is computed
 from constants alone. Constants are compared some steps later with what is left of them then, or
 searched for in two of these steps if each step makes them anew, and columns of padding are counted
-in the batches until then. The step takes up to a few times longer
-and counts as a profiled one; what it computes is the same.
+in the batches until then. If nothing in the step reads some of its results, the same steps are
+watched for what reads them. The step takes up to a few times longer and counts as a profiled one;
+what it computes is the same.
 Where a mode could change the training, or another process would wait for it, there is no such step.
 """
 
@@ -21,6 +22,7 @@ from stepwhy.capture.torch import cuda_graphs, gradient_use
 from stepwhy.capture.torch.dispatch_modes import make_mode
 from stepwhy.capture.torch.fresh_constants import FreshConstants
 from stepwhy.capture.torch.function_modes import untold
+from stepwhy.capture.torch.result_watch import ResultWatch
 from stepwhy.capture.torch.semantic_mode import StepNotes, StoppedError
 from stepwhy.capture.torch.semantic_obstacles import COMPILED, LACKING, current_mode, obstacles
 
@@ -81,6 +83,7 @@ class SemanticStep:
         self._step = 0
         self._start_ns = 0
         self._fresh: FreshConstants | None = None
+        self._results: ResultWatch | None = None
         self._waiting: tuple[dict[str, Any], StepNotes, LastingSources] | None = None
         self._ends_at = 0
         self._stop_counting()
@@ -129,8 +132,10 @@ class SemanticStep:
         self._attempts += 1
         self._step, self._start_ns = step, now_ns()
         self._notes = StepNotes(state)
+        self._results = ResultWatch(self._notes.results)
         self._mode = make_mode(self._notes.run)
         self.touched = True
+        self._results.begin()
         self._mode.__enter__()
 
     def _why_not(self, state: list[Any]) -> str:
@@ -162,6 +167,8 @@ class SemanticStep:
         self._ends_at = step + _STEPS_LATER
         if notes.inputs.padded:
             self._hook = _count_padding(notes.inputs)
+        if self._results is not None:
+            self._results.end_step()
 
     def _log_gradients(self, notes: StepNotes) -> None:
         """Log what was done with gradients that were recorded for a further backward pass."""
@@ -185,6 +192,7 @@ class SemanticStep:
         self.touched = True
         if not self._stop_watching():
             return
+        unread = self._results.finish() if self._results is not None else None
         fresh, self._fresh = self._fresh, None
         self._waiting = None
         if self._hook is not None:
@@ -193,10 +201,11 @@ class SemanticStep:
             content = self._content(notes) | {"end_ns": content["end_ns"]}
         lasting = sources.still_equal() | sum(1 << place for place in (fresh.left if fresh else ()))
         lines = notes.constant_lines(lasting)
-        self._recorder.keep(FILE, {**content, "lines": notes.lines, "constant": lines})
+        known = {} if unread is None else {"unread": unread}
+        self._recorder.keep(FILE, {**content, "lines": notes.lines, "constant": lines, **known})
 
     def _watch(self, notes: StepNotes, left: int) -> None:
-        """Watch the last steps until then for what each step makes anew of the same values.
+        """Watch for what reads results, and the last steps until then for constants made anew.
 
         Args:
             notes: Of the semantic step.
@@ -205,17 +214,29 @@ class SemanticStep:
         if left == _WATCHED:
             known = notes.fresh_sources()
             self._fresh = FreshConstants(known) if known else None
-        if self._fresh is None:
+        is_watched = self._results is not None and self._results.is_watching
+        if self._fresh is None and not is_watched:
             return
         self.touched = True
         if not self._stop_watching() or self._why_not([]):
-            self._fresh.give_up(current_mode())
-        else:
+            self._give_up_watching()
+            return
+        if self._results is not None:
+            self._results.next_step()
+        if self._fresh is not None:
             self._fresh.begin()
 
     def _stop_watching(self) -> bool:
-        """Remove the mode that watches a step, if it is on top of the stack of this thread."""
-        return self._fresh is None or self._fresh.end(current_mode())
+        """Remove the modes that watch a step, if they are on top of the stack of this thread."""
+        is_fresh_gone = self._fresh is None or self._fresh.end(current_mode())
+        return is_fresh_gone and (self._results is None or self._results.end(current_mode()))
+
+    def _give_up_watching(self) -> None:
+        """Watch no further, and find nothing by that; never raises."""
+        for watch in (self._fresh, self._results):
+            with contextlib.suppress(Exception):
+                if watch is not None:
+                    watch.give_up(current_mode())
 
     def _content(self, notes: StepNotes) -> dict[str, Any]:
         inputs = [
@@ -252,8 +273,7 @@ class SemanticStep:
         self._is_done = True
         self._waiting = None
         self._stop_counting()
-        with contextlib.suppress(Exception):
-            self._stop_watching()
+        self._give_up_watching()
         with contextlib.suppress(Exception):
             self._pop()
         at_ns = now_ns()
@@ -266,9 +286,7 @@ class SemanticStep:
         """
         if threading.get_ident() != self._home:
             return
-        with contextlib.suppress(Exception):
-            if self._fresh is not None:
-                self._fresh.give_up(current_mode())
+        self._give_up_watching()
         if self._mode is None:
             return
         with contextlib.suppress(Exception):
@@ -279,8 +297,7 @@ class SemanticStep:
     def finish(self) -> None:
         """No further step comes: remove the mode; never raises."""
         self._stop_counting()
-        with contextlib.suppress(Exception):
-            self._stop_watching()
+        self._give_up_watching()
         with contextlib.suppress(Exception):
             self._pop()
         self._is_done = True

@@ -14,6 +14,7 @@ from stepwhy.diagnoses.shared.pipeline_stages import calls_in_parallel, works_ah
 from stepwhy.diagnoses.shared.placement import COPIED_FOR_OPS
 from stepwhy.diagnoses.shared.settings import LAUNCHES_WAIT, MOST_WAIT
 from stepwhy.diagnoses.shared.stable_functions import OF_FUNCTIONS
+from stepwhy.diagnoses.shared.unread import unread
 from stepwhy.passes.batch_work import find_batch_work, starts_processes
 from stepwhy.passes.call_lateness import CallLateness, lateness_of_calls
 from stepwhy.passes.callbacks import callback_time
@@ -74,6 +75,7 @@ def with_causes(
     causes |= _of_waiting_launches(found) | _of_mismatches(facts, found)
     causes |= _of_late_ranks(facts, found)
     causes |= _of_constants(facts, found) | _of_grown_graphs(found)
+    causes |= _of_unread(facts, found)
     causes |= _of_repeated_functions(facts, found)
     # The wait of such calls for their own input goes with them.
     is_own = causes.get("input-bound") == "frequent-evaluation"
@@ -213,6 +215,15 @@ def _of_waiting_launches(found: Mapping[str, Finding]) -> dict[str, str]:
     shares = [e.value for e in cause.evidence if e.what == LAUNCHES_WAIT]
     is_blocked = any(isinstance(share, float) and share >= MOST_WAIT for share in shares)
     return {"launch-bound": cause.id} if is_blocked else {}
+
+
+def _of_unread(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:
+    """Small operations whose results mostly go to waste."""
+    if not {"discarded-result", "eager-loop"} <= found.keys():
+        return {}
+    known, loop = unread(facts), eager_loop(facts)
+    share = _share_within(facts, loop.calls, known.rows) if loop else 0.0
+    return {"eager-loop": "discarded-result"} if share >= MAIN_CAUSE else {}
 
 
 def _of_constants(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:

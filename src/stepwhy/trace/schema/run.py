@@ -225,6 +225,15 @@ RUN: tuple[Column, ...] = (
         "as no parameter, batch or random number, and outside of the backward pass.",
     ),
     string("step_ops", "line", "Line of the program that calls it, of constants.", null=NO_STRING),
+    Column(
+        "step_ops",
+        "unread",
+        "int8",
+        "0 to 2",
+        "-1",
+        "Whether its result goes to waste: 1 if it is freed before anything reads it or what is "
+        "computed from it, 2 if all that is computed from it is multiplied by zero.",
+    ),
     string("index_inputs", "op", "Operation of the semantic step that looked rows up by indices."),
     string("index_inputs", "line", "Line of the program that called it.", null=NO_STRING),
     Column("index_inputs", "rows", "int64", "", "", "Rows of indices, one per example."),

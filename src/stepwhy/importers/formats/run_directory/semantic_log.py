@@ -21,9 +21,11 @@ _SCHEMA = "stepwhy.semantic/1"
 _DAMAGED = "The notes of the semantic step are damaged and were left out."
 _DAMAGED_INPUTS = "Some index inputs of the semantic step are damaged and were left out."
 _DAMAGED_CONSTANTS = "The constants of the semantic step are damaged and were left out."
+_DAMAGED_RESULTS = "The use of results in the semantic step is damaged and was left out."
 _DAMAGED_SHARES = "The shares of padding of the semantic step are damaged and were left out."
 _NEWER = "The notes of the semantic step are of a later version of stepwhy and were left out."
 _Share = Annotated[int, msgspec.Meta(ge=0, le=1000)]
+_Use = Annotated[int, msgspec.Meta(ge=0, le=2)]
 _Place = Annotated[int, msgspec.Meta(ge=-1, le=LARGEST)]
 _MOST_OPS = 1 << 17
 _MOST_INPUTS = 1 << 10
@@ -47,6 +49,7 @@ class _Semantics(msgspec.Struct):
     padding: list[Any] = []
     lines: list[Any] = []
     constant: list[Any] = []
+    unread: list[Any] = []
     inputs: list[Any] = []
 
 
@@ -92,15 +95,30 @@ def _add_ops(notes: _Semantics, builder: TraceBuilder) -> list[str]:
     if lines is None:
         left_out.append(_DAMAGED_CONSTANTS)
     known = lines or [None] * len(notes.ops)
-    for op, share, line in zip(notes.ops, shares, known, strict=True):
+    uses = _uses(notes)
+    if uses is None:
+        left_out.append(_DAMAGED_RESULTS)
+    for op, share, line, use in zip(
+        notes.ops, shares, known, uses or [NULL] * len(notes.ops), strict=True
+    ):
         builder.add(
             "step_ops",
             name=names[op],
             padding=share,
             constant=int(line is not None) if lines else NULL,
             line=builder.intern(line) if line else NULL,
+            unread=use,
         )
     return left_out
+
+
+def _uses(notes: _Semantics) -> list[int] | None:
+    """For each operation what becomes of its result; [] if not known, None if damaged."""
+    try:
+        uses = msgspec.convert(notes.unread, type=list[_Use])
+    except msgspec.ValidationError:
+        return None
+    return uses if len(uses) in {0, len(notes.ops)} else None
 
 
 def _lines(notes: _Semantics) -> list[str | None] | None:
