@@ -59,7 +59,7 @@ def part_of(number, ranks, steps, count, rng):
         dur_ns=dur_ns.ravel(),
         bytes=np.tile(np.where(np.arange(count) % 2, 5_000_000, 50_000_000), steps),
         steps=np.arange(steps),
-        numbered=True,
+        numbering="marker",
     )
     return Part(number, (analysed(number, ranks, own_ns, dur_ns, collectives),))
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.columns.groups import distinct
 from stepwhy.kernel_names.collectives import ALL_TO_ALL, ENDS_TOGETHER
 from stepwhy.passes.rank_clocks import align
 from stepwhy.trace import NULL
@@ -225,8 +226,19 @@ def _matched(table: dict[str, Ints]) -> dict[str, Ints]:
 
 def _holders(table: dict[str, Ints], roles: int) -> Ints:
     """Number of ranks that have collectives of each role; (roles,)."""
-    pairs = np.unique(np.stack([table["role"], table["rank"]]), axis=1)
-    return np.bincount(pairs[0], minlength=roles)
+    return np.bincount(members_of(table["role"], table["rank"])[0], minlength=roles)
+
+
+def members_of(role: Ints, rank: Ints) -> tuple[Ints, Ints]:
+    """The distinct pairs of a role and a rank, ascending; (pairs,) each.
+
+    Args:
+        role: The role of each row of a ledger; (rows,).
+        rank: The rank of each row, its place; (rows,).
+    """
+    ranks = int(rank.max(initial=0)) + 1
+    pairs = distinct(role * ranks + rank)
+    return pairs // ranks, pairs % ranks
 
 
 def _split(table: dict[str, Ints], roles: Sequence[Role], holders: Ints) -> dict[str, Ints]:
@@ -300,4 +312,4 @@ def _arrivals(table: dict[str, Ints], clocks: Clocks) -> Ints:
     return np.where(is_known[collective], start_ns - first[collective], NULL)
 
 
-__all__ = ["Ledger", "make_ledger", "rows_of_role"]
+__all__ = ["Ledger", "make_ledger", "members_of", "rows_of_role"]

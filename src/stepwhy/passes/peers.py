@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.findings import CATEGORIES
+from stepwhy.passes.ledger import members_of
 from stepwhy.passes.others import median_of_others
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _alike(ledger: Ledger, stages: Sequence[int]) -> list[list[int]]:
         stages: Pipeline stage of each rank; (ranks,).
     """
     rows = np.flatnonzero(ledger.split)
-    pairs = np.unique(np.stack([ledger.role[rows], ledger.rank[rows]]), axis=1)
+    pairs = np.stack(members_of(ledger.role[rows], ledger.rank[rows]))
     joined = list(range(len(ledger.ranks)))
     first: dict[int, int] = {}
     roles = defaultdict(list)

@@ -105,7 +105,8 @@ def _compare(ledger: Ledger, rows: Ints, places: Sequence[int]) -> Iterator[Slow
         rows: The first row of each collective whose transfer and bytes are known.
         places: The groups: rows of `Ledger.roles`.
     """
-    mine = [rows[ledger.role[rows] == place] for place in places]
+    role = ledger.role[rows]  # ascending
+    mine = [rows[rows_of_role(role, place)] for place in places]
     times = np.array([_per_step(ledger, some, ledger.transfer_ns) for some in mine])
     sizes = np.array([_per_step(ledger, some, ledger.bytes) for some in mine])
     usual = np.median(sizes, axis=0)
