@@ -285,8 +285,8 @@ _JAX = Fix(
     "changes-numerics",
 )
 _JAX_BESIDE = Fix(
-    "The gradient is compiled already. Move the operations that the loop runs one by one beside it, "
-    "at the lines above, into a function, and compile that, or into the compiled step.",
+    "The gradient is compiled already. Move the operations that the loop runs one by one beside "
+    "it, at the lines above, into a function, and compile that, or into the compiled step.",
     "@jax.jit\n"
     "def rest_of_step(*arrays):\n"
     "    ...  # the operations at these lines, on arrays that are passed in",
