@@ -121,6 +121,12 @@ def test_a_slower_job_without_a_late_rank_is_asked_too(job):
     assert job.asked()[0] == Request(noticed.step, 400)
 
 
+def test_the_step_time_after_a_change_is_the_mean_since_then(job):
+    job.go(20)
+    job.go(7, 130)
+    assert job.go(1, 114).after_ns == 128 * MS
+
+
 def test_a_faster_job_and_one_that_is_slow_for_a_moment_are_left_alone(job):
     job.go(20)
     assert job.go(60, 60) is None

@@ -54,8 +54,9 @@ class JobWatch:
         self.noticed: Noticed | None = None
         self._change = ChangeDetector(_MUCH)
         self._before: dict[int | None, tuple[int, int]] = {}
-        self._steps = 0
-        self._blocks: deque[int] = deque([0], maxlen=_BLOCKS)
+        self._steps = self._time_ns = 0
+        # Steps and time up to the end of each block.
+        self._blocks: deque[tuple[int, int]] = deque([(0, 0)], maxlen=_BLOCKS)
         self._latest: int | None = None
         self._latest_looks: deque[int] = deque(maxlen=_LASTING_LOOKS)
         self._traced: set[int | None] = set()
@@ -95,14 +96,16 @@ class JobWatch:
     def _compare(self, ranks: Sequence[Judged], steps: int, time_ns: int) -> _Change | None:
         """What has changed for good, if anything has."""
         self._steps += steps
+        self._time_ns += time_ns
         usual_ns = round(self._change.reference_ns)
         is_other = self._is_lasting(_latest(ranks))
         if self._change.add(time_ns, steps):
-            since, after_ns = self._steps - self._blocks[0], round(time_ns / steps)
+            since, since_ns = self._blocks[0]
+            after_ns = round((self._time_ns - since_ns) / (self._steps - since))
             if after_ns > usual_ns:
-                return _Change(since, usual_ns, after_ns)
+                return _Change(self._steps - since, usual_ns, after_ns)
         if not self._change.pending_steps:
-            self._blocks.append(self._steps)
+            self._blocks.append((self._steps, self._time_ns))
         return _Change(self._steps - self._latest_looks[0]) if is_other else None
 
     def _is_lasting(self, latest: int | None) -> bool:
