@@ -18,6 +18,8 @@ from stepwhy.capture import loop as loops
 from stepwhy.capture.call_log import CallLog, observe_method
 from stepwhy.capture.loop import KnownSteps, Loop
 from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.requests import Request, answered, ask
+from stepwhy.capture.step_window import NoWindow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -519,3 +521,70 @@ def test_in_marked_steps_no_calls_are_noted(calls: CallLog, loop: Loop) -> None:
     assert calls.note(train)
     loop.marker = lambda: "fit"
     assert not calls.note(train)
+
+
+def test_a_request_from_outside_is_passed_to_the_window_and_logged(
+    loop: Loop, window: Window, tmp_path: Path
+) -> None:
+    steps = KnownSteps(loop)
+    steps.begin()
+    tell(steps, 40)
+    loop.recorder.close()
+    folder = tmp_path / f"process-{os.getpid()}"
+    ask(folder, Request(100, 30))
+    tell(steps, 1)
+    loop.recorder.close()
+    assert window.requests == [100]
+    assert answered(folder, 100) is True
+    tell(steps, 30)
+    # Until the window opens, steps are observed: it opens in no light one.
+    assert not any("light" in line for line in log(loop, tmp_path)[42:])
+    (event,) = (json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines())
+    assert (event["kind"], event["name"], event["count"]) == ("change", "request", 11)
+
+
+def test_a_loop_that_is_not_profiled_refuses_requests(tmp_path: Path) -> None:
+    loop = Loop(Recorder(str(tmp_path), "tensorflow", "2.0", "tf2-function"), NoWindow())
+    assert loop.recorder.requests.opens is not None
+    assert not loop.recorder.requests.opens(Request(100, 30))
+
+
+def test_where_a_loop_stands_is_known_with_what_was_only_noted(
+    calls: CallLog, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = itertools.count(1000)
+    monkeypatch.setattr(call_log, "now_ns", lambda: next(times))
+    assert loop._standing() is None
+    number = calls.number("step")
+    for _ in range(3):
+        call(calls, number)
+    calls.light.noted += [2000, (0, 2500, 3000, "")]
+    standing = loop._standing()
+    assert standing is not None
+    assert (standing.since_ns, standing.steps) == (3000, 5)
+    assert standing.thread == threading.get_ident()
+    calls.light.noted.clear()
+
+
+def test_after_a_sequence_of_steps_the_loop_stands_at_its_end(loop: Loop) -> None:
+    steps = KnownSteps(loop)
+    steps.begin()
+    tell(steps, 3)
+    before = loop._standing()
+    steps.end()
+    assert before == loop._standing()
+    assert before is not None
+    assert (before.steps, len(before.recent_ns)) == (3, 3)
+
+
+@pytest.mark.parametrize(("ranks", "started"), [(2, 1), (1, 0), (None, 0)])
+def test_one_rank_of_several_watches_its_steps(
+    ranks: int | None, started: int, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[int] = []
+    monkeypatch.setattr(loops, "place_in_job", lambda: (0, ranks))
+    monkeypatch.setattr(loop._stalls, "start", lambda: starts.append(1))
+    steps = KnownSteps(loop)
+    steps.begin()
+    tell(steps, 3)
+    assert len(starts) == started

@@ -166,7 +166,11 @@ def test_what_the_innermost_line_has_called_is_named_with_its_package() -> None:
 
     assert called_by_library() == ""
     # The observer's own wrapper has the name of what it wraps.
-    names = {"__name__": "stepwhy.capture.jax.waits", "look": inside_of, "me": threading.get_ident}
+    names: dict[str, Any] = {
+        "__name__": "stepwhy.capture.jax.waits",
+        "look": inside_of,
+        "me": threading.get_ident,
+    }
     source = "def wait(original):\n    return look(me())\n"
     exec(compile(source, sys.modules["json"].__file__ or "", "exec"), names)  # noqa: S102
 
@@ -176,3 +180,18 @@ def test_what_the_innermost_line_has_called_is_named_with_its_package() -> None:
     assert names["wait"](block_until_ready) == "jax: block_until_ready"
     names["__name__"] = "numpy.linalg"
     assert names["wait"](block_until_ready) == "numpy: wait"
+
+
+def test_what_a_decorator_has_made_has_the_name_of_what_it_decorates() -> None:
+    names: dict[str, Any] = {"__name__": "keras.src", "look": inside_of, "me": threading.get_ident}
+    source = """
+def fit():
+    return look(me())
+def filtered(function):
+    def error_handler():
+        return function()
+    return error_handler
+"""
+    exec(compile(source, sys.modules["json"].__file__ or "", "exec"), names)  # noqa: S102
+    assert names["filtered"](names["fit"])() == "keras: fit"
+    assert names["filtered"](lambda: inside_of(threading.get_ident()))() == ""

@@ -83,7 +83,7 @@ class Loop:
         self.input_wait = InputWait()
         self.thread_time = ThreadTime()
         self.process_load.start_over()
-        self.light = self.only_notes = False
+        self.light = self.only_notes = self._was_asked = False
         self.lines = self.known_steps = 0
         self._recent_ns: deque[int] = deque(maxlen=RECENT_STEPS)
         self._stalls.forget()
@@ -117,12 +117,15 @@ class Loop:
             time_ns: Start of the step.
         """
         was_light = self.light
-        observed = self.window.running or self.window.is_requested
-        self.light = self._pace.next_step(time_ns) and not observed
+        self.light = self._pace.next_step(time_ns) and not self._needs_observation()
         if was_light and not self.light:
             self.input_wait.take()
             self.thread_time.take()
             self.process_load.take()
+
+    def _needs_observation(self) -> bool:
+        """Whether no step may be light: a window is open, or waits for the step it was asked for."""
+        return self.window.running or (self._was_asked and self.window.is_requested)
 
     @property
     def only_timed_until_ns(self) -> int:
@@ -159,6 +162,7 @@ class Loop:
         """Open a window, as was requested from outside; whether it will."""
         if not self.window.request(request.step):
             return False
+        self._was_asked = True
         self._pace.observe()
         self.recorder.requested(request, self.lines)
         return True

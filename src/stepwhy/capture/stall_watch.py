@@ -189,8 +189,15 @@ def inside_of(thread: int) -> str:
     for frame in _frames(thread):
         if line_of(frame):
             return called or called_natively(frame)
-        called = _named(frame) or called
+        name = _named(frame)
+        if name and not _wraps(name, called):
+            called = name
     return called
+
+
+def _wraps(name: str, inner: str) -> bool:
+    """Whether a function is what a decorator has made around an inner one of its package."""
+    return "<locals>" in name and name.partition(":")[0] == inner.partition(":")[0]
 
 
 def _named(frame: FrameType) -> str:
