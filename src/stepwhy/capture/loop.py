@@ -124,7 +124,7 @@ class Loop:
             self.process_load.take()
 
     def _needs_observation(self) -> bool:
-        """Whether no step may be light: a window is open, or waits for the step it was asked for."""
+        """Whether no step may be light: a window is open, or waits for its requested step."""
         return self.window.running or (self._was_asked and self.window.is_requested)
 
     @property
