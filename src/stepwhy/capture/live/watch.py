@@ -1,8 +1,9 @@
 """Ask the ranks that matter for a traced window when a running job has become slower for good.
 
 Each rank compares its own step time and opens up to two further windows by itself, if it changes
-by a quarter. It cannot know which rank is late, nor notice that another one is late now where the
-step takes as long as before. Here, all ranks are compared, from what they log anyway, and only two
+by a quarter; where some notice that before a common step and others after it, at different steps.
+It cannot know which rank is late, nor notice that another one is late now where the step takes as
+long as before. Here, all ranks are compared, from what they log anyway, and only two
 of them are asked: the late one, and the one that waits longest for it.
 """
 
