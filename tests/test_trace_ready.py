@@ -56,18 +56,24 @@ def start(folder, code, **variables):
     )
 
 
-def run(folder, code):
-    program = start(folder, code)
-    out, err = program.communicate(timeout=120)
-    assert program.returncode == 0, err
-    return out, err
+@pytest.fixture
+def run(tmp_path, forks):
+    """Returns what runs some code in a fork, and returns its output and errors."""
+
+    def run_fork(code):
+        script = tmp_path / "train.py"
+        script.write_text(textwrap.dedent(_HEAD + code))
+        done = forks("torch").run(["-Wignore", script], tmp_path, tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, done.stderr
+
+    return run_fork
 
 
 @needs_torch
 @pytest.mark.framework
-def test_each_cycle_is_a_trace_and_the_last_one_is_explained(tmp_path):
+def test_each_cycle_is_a_trace_and_the_last_one_is_explained(tmp_path, run):
     out, err = run(
-        tmp_path,
         """
     cycles = schedule(wait=1, warmup=1, active=3, repeat=2)
     ready = stepwhy.on_trace_ready()
@@ -95,9 +101,8 @@ def test_each_cycle_is_a_trace_and_the_last_one_is_explained(tmp_path):
 
 @needs_torch
 @pytest.mark.framework
-def test_without_a_schedule_and_quietly(tmp_path):
+def test_without_a_schedule_and_quietly(tmp_path, run):
     _, err = run(
-        tmp_path,
         """
     with profile(on_trace_ready=stepwhy.on_trace_ready("traces", quiet=True), **cpu):
         train()

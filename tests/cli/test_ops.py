@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -115,11 +113,10 @@ json.dump(profiles, open("profiles.json", "w"))
 
 
 @pytest.fixture(scope="module")
-def traced(tmp_path_factory):
+def traced(tmp_path_factory, forks):
     pytest.importorskip("tensorflow")
     folder = tmp_path_factory.mktemp("matmul")
-    command = [sys.executable, "-W", "ignore", "-c", PROFILES, str(LAB.parent)]
-    subprocess.run(command, check=True, timeout=300, cwd=folder, stdout=subprocess.DEVNULL)
+    forks("tensorflow").check_output(PROFILES, folder, str(LAB.parent))
     return folder
 
 

@@ -1,12 +1,10 @@
 """A single traced run of a session, and the timeline that the program writes of it."""
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 
-from stepwhy.capture import launch
 from stepwhy.engine import explain
 
 pytestmark = [
@@ -24,13 +22,13 @@ _ROUNDED = 2 * _US
 
 
 @pytest.fixture(scope="module", params=["drawn", "kept"])
-def run(request, tmp_path_factory):
+def run(request, tmp_path_factory, forks):
     """Operands, run directory, and timeline of the program."""
     folder = tmp_path_factory.mktemp(request.param)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        words = [sys.executable, "-Wignore", str(_PROGRAM), *_SMALL, "--operands", request.param]
-        ended = launch(words, folder / "run")
+        words = ["-Wignore", _PROGRAM, *_SMALL, "--operands", request.param]
+        ended = forks("tensorflow").launch(words, folder / "run")
     assert ended.exit_code == 0
     return request.param, ended.run_dir, folder / "timeline_01.json"
 

@@ -221,15 +221,11 @@ for name in ("sums.json", "sums.json.gz", "all.raw.json.gz"):
 
 
 @pytest.mark.framework
-def test_pytorchs_own_timelines_agree_with_each_other(tmp_path):
+def test_pytorchs_own_timelines_agree_with_each_other(tmp_path, forks):
     pytest.importorskip("torch")
-    import subprocess
-    import sys
-
     from stepwhy.inputs.reading import read_source
 
-    command = [sys.executable, "-W", "ignore", "-c", WRITE]
-    subprocess.run(command, check=True, timeout=300, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    forks("torch").check_output(WRITE, tmp_path)
     uses = {}
     for name in ("sums.json", "sums.json.gz", "all.raw.json.gz"):
         source = read_source(tmp_path / name)

@@ -3,8 +3,6 @@
 import gzip
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -496,9 +494,9 @@ def head_of(path):
 
 
 @pytest.mark.framework
-def test_tensorflow_agrees_with_itself(tmp_path):
+def test_tensorflow_agrees_with_itself(tmp_path, forks):
     """A real run: the same ops at the same times as in TensorFlow's own timeline of it."""
-    source = run_tensorflow(LOCAL_RUN, tmp_path)
+    source = run_tensorflow(forks, LOCAL_RUN, tmp_path)
     trace = importer.read(source)
     events = json.loads((tmp_path / "timeline.json").read_bytes())["traceEvents"]
     theirs = sorted((e["ts"], e["dur"], e["args"]["name"]) for e in events if e["ph"] == "X")
@@ -515,8 +513,8 @@ def test_tensorflow_agrees_with_itself(tmp_path):
 
 
 @pytest.mark.framework
-def test_a_real_cluster_shows_its_transfers(tmp_path):
-    trace = importer.read(run_tensorflow(CLUSTER_RUN, tmp_path))
+def test_a_real_cluster_shows_its_transfers(tmp_path, forks):
+    trace = importer.read(run_tensorflow(forks, CLUSTER_RUN, tmp_path))
     there, back = "/job:worker/task:0 CPU:0", "/job:worker/task:1 CPU:0"
     moved = {c[0]: c[1:5] for c in copies(trace)}
     assert moved["x"] == ("product", there, back, 64 * 64 * 4)
@@ -530,10 +528,10 @@ def test_a_real_cluster_shows_its_transfers(tmp_path):
     assert set(directions(trace)) == {"PEER"}
 
 
-def run_tensorflow(script, folder):
+def run_tensorflow(forks, script, folder):
     """Run a script that writes md.pb and graph.pb; returns the metadata, the graph beside it."""
     pytest.importorskip("tensorflow")
-    subprocess.run([sys.executable, "-W", "ignore", "-c", script, folder], check=True, timeout=300)
+    forks("tensorflow").check_output(script, folder, str(folder))
     return write(folder, (folder / "md.pb").read_bytes())
 
 

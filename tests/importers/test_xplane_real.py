@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -140,18 +138,12 @@ model.fit(x, y, batch_size=16, verbose=0, callbacks=[board])
 
 
 @pytest.fixture(scope="module", params=[CUSTOM_LOOP, KERAS_FIT], ids=["custom-loop", "fit"])
-def profile(request, tmp_path_factory):
+def profile(request, tmp_path_factory, forks):
     pytest.importorskip("tensorflow")
     folder = tmp_path_factory.mktemp("profile")
     script = SCRIPT.replace("LOOP", request.param)
-    answer = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script, str(folder)],
-        check=True,
-        timeout=300,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    path, events = json.loads(answer.stdout.splitlines()[-1])
+    printed = forks("keras").check_output(script, folder, str(folder))
+    path, events = json.loads(printed.splitlines()[-1])
     return read_file(path), events
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from stepwhy.capture.tf2.datasets import completed, written_stages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.forks import Forks
 
 
 def graph(*ops: str, nested: tuple[str, ...] = ()) -> Any:
@@ -129,12 +132,11 @@ print(json.dumps([[stage["name"], stage.get("random")] for stage in stages]))
 """
 
 
+@pytest.mark.framework
 @pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="no tensorflow")
-def test_stages_of_tensorflow() -> None:
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, "-c", PROGRAM]
-    shown = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
-    stages = json.loads(shown.stdout.splitlines()[-1])
+def test_stages_of_tensorflow(tmp_path: Path, forks: Callable[[str], Forks]) -> None:
+    shown = forks("tensorflow").check_output(PROGRAM, tmp_path)
+    stages = json.loads(shown.splitlines()[-1])
     after_shuffle = stages[[name for name, _ in stages].index("Shuffle") :]
     assert [name for name, _ in after_shuffle] == ["Shuffle", "Cache", "ParallelMap", "Range"]
     assert dict(map(tuple, after_shuffle))["ParallelMap"] is False
