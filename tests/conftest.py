@@ -79,3 +79,21 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("framework") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group("framework"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Hand out all cases of a test at once.
+
+    The scheduler counts, after each test, all that it has handed out: thousands of single cases
+    would take it longer than the tests themselves.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class WholeTests(LoadGroupScheduling):
+        def _split_scope(self, nodeid):
+            return super()._split_scope(nodeid).partition("[")[0]
+
+    return WholeTests(config, log)
