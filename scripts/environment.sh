@@ -36,11 +36,25 @@ fingerprint() {
     { cat "$root/pyproject.toml"; printf '%s\n' "$root" "$@"; } | cksum
 }
 
+# Compiling every module takes pip a minute; Python compiles those that are imported.
+install_packages() {
+    (cd "$root" && "$environment/bin/python" -m pip install -qq --no-compile \
+        --disable-pip-version-check --no-input "$@")
+}
+
+# What the tests need. The CPU build of torch is named on its own, lest another requirement draws in a
+# different one. No other package needs it, so it is unpacked beside them; what it needs comes last.
+# shellcheck disable=SC2034  # used by the scripts that source this
+test_packages=(
+    "--no-deps torch==2.13.0 &" "--no-warn-conflicts -e .[test,lint,tensorflow,jax]" "torch==2.13.0"
+)
+
 # Makes .venvs/NAME, or brings it up to date. Each further argument is what one run of pip
-# installs, as words. Sets `environment` to its folder.
-#   make_environment NAME 'PIP ARGUMENTS'...
+# installs, as words; one that ends in & is installed beside the next. Sets `environment` to its
+# folder.
+#   make_environment NAME 'PIP ARGUMENTS [&]'...
 make_environment() {
-    local name=$1 python stamp wanted started=$SECONDS words
+    local name=$1 python stamp wanted started=$SECONDS words beside=
     shift
     environment=$root/.venvs/$name
     stamp=$environment/.fingerprint
@@ -52,11 +66,17 @@ make_environment() {
         "$python" -m venv --clear "$environment" || return
     fi
     for words in "$@"; do
-        say "Installing $words into .venvs/$name (the first time takes minutes) ..."
-        # Compiling every module takes pip a minute; Python compiles those that are imported.
+        say "Installing ${words% &} into .venvs/$name (the first time takes minutes) ..."
+        if [[ $words == *" &" ]]; then
+            # shellcheck disable=SC2086  # one argument of ours is several of pip's
+            install_packages ${words% &} &
+            beside=$!
+            continue
+        fi
         # shellcheck disable=SC2086  # one argument of ours is several of pip's
-        (cd "$root" && "$environment/bin/python" -m pip install -qq --no-compile \
-            --disable-pip-version-check --no-input $words) || return
+        install_packages $words || return
+        [[ -z $beside ]] || wait "$beside" || return
+        beside=
     done
     printf '%s\n' "$wanted" >"$stamp"
     say "Ready after $((SECONDS - started)) s."
