@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 from functools import partial
 
 import pytest
 from tests.capture.trials import programs
 from tests.capture.trials.programs import APPLY
 
-pytest.importorskip("tensorflow")
-pytestmark = pytest.mark.framework
+# To import it would cost each worker seconds.
+pytestmark = [
+    pytest.mark.framework,
+    pytest.mark.skipif(
+        importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
+    ),
+]
 
 
 @pytest.fixture(name="run")

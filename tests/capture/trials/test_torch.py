@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 from functools import partial
 
 import pytest
 from tests.capture.trials import programs
 from tests.capture.trials.programs import APPLY, TRAIN
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.framework
+# To import it would cost each worker seconds.
+pytestmark = [
+    pytest.mark.framework,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+]
 
 
 @pytest.fixture(name="run")
