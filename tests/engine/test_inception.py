@@ -1,12 +1,10 @@
 """Inception-v3 of the lab: the clock on the wall and the timeline of a real run agree."""
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 
-from stepwhy.capture import launch
 from stepwhy.diagnoses import unfetched_tower
 from stepwhy.diagnoses.shared.rule import examine
 from stepwhy.engine import explain
@@ -30,8 +28,9 @@ _WIDER = ("--width", "0.25", "--batch-size", "16")
 _MOST_UNEXPLAINED = 0.15
 
 
-def observe(tmp_path, *args):
-    ended = launch([sys.executable, "-Wignore", str(_PAIR / "faulty.py"), *_TINY, *args], tmp_path)
+def observe(forks, run_dir, *args):
+    words = ["-Wignore", _PAIR / "faulty.py", *_TINY, *args]
+    ended = forks("tensorflow").launch(words, run_dir)
     assert ended.exit_code == 0
     (recording,) = read_folder(ended.run_dir)
     facts = Facts(recording.trace)
@@ -45,8 +44,8 @@ def observe(tmp_path, *args):
     return parts, examine(unfetched_tower, facts)
 
 
-def test_a_forward_run_of_two_towers_is_one_burst_of_one_tower(tmp_path):
-    parts, finding = observe(tmp_path / "run")
+def test_a_forward_run_of_two_towers_is_one_burst_of_one_tower(tmp_path, forks):
+    parts, finding = observe(forks, tmp_path / "run")
     assert finding.verdict == "found"
     assert finding.evidence[0].what == "tower_0: built, but none of it ran"
     assert finding.evidence[0].value > 3000
@@ -56,8 +55,8 @@ def test_a_forward_run_of_two_towers_is_one_burst_of_one_tower(tmp_path):
     assert not parts.bursts_ns.keys() & {"backward", "optimizer"}
 
 
-def test_a_training_run_has_backpropagation_and_hands_over_its_trace(tmp_path):
-    parts, finding = observe(tmp_path / "run", "--train", "--towers", "1")
+def test_a_training_run_has_backpropagation_and_hands_over_its_trace(tmp_path, forks):
+    parts, finding = observe(forks, tmp_path / "run", "--train", "--towers", "1")
     assert all("none of it ran" not in e.what for e in finding.evidence)
     assert {"forward", "backward", "optimizer", "variables"} <= parts.bursts_ns.keys()
     assert parts.bursts_ns["backward"] > parts.bursts_ns["optimizer"]
@@ -65,17 +64,16 @@ def test_a_training_run_has_backpropagation_and_hands_over_its_trace(tmp_path):
     assert parts.handing_over_ns > parts.after_ns
 
 
-def predict(tmp_path, *args):
+def predict(forks, run_dir, *args):
     """The report of a forward pass, with 25 runs of convolutions that are not tiny."""
-    script = str(_PAIR / "predict.py")
-    words = [sys.executable, "-Wignore", script, *_TINY, *_WIDER, *args]
-    ended = launch(words, tmp_path)
+    words = ["-Wignore", _PAIR / "predict.py", *_TINY, *_WIDER, *args]
+    ended = forks("tensorflow").launch(words, run_dir)
     assert ended.exit_code == 0
     return explain([str(ended.run_dir)])
 
 
-def test_a_forward_pass_by_hand_is_set_against_the_clock(tmp_path):
-    result = predict(tmp_path / "run")
+def test_a_forward_pass_by_hand_is_set_against_the_clock(tmp_path, forks):
+    result = predict(forks, tmp_path / "run")
     clock, first = result.wall_clock, result.findings[0]
     assert clock.busy_ns + sum(part.ns for part in clock.gap) == clock.wall_ns
     # The first run prepares the graph: a stopwatch around all runs shows mostly that.
@@ -93,7 +91,7 @@ def test_a_forward_pass_by_hand_is_set_against_the_clock(tmp_path):
     assert any(fact.where == f"network.py({line}): batch_norm" for fact in norms.evidence)
 
 
-def test_a_forward_pass_of_fused_operations_has_no_norms_to_fuse(tmp_path):
-    result = predict(tmp_path / "run", "--batch-norm", "fused")
+def test_a_forward_pass_of_fused_operations_has_no_norms_to_fuse(tmp_path, forks):
+    result = predict(forks, tmp_path / "run", "--batch-norm", "fused")
     assert {f.id: f.verdict for f in result.findings}["unfused-batch-norm"] == "clear"
     assert result.wall_clock.gap[0].kind == "first-runs"

@@ -17,7 +17,10 @@ import pytest
 from stepwhy.capture import launch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.forks import Forks
 
 
 def needs(package: str) -> pytest.MarkDecorator:
@@ -45,6 +48,22 @@ def run(tmp_path: Path, code: str, *options: str) -> tuple[int, str, str]:
     program = start(tmp_path, code, *options)
     out, err = program.communicate(timeout=120)
     return program.returncode, out, err
+
+
+@pytest.fixture
+def run_fork(
+    tmp_path: Path, forks: Callable[[str], Forks], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
+    """Returns what runs a program that finds its framework imported."""
+    monkeypatch.delenv("STEPWHY_RUN_DIR", raising=False)
+
+    def run(framework: str, code: str, *options: str) -> tuple[int, str, str]:
+        script = tmp_path / "train.py"
+        script.write_text(textwrap.dedent(code))
+        ended = forks(framework).run([*options, script], tmp_path, tmp_path)
+        return ended.returncode, ended.stdout, ended.stderr
+
+    return run
 
 
 def about(run_dir: Path) -> dict[str, Any]:
@@ -138,13 +157,14 @@ def test_more_blocks_open_no_more_files(tmp_path):
         files = [f for f in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{f}")]
         return sum(map(is_open, files))
 
-    for _ in range(6):
+    for _ in range(3):
         with stepwhy.watch(quiet=True):
             loop(3)
         print(count())
     """,
     )
     assert (code, err) == (0, "")
+    assert len(out.split()) == 3
     assert len(set(out.split())) == 1
 
 
@@ -393,9 +413,9 @@ _TORCH = """
 
 @pytest.mark.framework
 @needs("torch")
-def test_optimizers_that_exist_are_observed(tmp_path):
-    code, out, err = run(
-        tmp_path,
+def test_optimizers_that_exist_are_observed(tmp_path, run_fork):
+    code, out, err = run_fork(
+        "torch",
         _TORCH
         + """
     def losses(optimizer):
@@ -420,7 +440,7 @@ def test_optimizers_that_exist_are_observed(tmp_path):
 
 @pytest.mark.framework
 @needs("torch")
-def test_cells_that_are_run_one_by_one_and_again(tmp_path):
+def test_cells_that_are_run_one_by_one_and_again(tmp_path, run_fork):
     """As in a notebook: code without a file, objects of earlier cells, a cell that runs twice."""
     watched = """
 with stepwhy.watch(quiet=True) as run:
@@ -430,8 +450,8 @@ with stepwhy.watch(quiet=True) as run:
     shown = "print(run.messages, run._repr_html_()[:7], run.run_dir.name)"
     made = textwrap.dedent(_TORCH)
     cells = [made, "train(first)", watched, shown, "train(second)", watched, shown]
-    code, out, err = run(
-        tmp_path,
+    code, out, err = run_fork(
+        "torch",
         f"""
     names = {{}}
     for cell in {cells!r}:
@@ -477,9 +497,9 @@ def test_processes_that_the_block_starts_are_observed(tmp_path):
 
 @pytest.mark.framework
 @needs("torch")
-def test_explicit_steps_have_precedence_over_optimizer_steps(tmp_path):
-    code, out, err = run(
-        tmp_path,
+def test_explicit_steps_have_precedence_over_optimizer_steps(tmp_path, run_fork):
+    code, out, err = run_fork(
+        "torch",
         _TORCH
         + """
     with stepwhy.watch("out", quiet=True) as run:
@@ -522,9 +542,9 @@ def test_a_framework_that_is_imported_in_the_block_is_observed(tmp_path):
 
 @pytest.mark.framework
 @needs("tensorflow")
-def test_sessions_are_observed_from_block_to_block(tmp_path):
-    code, out, err = run(
-        tmp_path,
+def test_sessions_are_observed_from_block_to_block(tmp_path, run_fork):
+    code, out, err = run_fork(
+        "tensorflow",
         """
     import tensorflow.compat.v1 as tf
     import stepwhy
@@ -558,9 +578,9 @@ def test_sessions_are_observed_from_block_to_block(tmp_path):
 @pytest.mark.framework
 @needs("keras")
 @needs("tensorflow")
-def test_keras_is_observed_from_block_to_block(tmp_path):
-    code, out, err = run(
-        tmp_path,
+def test_keras_is_observed_from_block_to_block(tmp_path, run_fork):
+    code, out, err = run_fork(
+        "keras",
         """
     import numpy as np
     import keras

@@ -5,16 +5,18 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from stepwhy.capture import launch
 from stepwhy.engine.explain import explain, read_placement
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.forks import Forks
+
     from stepwhy.findings import Finding, Placement, Result
 
 pytestmark = [
@@ -27,6 +29,11 @@ pytestmark = [
 _LAB = Path(__file__).parents[3] / "lab" / "tf1"
 
 
+@pytest.fixture
+def tensorflow(forks: Callable[[str], Forks]) -> Forks:
+    return forks("tensorflow")
+
+
 class Run(NamedTuple):
     """A program of the lab that was observed."""
 
@@ -35,11 +42,9 @@ class Run(NamedTuple):
     window: Path
 
     @classmethod
-    def of(cls, program: str, run_dir: Path, *arguments: str) -> Run:
-        path = _LAB / program
-        ended = launch(
-            [sys.executable, "-Wignore", str(path), "--steps", "24", *arguments], run_dir
-        )
+    def of(cls, program: str, run_dir: Path, forks: Forks, *arguments: str) -> Run:
+        words = ["-Wignore", _LAB / program, "--steps", "24", *arguments]
+        ended = forks.launch(words, run_dir)
         assert (ended.exit_code, ended.messages) == (0, ())
         # The servers of a cluster do not train.
         (process,) = ended.run_dir.glob("process-*")
@@ -88,9 +93,9 @@ def first_of_the_steps(result: Result) -> Finding:
 
 
 def test_layers_that_an_inner_scope_pins_to_the_parameter_host(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], tensorflow: Forks
 ) -> None:
-    run = Run.of("towers/pinned.py", tmp_path / "run")
+    run = Run.of("towers/pinned.py", tmp_path / "run", tensorflow)
     assert "median step" in capfd.readouterr().out
     line = line_of("towers/pinned.py", "with tf.device(PARAMETER_HOST):  # whatever")
     assert_moved(run, line, "/job:worker/task:0, /job:worker/task:1")
@@ -104,8 +109,10 @@ def test_layers_that_an_inner_scope_pins_to_the_parameter_host(
     assert b"/job:worker/replica:0/task:1/device:CPU:0" in metadata
 
 
-def test_layers_that_no_inner_scope_pins_run_on_their_towers(tmp_path: Path) -> None:
-    run = Run.of("towers/pinned.py", tmp_path / "run", "--released")
+def test_layers_that_no_inner_scope_pins_run_on_their_towers(
+    tmp_path: Path, tensorflow: Forks
+) -> None:
+    run = Run.of("towers/pinned.py", tmp_path / "run", tensorflow, "--released")
     assert_clear(run)
     for i in (0, 1):
         requested, around = scopes(run.window, f"tower_{i}/model/Sigmoid")
@@ -113,11 +120,11 @@ def test_layers_that_no_inner_scope_pins_run_on_their_towers(tmp_path: Path) -> 
         assert [device for device, _ in around] == [f"/job:worker/task:{i}"]
 
 
-def test_towers_of_one_process_that_an_inner_scope_moves(tmp_path: Path) -> None:
-    run = Run.of("towers_sigmoid/faulty.py", tmp_path / "run")
+def test_towers_of_one_process_that_an_inner_scope_moves(tmp_path: Path, tensorflow: Forks) -> None:
+    run = Run.of("towers_sigmoid/faulty.py", tmp_path / "run", tensorflow)
     line = line_of("towers_sigmoid/faulty.py", "with tf.device(PARAMETER_DEVICE):  #")
     assert_moved(run, line, "CPU:1, CPU:2")
 
 
-def test_towers_of_one_process_that_no_inner_scope_moves(tmp_path: Path) -> None:
-    assert_clear(Run.of("towers_sigmoid/fixed.py", tmp_path / "run"))
+def test_towers_of_one_process_that_no_inner_scope_moves(tmp_path: Path, tensorflow: Forks) -> None:
+    assert_clear(Run.of("towers_sigmoid/fixed.py", tmp_path / "run", tensorflow))

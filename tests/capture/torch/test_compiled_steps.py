@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,10 +10,12 @@ import pytest
 from stepwhy.capture import launch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-# Nothing is timed.
-pytestmark = [pytest.mark.framework, pytest.mark.xdist_group("compiled")]
+    from tests.forks import Forks
+
+pytestmark = pytest.mark.framework
 
 STEPS = 24
 
@@ -151,13 +152,16 @@ WAYS = [
 ]
 
 
-def test_the_same_is_compiled(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_same_is_compiled(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], forks: Callable[[str], Forks]
+) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
     script.write_text(_PROGRAM)
-    command = [sys.executable, str(script), str(STEPS), *WAYS]
-    alone = subprocess.run(command, capture_output=True, text=True, check=True)
-    ended = launch(command, tmp_path / "run")
+    words = [str(script), str(STEPS), *WAYS]
+    alone = forks("torch").run(words, tmp_path)
+    assert alone.returncode == 0, alone.stderr
+    ended = launch([sys.executable, *words], tmp_path / "run")
     assert (ended.exit_code, ended.messages) == (0, ())
     assert capfd.readouterr().out.splitlines() == alone.stdout.splitlines()
     (log,) = ended.run_dir.glob("process-*/steps.jsonl")
