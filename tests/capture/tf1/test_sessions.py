@@ -520,3 +520,28 @@ def test_a_graph_without_a_version_ends_only_the_log_of_its_growth(
     assert len(windows(tmp_path)) == sum(step["profiled"] for step in steps) > 0
     (message,) = read(tmp_path, "messages.jsonl")
     assert message["text"] == "Growth of the graph could not be observed: AttributeError"
+
+
+def test_where_the_loop_stands_is_known_also_where_runs_are_only_noted(session: Session) -> None:
+    assert session.observer._standing() is None
+    for count in range(1, 120):
+        session.run("train")
+        standing = session.observer._standing()
+        assert standing.steps == count
+    assert standing.thread == threading.get_ident()
+    before_ns = standing.since_ns
+    session.close()
+    assert session.observer._standing().since_ns == before_ns
+    assert len(session.observer._standing().recent_ns) == 64
+
+
+@pytest.mark.parametrize(("ranks", "started"), [(2, 1), (1, 0), (None, 0)])
+def test_one_rank_of_several_watches_its_runs(
+    ranks: int | None, started: int, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[int] = []
+    monkeypatch.setattr(sessions, "place_in_job", lambda: (0, ranks))
+    monkeypatch.setattr(session.observer._stalls, "start", lambda: starts.append(1))
+    for _ in range(3):
+        session.run("train")
+    assert len(starts) == started

@@ -6,11 +6,13 @@ line, which takes 2 us in a tight loop, takes several times that there.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.meters import load_members
 from stepwhy.capture.pacing import WritePace
 from stepwhy.capture.process import lifetime
+from stepwhy.capture.step_log import RECENT_STEPS
 
 if TYPE_CHECKING:
     from stepwhy.capture.recorder import Recorder
@@ -28,6 +30,9 @@ class RunLog:
 
     Args:
         recorder: Writes the lines.
+
+    Attributes:
+        recent_ns: Durations of the latest runs.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -40,6 +45,7 @@ class RunLog:
     def forget(self) -> None:
         """Start over, as in a process that has run nothing yet (after a fork)."""
         self._notes: list[Note] = []
+        self.recent_ns: deque[int] = deque(maxlen=RECENT_STEPS)
         self._due_ns = 0
         self._pace = WritePace()
 
@@ -55,6 +61,7 @@ class RunLog:
             note: The run; negative CPU times are unknown.
         """
         self._notes.append(note)
+        self.recent_ns.append(note[2] - note[1])
         if note[2] >= self._due_ns or len(self._notes) >= _BATCH_RUNS:
             self._due_ns = self._pace.next_ns(note[2])
             self.write()

@@ -26,9 +26,11 @@ from stepwhy.capture.meters import ProcessLoad
 from stepwhy.capture.observation_guard import ObservationGuard
 from stepwhy.capture.parameters import ParameterTypes
 from stepwhy.capture.process import lifetime
+from stepwhy.capture.process.ranks import place_in_job
 from stepwhy.capture.process.threads import tensorflow_threads
 from stepwhy.capture.profiler_conflicts import ProfilerConflict
 from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.stall_watch import StallWatch, Standing
 from stepwhy.capture.tf1.feeds_and_fetches import describe
 from stepwhy.capture.tf1.graph_growth import GraphGrowth
 from stepwhy.capture.tf1.queues import QueueLevels, reader_maker
@@ -134,6 +136,7 @@ class SessionObserver:
         self._conflict = ProfilerConflict(recorder)
         self._load = ProcessLoad()
         self._types = ParameterTypes(recorder)
+        self._stalls = StallWatch(recorder, self._standing)
         # Run before the log's handlers, since handlers run in reverse order.
         lifetime.on_end(self._work_up_notes)
         lifetime.on_flush(self._work_up_notes)
@@ -146,9 +149,10 @@ class SessionObserver:
         self._growth.forget()
         self._types.forget()
         self._levels.forget()
+        self._stalls.forget()
         self._log.forget()
         self._conflict.forget()
-        self._runs = self._own_traces = 0
+        self._runs = self._own_traces = self._last_end_ns = 0
         self._inside = False
         self._cpu_ns = 0
         self._load.start_over()
@@ -203,6 +207,7 @@ class SessionObserver:
                 self._log_change(*plan.change)
             plan.kinds[kind].add(end_ns - start_ns)
             self._log.add((kind, *times, 0, about, UNKNOWN, UNKNOWN, (UNKNOWN, UNKNOWN)))
+            self._last_end_ns = times[1]
         self._runs += len(noted)
 
     def _may_note(self, pending: _Pending, end_ns: int) -> None:
@@ -372,6 +377,9 @@ class SessionObserver:
         times = (start_ns, end_ns, profiled, about, pending.gap_cpu_ns, cpu_ns, pending.load)
         self._log.add((pending.signature, *times))
         pending.run_times.add(end_ns - start_ns)
+        self._last_end_ns = end_ns
+        if not self._runs and (place_in_job()[1] or 1) > 1:
+            self._stalls.start()
         self._runs += 1
         if pending.is_traced and self._own_traces < _MOST_OWN_TRACES:
             self._own_traces += 1
@@ -382,6 +390,16 @@ class SessionObserver:
                 end_ns=end_ns,
                 source=user_line(),
             )
+
+    def _standing(self) -> Standing | None:
+        """The current run, or the time since the last one, for another thread; None before any."""
+        noted = self._noted[:]
+        noted_ns = noted[-1][1] + EPOCH_OFFSET_NS if noted else 0
+        since_ns = max(noted_ns, self._last_end_ns)
+        if not since_ns:
+            return None
+        runs = self._runs + len(noted)
+        return Standing(since_ns, runs, tuple(self._log.recent_ns), self._driver or 0)
 
     def _finish_trace(self, pending: _Pending, session: Any, end_ns: int, failed: bool) -> None:
         """Write the window of a traced run; a failed one counts against the budget, too."""
