@@ -77,9 +77,10 @@ class Timeline:
         delay=None,
         light=0,
         built=None,
+        optimizer=None,
         drained=NULL,
     ):
-        """A step of the log: times in the run call, in a loader, on a core, without, compiling."""
+        """A step of the log, with times in the run call, in a loader, on a core and so on."""
         self.builder.add(
             "marks",
             start_ns=round(start * self.unit_ns),
@@ -89,6 +90,7 @@ class Timeline:
             graph_ns=NULL if graph is None else round(graph * self.unit_ns),
             input_wait_ns=NULL if wait is None else round(wait * self.unit_ns),
             compile_ns=NULL if built is None else round(built * self.unit_ns),
+            optimizer_ns=NULL if optimizer is None else round(optimizer * self.unit_ns),
             cpu_ns=NULL if cpu is None else round(cpu * self.unit_ns),
             run_delay_ns=NULL if delay is None else round(delay * self.unit_ns),
             drained=drained,

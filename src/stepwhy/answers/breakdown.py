@@ -9,6 +9,7 @@ from stepwhy.columns.groups import numbered
 from stepwhy.columns.nesting import climb
 from stepwhy.columns.sums import LARGEST, sums_of
 from stepwhy.findings import Breakdown
+from stepwhy.passes.optimizer_time import optimizer_time
 from stepwhy.passes.program_lines import has_program_line
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.selection import of_threads, rows_of
@@ -51,6 +52,9 @@ def _phases(facts: Facts) -> dict[str, int]:
         phases, group = numbered(facts.phases[rows])
         times = sums_of(facts.nesting.self_ns(rows), group, len(phases))
         sums.update(dict(zip(phases.tolist(), times.tolist(), strict=True)))
+    optimizer = facts.derived(optimizer_time)
+    if optimizer is not None:
+        sums[Phase.OPTIMIZER] = round(optimizer.weight * sums[Phase.OPTIMIZER])
     return {
         Phase(phase).name.lower(): facts.mean_ns(min(sums[phase], LARGEST))
         for phase in sorted(sums)

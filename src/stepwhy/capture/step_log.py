@@ -62,7 +62,7 @@ class StepLog:
         self.start_ns = self.due_ns = self.late_ns = 0
         self.recent_ns: deque[int] = deque(maxlen=RECENT_STEPS)
         self._pace = WritePace()
-        self._compiled: dict[int, str] = {}
+        self._added: dict[int, str] = {}
         self._written = 0
 
     @property
@@ -82,22 +82,23 @@ class StepLog:
         last = notes[-1] if notes else self.start_ns
         return last if isinstance(last, int) else last[0]
 
-    def compiled(self, members: str) -> None:
-        """Add compilations to the last noted step.
+    def add(self, members: str) -> None:
+        """Add to the log line of the last noted step.
 
         Args:
-            members: Members of its log line.
+            members: Its further members, such as compilations.
         """
-        self._compiled[len(self.notes) - 1] = members
+        last = len(self.notes) - 1
+        self._added[last] = self._added.get(last, "") + members
 
     def write(self) -> None:
         """Write the noted steps."""
-        notes, compiled = self.notes, self._compiled
+        notes, added = self.notes, self._added
         self.due_ns = self._pace.next_ns(now_ns())
         self.late_ns = self.due_ns + min(self._pace.pending_ns, _GRACE_NS)
         if not notes:
             return
-        self.notes, self._compiled = [], {}
+        self.notes, self._added = [], {}
         self._written += len(notes)
         lines: list[str] = []
         start_ns, compare, recent_ns = self.start_ns, self._compare, self.recent_ns
@@ -107,8 +108,8 @@ class StepLog:
             else:
                 end_ns, profiled, wait_ns, cpu_ns, load = note
                 members = _members(wait_ns, cpu_ns, load)
-            if compiled:
-                members += compiled.get(len(lines), "")
+            if added:
+                members += added.get(len(lines), "")
             lines.append(
                 f'{{"kind":"step","start_ns":{start_ns},"end_ns":{end_ns},'
                 f'"profiled":{profiled}{members}}}'

@@ -11,12 +11,12 @@ again. A fused optimizer updates each parameter in one pass over the memory. On 
 are often shorter than their launches, so that the GPU waits for the host.
 
 ## How it is measured
-On a CPU, the cost is the time of `Optimizer.step` in the mean step, less what recording so many
-operations takes. On an accelerator, it is the
-part of it in which the device is idle while the host works, and the time of the optimizer's kernels
-beyond those of the operation that takes longest, which a fused kernel takes about as long as.
-`launch-bound` does not count this time again. The evidence counts the operations that the optimizer
-calls, and the parameters that receive a gradient.
+On a CPU, the cost is the time of `Optimizer.step` in the mean step: as measured in steps that were
+not recorded, or else as recorded, less what recording so many operations takes. On an accelerator,
+it is the part of it in which the device is idle while the host works, and the time of the
+optimizer's kernels beyond those of the operation that takes longest, which a fused kernel takes
+about as long as. `launch-bound` does not count this time again. The evidence counts the operations
+that the optimizer calls, and the parameters that receive a gradient.
 
 ## Fix
 Use the fused implementation where the optimizer has one, otherwise the one for lists of parameters

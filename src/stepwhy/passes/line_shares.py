@@ -15,6 +15,7 @@ from stepwhy.passes.breakdown import ON_DEVICE
 from stepwhy.passes.devices import HOST_DEVICE, computes
 from stepwhy.passes.driver_lines import DriverParts, carried_parts, node_rows
 from stepwhy.passes.innermost_parts import innermost_parts
+from stepwhy.passes.optimizer_time import optimizer_time
 from stepwhy.passes.own_python import GENERATED
 from stepwhy.passes.sampled_lines import FRAMEWORKS, driver_packages, generator_lines
 from stepwhy.passes.slice_lines import slice_lines, traced_lines
@@ -137,7 +138,10 @@ def _credited(facts: Facts, category: str) -> Credited:
     time, claims = _steady_time(facts, category), _claims(facts, category)
     if claims is None or not time.total_ns:
         return Credited(_sampled(facts, category), Counter())
-    shares, counts = _by_owner(facts, claims, _credits(claims, time) / time.total_ns)
+    times = _credits(claims, time)
+    usual = _usual(facts, claims, times)
+    total_ns = time.total_ns + float(usual.sum() - times.sum())
+    shares, counts = _by_owner(facts, claims, usual / total_ns)
     left = max(1.0 - sum(shares.values()), 0.0) + shares.pop(NOBODY, 0.0)
     rest = {NOBODY: 1.0} if category in ON_DEVICE else _sampled(facts, category)
     for owner, share in rest.items():
@@ -319,6 +323,15 @@ def _credits(claims: _Claims, time: Intervals) -> NDArray[np.float64]:
     until = np.append(0.0, np.cumsum(each))
     found: NDArray[np.float64] = until[last] - until[first]
     return found
+
+
+def _usual(facts: Facts, claims: _Claims, times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The times of the claims, ns, with the weight that optimizers have in unprofiled steps."""
+    optimizer = facts.derived(optimizer_time)
+    if optimizer is None or claims.overlap:
+        return times
+    inside = optimizer.recorded.within(claims.starts, claims.ends) > 0
+    return np.where(inside, optimizer.weight * times, times)
 
 
 def _by_owner(

@@ -188,7 +188,11 @@ def test_every_kind_of_step_counts_without_side_effects(
     bare = forks("torch").run([tmp_path / "train.py"], tmp_path)
     ended = observe(tmp_path, forks)
     assert (ended.exit_code, *capfd.readouterr()) == (3, bare.stdout, bare.stderr)
-    assert (len(lines(ended, "steps")), windows(ended)) == (39, profiled)
+    steps = lines(ended, "steps")
+    assert (len(steps), windows(ended)) == (39, profiled)
+    timed = [step for step in steps if "optimizer_ns" in step]
+    assert timed
+    assert all(0 < step["optimizer_ns"] <= step["end_ns"] - step["start_ns"] for step in timed)
     (recording,) = read_folder(ended.run_dir)
     assert "ended with exit code 3 after 40 steps" in recording.trace.meta.ending
     assert len(ended.messages) == 1 - profiled

@@ -101,6 +101,32 @@ def test_a_step_lasts_from_one_optimizer_step_to_the_next(
     assert {step["input_wait_ns"] for step in steps} == {None}
 
 
+def test_the_time_of_optimizers_is_that_of_the_step_in_which_they_ran(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    clock, other = Optimizer(), Optimizer()
+    for first, second in ((1, 2), (3, 4), (5, 6)):
+        observer.add_optimizer(first, observer.calls)
+        observer.stepped(clock)
+        observer.add_optimizer(second, observer.calls)
+        observer.stepped(other)
+    # The first call of the clock ends no step.
+    assert [step["optimizer_ns"] for step in log(observer, tmp_path)] == [2 + 3, 4 + 5]
+
+
+def test_the_time_of_optimizers_that_call_others_is_unknown(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    outer, inner = Optimizer(), Optimizer()
+    for _ in range(4):
+        calls = observer.calls
+        observer.add_optimizer(1, observer.calls)
+        observer.stepped(inner)
+        observer.add_optimizer(2, calls)
+        observer.stepped(outer)
+    assert not any("optimizer_ns" in step for step in log(observer, tmp_path)[1:])
+
+
 def test_backward_passes_count_until_an_optimizer_steps_and_when_it_is_gone(
     observer: observing.StepObserver,
 ) -> None:

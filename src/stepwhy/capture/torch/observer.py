@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from stepwhy.capture import registry
@@ -78,12 +79,18 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
         @wrapper
         @functools.wraps(step)
         def observed(*args: Any, **kwargs: Any) -> Any:
-            result = step(*args, **kwargs)
             # A compiled step must be the same as without the observer: none of this is traced.
-            if args and not is_compiling():
-                if walk.is_due:
-                    walk.stepped(args[0])
-                stepped(args[0])
+            if not args or is_compiling():
+                return step(*args, **kwargs)
+            if steps.light:
+                result = step(*args, **kwargs)
+            else:
+                calls, start_ns = steps.calls, perf_counter_ns()
+                result = step(*args, **kwargs)
+                steps.add_optimizer(perf_counter_ns() - start_ns, calls)
+            if walk.is_due:
+                walk.stepped(args[0])
+            stepped(args[0])
             return result
 
         return observed

@@ -83,6 +83,7 @@ class StepObserver:
         calls: Steps of optimizers.
         graphs: The CUDA graphs that hold steps.
         has_optimizer: Whether the program has made an optimizer.
+        light: Whether steps are only timed.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class StepObserver:
         self._last_end_ns = 0
         self._compiled_at = 0
         self._thread = self._cpu_ns = 0
+        self._optimizer_ns: int | None = 0
         self._load.start_over()
         self.calls = 0
 
@@ -198,7 +200,7 @@ class StepObserver:
             if self._clock is None or self._clock() is not optimizer:
                 if self._takes_over(optimizer):
                     self._take_over(optimizer)
-            elif self._light:
+            elif self.light:
                 self._end_light_step()
             else:
                 self._end_step(optimizer)
@@ -288,8 +290,22 @@ class StepObserver:
         except Exception as error:
             self._recorder.stop(error)
 
+    @never_compiled
+    def add_optimizer(self, time_ns: int, calls: int) -> None:
+        """Add the time of an optimizer's step that has returned to that of the step that runs.
+
+        Args:
+            time_ns: Its time.
+            calls: `calls` when it began. If it is larger now, the optimizer has called another one,
+                whose time would count twice: no times are logged then.
+        """
+        if self._optimizer_ns is not None:
+            nested = self.calls != calls
+            self._optimizer_ns = None if nested else self._optimizer_ns + time_ns
+
     def _observe_from_here(self) -> None:
         """Observe the step that begins, without what came before it."""
+        self._optimizer_ns = self._optimizer_ns and 0
         self._observe_fully()
         self._waits.take()
         self._thread, self._cpu_ns = threading.get_ident(), time.thread_time_ns()
@@ -298,7 +314,7 @@ class StepObserver:
 
     def _observe_fully(self) -> None:
         """Steps are no longer light."""
-        self._light = self._waits.light = False
+        self.light = self._waits.light = False
         self._only_noted_until_ns = 0
 
     def _look_closer(self) -> None:
@@ -314,7 +330,7 @@ class StepObserver:
         end_ns, log = now_ns(), self._log
         log.notes.append(end_ns)
         if self._compilations.fresh:
-            log.compiled(self._compilations.take())
+            log.add(self._compilations.take())
         if end_ns > log.late_ns or len(log.notes) >= BATCH_STEPS:
             log.write()
         if self._others:
@@ -339,10 +355,13 @@ class StepObserver:
         self._others = {}
         self._last_end_ns = end_ns = now_ns()
         log.notes.append((end_ns, profiled, wait_ns, cpu_ns, load))
+        if self._optimizer_ns:
+            log.add(f',"optimizer_ns":{self._optimizer_ns}')
+            self._optimizer_ns = 0
         count = log.count
         if self._compilations.fresh:
             self._compiled_at = count
-            log.compiled(self._compilations.take())
+            log.add(self._compilations.take())
         if end_ns - start_ns > LONG_STEP_NS:
             log.write()
         is_light = self._pace.next_step(end_ns)
@@ -354,7 +373,7 @@ class StepObserver:
         elif self._semantic.is_due:
             self._semantic.next_step(count, optimizer)
         elif is_light:
-            self._light = self._waits.light = True
+            self.light = self._waits.light = True
             self._only_note_steps()
 
     def _standing(self) -> Standing | None:

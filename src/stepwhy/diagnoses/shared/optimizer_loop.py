@@ -18,6 +18,7 @@ from stepwhy.diagnoses.shared.measure import (
 )
 from stepwhy.diagnoses.shared.recording_cost import without_recording
 from stepwhy.diagnoses.shared.slices import launched_ops, steady_work
+from stepwhy.passes.optimizer_time import optimizer_time
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase
 
@@ -97,11 +98,15 @@ def _updates_at_once(facts: Facts, calls: Rows) -> bool:
 
 
 def _host_cost(facts: Facts, steps: Rows) -> int:
-    """Time of the steps of optimizers, which compute on the host.
+    """Time of the steps of optimizers, which compute on the host; in unprofiled steps if known.
 
     Where a thread lost its core in one of the few recorded steps, the others show the usual time.
     """
     time = time_of(facts, steps)
+    measured = facts.derived(optimizer_time)
+    if measured is not None:
+        share = mean_within(facts, time) / max(measured.recorded_ns, 1)
+        return round(min(share, 1.0) * measured.usual_ns)
     starts, ends = facts.steps.starts[facts.steps.steady], facts.steps.ends[facts.steps.steady]
     usual_ns = round(float(np.median(time.within(starts, ends)))) if len(starts) else 0
     scaled = on_scale(facts, min(mean_within(facts, time), usual_ns))

@@ -29,6 +29,14 @@ RUN: tuple[Column, ...] = (
         "Time in which its driving thread was ready to run, but had no core.",
     ),
     Column(
+        "marks",
+        "optimizer_ns",
+        "int64",
+        "ns",
+        "-1",
+        "Time inside the steps of optimizers, which the driving thread ran.",
+    ),
+    Column(
         "marks", "compile_ns", "int64", "ns", "-1", "Time spent tracing or compiling inside it."
     ),
     Column(

@@ -52,6 +52,7 @@ class Line(msgspec.Struct, gc=False):
     compile_ns: Amount | None = None
     process_cpu_ns: Amount | None = None
     run_delay_ns: Amount | None = None
+    optimizer_ns: Amount | None = None
     light: Flag = 0
     gap_cpu_ns: Amount | None = None
     fresh: Flag = 0
@@ -85,6 +86,7 @@ class _Mark(msgspec.Struct, gc=False):
     graph_ns: Int = NULL
     process_cpu_ns: Amount = NULL
     run_delay_ns: Amount = NULL
+    optimizer_ns: Amount = NULL
     drained: Int = NULL
 
 
@@ -260,6 +262,7 @@ def _noted(line: Line) -> _Mark:
         cpu_ns=_known(line.cpu_ns),
         process_cpu_ns=_known(line.process_cpu_ns),
         run_delay_ns=_known(line.run_delay_ns),
+        optimizer_ns=_known(line.optimizer_ns),
     )
 
 
