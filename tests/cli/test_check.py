@@ -116,7 +116,9 @@ def test_json_is_one_object(found):
         (["--json", "--out", "runs", "--", "python", "-I"], ["python", "-I"]),
     ],
 )
-def test_command_is_parsed_as_by_run(found, arguments, command):
+def test_command_is_parsed_as_by_run(found, arguments, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
     calls = found(OK, LOOP)
     invoke(*arguments)
     assert calls[0][0] == command

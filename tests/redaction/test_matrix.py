@@ -90,7 +90,7 @@ MISUSES = {
     "unwritable": ("explain {}/trace.json --html {}/no/page.html",),
     "shown": ("explain {}/trace.json --json", "ops {}/trace.json --json"),
     "compared": ("compare {}/trace.json {}/trace.json --json",),
-    "exported": ("export {}/trace.json --out {}/x.json",),
+    "exported": ("export {}/trace.json --out {}/x.json --overwrite",),
 }
 """Commands that print a path, by outcome."""
 # Those that print the whole path.

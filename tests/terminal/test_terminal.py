@@ -48,6 +48,8 @@ QUICK = ["--repeats", "1", "--allow-busy"]
 CASES = {
     "stepwhy": [
         (2, [f"x{NAME}"], {}),
+        (2, [f"x{NAME}.py", NAME], {}),
+        (2, [TRACE, NAME], {}),
         (2, [f"--no{NAME}"], {}),
         (0, ["-h"], {}),
         (0, ["--version"], {}),
@@ -88,6 +90,8 @@ CASES = {
         (0, [NOT_UTF8, "--out", f"{BYTES}.out.json"], {}),
         (0, [NOT_UTF8, "--out", f"{BYTES}.out.pq", "--to", "parquet"], {}),
         (0, [NOT_UTF8, "--out", f"{BYTES}.out.stepwhy", "--to", "stepwhy"], {}),
+        (4, [TRACE], {}),
+        (0, [TRACE, "--overwrite"], {}),
         (4, [TRACE, "--out", TRACE], {}),
         (4, [TRACE, "--out", f"{MISSING}/{NAME}.json"], {}),
         (2, [TRACE, "--to", NAME], {}),
@@ -127,7 +131,8 @@ CASES = {
         (0, [TRACE, "--tables"], {}),
         (9, [TRACE, f"select {NAME}"], {}),
         (9, [TRACE, "select name::int from slices"], {}),
-        (2, [TRACE], {}),
+        (0, [TRACE], {}),
+        (2, [TRACE, ""], {}),
         (2, [TRACE, "--format", NAME], {}),
         (3, [MISSING, "select 1"], {}),
         (3, [f"others{NAME}", "select 1"], {}),
@@ -217,8 +222,9 @@ CASES = {
         (5, ["--out", f"run2{NAME}", "--", NAME], {}),
         (0, ["--out", f"run{NAME}", SCRIPT, "1"], {}),
         (0, ["--out", SCRIPT, "--", "true"], {}),
-        (0, ["--out", f"run3{NAME}", MISSING], {"launch": MISSING}),
+        (0, ["--out", f"run3{NAME}", "--", MISSING], {"launch": MISSING}),
         (0, ["--out", FOLDER, SCRIPT], {"launch": FOLDER}),
+        (5, ["--out", f"run4{NAME}", MISSING], {}),
     ],
     "stepwhy top": [
         (0, [f"run{NAME}", "--once"], {}),
