@@ -148,6 +148,29 @@ def _new_file(path: str | Path, mode: int = 0o666, *, dir_fd: int | None = None)
     return open(os.open(path, flags, mode, dir_fd=dir_fd), "wb")  # noqa: PTH123 - a descriptor
 
 
+def replaces(path: Path) -> bool:
+    """Whether what is written to a path takes the place of a file, a folder or a link.
+
+    Devices, pipes and the files of /dev and /proc are written to.
+
+    Args:
+        path: The path.
+    """
+    if _is_of_system(path):
+        return False
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
+
+
+def _is_of_system(path: Path) -> bool:
+    """Whether it is a file of /dev or /proc, such as /dev/stdout, also where that is a link."""
+    folder = os.path.realpath(path.parent)
+    return folder == "/dev" or f"{folder}/".startswith("/proc/")
+
+
 def _draft_name(path: Path) -> Path:
     """A short name, because the name of the file may have the maximum length."""
     return path.parent / f".stepwhy-{os.urandom(8).hex()}.part"
@@ -172,9 +195,8 @@ def _open_stream(path: Path) -> int | None:
     Raises:
         OSError: It cannot be opened, or is a disk.
     """
-    folder = os.path.realpath(path.parent)
     # /dev/stdout is a link that must stay, also where it leads to a regular file.
-    if folder == "/dev" or f"{folder}/".startswith("/proc/"):
+    if _is_of_system(path):
         if path.is_block_device():
             raise OSError(errno.EINVAL, "It is a disk")
         return _open_for_appending(path)
@@ -254,4 +276,4 @@ def _cleaned_up_when_terminated() -> Iterator[None]:
             signal.raise_signal(received[0])
 
 
-__all__ = ["create", "output_file", "output_folder", "write_whole"]
+__all__ = ["create", "output_file", "output_folder", "replaces", "write_whole"]

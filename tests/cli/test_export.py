@@ -75,6 +75,14 @@ def test_an_existing_file_is_only_replaced_on_request(trace, tmp_path):
     assert explained(out) == explained(trace)
 
 
+def test_streams_are_written_to_and_links_are_only_replaced_on_request(trace, tmp_path):
+    invoke("export", trace, "--out", "/dev/null")
+    (tmp_path / "link.json").symlink_to("nowhere.json")
+    outcome = CliRunner().invoke(cli, ["export", str(trace), "--out", "link.json"])
+    assert outcome.exit_code == 4
+    assert (tmp_path / "link.json").is_symlink()
+
+
 @pytest.mark.parametrize("form", WRITERS | EXPLAINED_WRITERS)
 def test_it_is_said_what_opens_the_output(form):
     opener = _OPENED_BY[form].format("'a b'")

@@ -28,7 +28,10 @@ EXPORTS = {
     "parquet": "out.parquet",
 }
 COMMANDS = {
-    **{form: ("export", "t.json", "--to", form, "--out", name) for form, name in EXPORTS.items()},
+    **{
+        form: ("export", "t.json", "--overwrite", "--to", form, "--out", name)
+        for form, name in EXPORTS.items()
+    },
     "html": ("explain", "t.json", "--html", "out.html"),
 }
 OUTPUTS = {**EXPORTS, "html": "out.html"}

@@ -121,7 +121,9 @@ def test_what_follows_a_run_directory_is_a_finding():
     assert "Did you mean serial-input?" in raised.value.todo
 
 
-def test_the_target_is_a_script_or_a_command():
+def test_the_target_is_a_script_or_a_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").touch()
     command, diagnosis = trial_choice.target(["a.py", "--x", "gc-pause"], is_command=False)
     assert (command[1:], diagnosis) == (["a.py", "--x", "gc-pause"], "")
     command, diagnosis = trial_choice.target(["a.py", "gc-pause", "1"], is_command=False)

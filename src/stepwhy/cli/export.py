@@ -70,6 +70,7 @@ def export(path: str, form: str, out: Path | None, *, overwrite: bool, redact: b
     from stepwhy.engine.privacy import redactor_of
     from stepwhy.errors import OutputError
     from stepwhy.inputs.remote.addresses import shown
+    from stepwhy.whole_files import replaces
 
     redactor = redactor_of(redact)
     name = redactor.text(Path(shown(path)).resolve().name)
@@ -77,7 +78,7 @@ def export(path: str, form: str, out: Path | None, *, overwrite: bool, redact: b
     file = out or Path(_ENDINGS.sub("", name) + ending)
     if file.exists() and Path(path).exists() and file.samefile(path):
         raise OutputError(f"{file.name} is the input of the export", "Name another file with --out")
-    if file.exists() and not overwrite:
+    if replaces(file) and not overwrite:
         raise OutputError(f"{file.name} exists", "Name another file with --out, or add --overwrite")
     write(file)
     output.line(f"Exported: {file}")
