@@ -276,6 +276,8 @@ def test_a_writer_that_is_interrupted_leaves_what_was_there(folder, write, error
 
 
 def limit_files():
+    # Python would keep modules whose bytecode was cut off.
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
 

@@ -147,6 +147,8 @@ def test_result_can_be_discarded(output):
 @pytest.mark.usefixtures("folder")
 def test_a_full_disk_leaves_nothing(output):
     def limit():
+        # Python would keep modules whose bytecode was cut off.
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
     done = stepwhy(output, preexec_fn=limit)

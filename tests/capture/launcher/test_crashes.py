@@ -237,6 +237,7 @@ _FILE_LIMIT = """
 import resource
 train()
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.dont_write_bytecode = True  # it would be cut off, and kept
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 train(5000)
 """
@@ -270,6 +271,7 @@ def test_log_that_cannot_grow_only_ends_the_observation(
 _NO_ROOM = """
 import resource
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.dont_write_bytecode = True  # it would be cut off, and kept
 resource.setrlimit(resource.RLIMIT_FSIZE, (120, 120))
 train()
 """

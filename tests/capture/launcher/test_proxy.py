@@ -331,6 +331,8 @@ def full_disk(folder: Path):
 
 
 def _limit_files() -> None:
+    # Python would keep modules whose bytecode was cut off.
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 

@@ -106,6 +106,8 @@ except OSError as error:
 
 def test_a_write_that_ends_half_way_is_an_error(tmp_path: Path) -> None:
     def limit() -> None:
+        # Python would keep modules whose bytecode was cut off.
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
