@@ -13,7 +13,7 @@ MODEL, STEP = "train.py(10): main", "train.py(30): main"
 ADAM = "Optimizer.step#Adam.step"
 
 
-def run(*, unprofiled, optimizer, count=20, on_gpu=False, name=ADAM):
+def run(*, unprofiled, optimizer, count=20, every=1, on_gpu=False, name=ADAM):
     """Two recorded steps of 100 units, 60 in an optimizer, beside unprofiled ones."""
     time = Timeline().steps(0, 100, 200)
     main = time.thread()
@@ -28,7 +28,7 @@ def run(*, unprofiled, optimizer, count=20, on_gpu=False, name=ADAM):
         time.launch((0, 1), (1, 90), 1)
     for number in range(count):
         start = 200 + number * unprofiled
-        time.mark(start, start + unprofiled, optimizer=optimizer)
+        time.mark(start, start + unprofiled, optimizer=None if number % every else optimizer)
     for op, line in (("aten::mm", MODEL), ("aten::sqrt", STEP)):
         row = {"step": 1, "dur_ns": time.unit_ns, "engine": 0}
         time.builder.add(
@@ -55,6 +55,7 @@ def test_lines_and_phases_have_their_usual_shares():
         {"count": 7},
         {"optimizer": 80},  # all of the step
         {"optimizer": 1},  # a tenth of what was recorded has another reason
+        {"count": 40, "every": 2},  # gradients of two steps are accumulated
         {"on_gpu": True},
         {"name": "DistributedDataParallel.forward"},
     ],

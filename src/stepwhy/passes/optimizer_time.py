@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _STEP = regex(r"Optimizer\.step#")
 # Fewer unprofiled steps do not show the usual one.
 _FEWEST = 8
+# Of those that are fully observed. If fewer have run an optimizer, as where several marked steps
+# accumulate gradients, no step is the usual one.
+_LEAST_WITH_ONE = 0.9
 # A larger difference has other causes, such as an optimizer that steps in some of the steps only.
 _MOST = 4.0
 
@@ -70,8 +73,9 @@ def optimizer_time(facts: Facts) -> OptimizerTime | None:
 def _usual_share(facts: Facts) -> float | None:
     """Share of the steps of optimizers in the median unprofiled step; None if unknown."""
     marks, rows = facts.trace.marks, facts.unprofiled_rows
-    known = rows[(marks.optimizer_ns[rows] != NULL) & (marks.dur_ns[rows] > 0)]
-    if len(known) < _FEWEST:
+    full = rows[(marks.light[rows] == 0) & (marks.dur_ns[rows] > 0)]
+    known = full[marks.optimizer_ns[full] != NULL]
+    if len(known) < max(_FEWEST, _LEAST_WITH_ONE * len(full)):
         return None
     share = float(np.median(marks.optimizer_ns[known] / marks.dur_ns[known]))
     return share if 0 < share < 1 else None
