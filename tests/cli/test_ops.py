@@ -65,7 +65,7 @@ def test_lines_add_up_to_the_step(tmp_path):
     result = json.loads(invoke("ops", path, "--view", "line", "--json"))
     assert sum(row["time_ns"] for row in result["lines"]["lines"]) == result["lines"]["wall_ns"]
     lines = invoke("ops", path, "--view", "line").splitlines()
-    assert lines[1] == "By line  2 of 2, mean of 2 steps"
+    assert lines[1] == "By line  2 of 2, longest first, mean of 2 steps"
     assert lines[2].endswith("train.py(7): step")
     assert "(other rows)" in invoke("ops", path, "--view", "line", "--top", "1")
 

@@ -98,7 +98,7 @@ def test_the_view_is_closed(sample):
                 console.print(part)
         return capture.get()
 
-    assert "10 of 10, mean of 3 steps" in shown(99)
+    assert "10 of 10, longest first, mean of 3 steps" in shown(99)
     assert "(line not known)" in shown(99)
     assert "63.4 ms  100 %  (all)" in shown(99)
     assert "17.3 ms   27 %  (other rows)" in shown(1)

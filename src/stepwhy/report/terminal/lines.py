@@ -47,7 +47,7 @@ def line_view(breakdown: LineBreakdown, steps: int, most: int) -> Iterator[Rende
     """
     shown = breakdown.lines[:most]
     of = "one step" if steps == 1 else f"mean of {format_count(steps)} steps"
-    remark = f"  {len(shown)} of {len(breakdown.lines)}, {of}"
+    remark = f"  {len(shown)} of {len(breakdown.lines)}, longest first, {of}"
     yield Text.assemble(("\nBy line", "bold"), (remark, "dim"))
     table = _table(breakdown, shown)
     rest_ns = breakdown.wall_ns - sum(row.time_ns for row in shown)
