@@ -66,10 +66,9 @@ def sql(
     """Query the tables of a run with SQL.
 
     PATH is anything that 'stepwhy explain' accepts; ranks of one run are queried together. QUERY is
-    SQL of DuckDB; if it is '-', it is read from standard input, and without it, all tables are
-    listed. Views: steps, breakdown, ops, ranks, findings. Tables: slices, tracks, devices,
-    counters, marks and others. Times are integers, in nanoseconds. Queries see neither files nor
-    the network.
+    SQL of DuckDB; it may also be piped in. Without one, all tables are listed. Views: steps,
+    breakdown, ops, ranks, findings. Tables: slices, tracks, devices, counters, marks and others.
+    Times are integers, in nanoseconds. Queries see neither files nor the network.
 
     Needs: pip install "stepwhy[sql]".
     """
