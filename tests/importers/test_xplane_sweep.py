@@ -138,6 +138,14 @@ def test_kernels_agree_on_damaged_bytes(data, chance):
     assert read(damaged, with_kernels=True) == read(damaged, with_kernels=False)
 
 
+@pytest.mark.usefixtures("kernels")
+def test_kernels_agree_on_a_statistic_that_nobody_asks_for_and_that_is_cut_off():
+    event = b'"\x0c\x08\x00\x10\x00\x18\x00"\x04\x08\x008\x80'
+    line = b"\x08\x00\x12\x08thread 0\x18\x00" + event
+    data = block(1, block(2, b"/host:CPU"), block(3, line), METADATA)
+    assert read(data, with_kernels=True) == read(data, with_kernels=False)
+
+
 @given(PLANES, st.integers(1, 4), st.integers(1, 40))
 @settings(derandomize=True, deadline=None, max_examples=100)
 def test_pieces_give_what_all_at_once_gives(data, events, size):

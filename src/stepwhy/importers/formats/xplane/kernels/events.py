@@ -98,12 +98,15 @@ def _statistic(wire, columns, lookups, texts, at, end, safe, row):
         key, at = varint(wire, at - 1, end, safe)
         if at < 0:
             return _ODD, 0
-    if at == end or key < 0 or key >= len(lookups.which):
-        return _NOTHING, 0
-    which = np.int64(lookups.which[np.uint64(key)]) - 1
-    if which < 0:
+    if at == end:
         return _NOTHING, 0
     tag = byte_at(wire, at)
+    if key < 0 or key >= len(lookups.which) or not lookups.which[np.uint64(key)]:
+        # Nobody asks for it, but a number that is cut off damages the event.
+        is_number = tag == _INT or tag == _UINT or tag == _REFERENCE
+        cut_off = is_number and byte_at(wire, end - 1) >= _MORE
+        return (_ODD if cut_off else _NOTHING), 0
+    which = np.int64(lookups.which[np.uint64(key)]) - 1
     if tag == _DOUBLE or tag == _BYTES or tag == _PACKED:
         return _NOTHING, 0
     value, after = varint(wire, at + 1, end, safe)
