@@ -35,7 +35,7 @@ from pathlib import Path
 import windows
 from measuring import measure
 
-from stepwhy.passes.overhead import median_interval
+from stepwhy.analyse.steps.overhead import median_interval
 
 PROGRAMS = Path(__file__).parent / "programs"
 FRAMEWORKS = {  # what is shown: the program, the module that it needs, and its package
@@ -101,7 +101,7 @@ def start_up(repeats, folder):
     """Wall time in ms of a Python program without any framework, plain and as observed child."""
     empty = Path(folder) / "empty.py"
     empty.write_text("")
-    bootstrap = importlib.util.find_spec("stepwhy.capture").submodule_search_locations[0]
+    bootstrap = importlib.util.find_spec("stepwhy.record").submodule_search_locations[0]
     run_dir = Path(folder) / "start"
     run_dir.mkdir()
     (run_dir / "attached").touch()

@@ -26,9 +26,9 @@ from types import SimpleNamespace
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.bench import Budget, Program, compare, measure_until_answered, sample
-from stepwhy.capture import launch
 from stepwhy.engine import explain
+from stepwhy.measure import Budget, Program, compare, measure_until_answered, sample
+from stepwhy.record import launch
 
 PROGRAM = Path(__file__).parent / "programs" / "numpy_loop.py"
 CASES = {"identical": 1.0, "5 % slower": 1.05, "10 % slower": 1.1}

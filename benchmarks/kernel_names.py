@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from stepwhy.errors import StepwhyError
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.reading import read_source
-from stepwhy.kernel_names import activity_row
+from stepwhy.base.errors import StepwhyError
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.kernel_names import activity_row
+from stepwhy.read.registry import read_trace
 from stepwhy.trace import Kind, Role
 
 OTHER_FILES = frozenset({".md", ".LICENSE"})

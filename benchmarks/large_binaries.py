@@ -10,12 +10,12 @@ from pathlib import Path
 import generated_xplane as wire
 from generated_xplane import block, varint
 
-from stepwhy.importers.shared.tensorflow.messages import message_class
+from stepwhy.read.shared.tensorflow.messages import message_class
 
 sys.path.append(str(Path(__file__).parents[1]))
 from fuzz.mutate.records import frame
-from tests.importers import rocprof_samples as rocm
-from tests.importers.cuda_samples import Nsys, Nvprof
+from tests.read import rocprof_samples as rocm
+from tests.read.cuda_samples import Nsys, Nvprof
 
 NODES = 4000
 OPERATIONS = ("MatMul", "Conv2D", "Relu", "Add", "BiasAdd", "Identity", "ReluGrad", "Sum")

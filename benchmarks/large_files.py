@@ -17,9 +17,9 @@ import large_binaries
 import large_json
 import pyarrow.parquet
 
-from stepwhy.export.chrome_trace import write_chrome_trace
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.reading import read_source
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.registry import read_trace
+from stepwhy.show.export.chrome_trace import write_chrome_trace
 from stepwhy.trace.store import save
 
 # Names of their files: the formats that are recognised by them.

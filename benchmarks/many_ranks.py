@@ -18,18 +18,18 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.answers.rank_table import rank_uses
+from stepwhy.analyse.answers.rank_table import rank_uses
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.lateness.late_ranks import lateness_of
+from stepwhy.analyse.ranks.calls import RunCalls
+from stepwhy.analyse.ranks.collectives import Collectives, Role
+from stepwhy.analyse.ranks.rank_times import Rank
 from stepwhy.engine.analysed import Analysed
 from stepwhy.engine.merging import Parts, ranks_of_run
 from stepwhy.engine.ranks import choose
 from stepwhy.engine.reduction import Part
 from stepwhy.engine.summaries import decode, encode
-from stepwhy.findings import CATEGORIES, Breakdown, Device, Input, TraceTotals
-from stepwhy.passes.calls import RunCalls
-from stepwhy.passes.collectives import Collectives, Role
-from stepwhy.passes.facts import Facts
-from stepwhy.passes.lateness import lateness_of
-from stepwhy.passes.ranks import Rank
+from stepwhy.result import CATEGORIES, Breakdown, Device, Input, TraceTotals
 from stepwhy.trace import Meta, TraceBuilder
 
 WORK_NS, TRANSFER_NS = 400_000, 100_000

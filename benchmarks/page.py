@@ -27,7 +27,7 @@ from playwright.sync_api import sync_playwright
 
 from stepwhy.engine.explain import Opened, explain_opened
 from stepwhy.engine.timeline import TimelineParts
-from stepwhy.report import html
+from stepwhy.show import html
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.kinds import DeviceKind, Kind, Role
 from stepwhy.trace.model import Meta

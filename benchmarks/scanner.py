@@ -18,12 +18,12 @@ from pathlib import Path
 
 from beside import compiled, told
 
-from stepwhy.columns.compiled import load
-from stepwhy.importers.formats.kineto.kernels.layout import ODD
-from stepwhy.importers.formats.kineto.lanes import STRETCH
-from stepwhy.importers.formats.kineto.sweep import Sweep
-from stepwhy.importers.shared.chrome_json.cuts import find_tail, next_record
-from stepwhy.units import format_bytes
+from stepwhy.base.columns.compiled import load
+from stepwhy.base.units import format_bytes
+from stepwhy.read.formats.kineto.kernels.layout import ODD
+from stepwhy.read.formats.kineto.lanes import STRETCH
+from stepwhy.read.formats.kineto.sweep import Sweep
+from stepwhy.read.shared.chrome_json.cuts import find_tail, next_record
 
 AT_A_TIME = 3  # turns, so that a busy moment meets both
 
@@ -32,7 +32,7 @@ def scans(data, times):
     """Seconds that the scanner takes for all records of a text, so many times, and how many."""
     first = data.index(b"[", data.index(b'"traceEvents"')) + 1
     end = find_tail(data, first).cut.begin
-    scan = load("stepwhy.importers.formats.kineto.kernels.records").scan_records
+    scan = load("stepwhy.read.formats.kineto.kernels.records").scan_records
     took, records = [], 0
     for _ in range(times):
         sweep = Sweep(scan, data)

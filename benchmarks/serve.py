@@ -25,8 +25,8 @@ from generated_trace import kineto_trace
 from msgspec import structs
 
 from stepwhy.engine.timeline import explain_with_timeline
-from stepwhy.report import html
-from stepwhy.report import json as json_report
+from stepwhy.show import html
+from stepwhy.show import json as json_report
 
 EVENTS, REPEATS, REQUESTS, BRANCHES = 300_000, 5, 20, ("main", "loader", "compile")
 DAY_NS = 86_400 * 10**9

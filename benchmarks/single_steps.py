@@ -25,9 +25,9 @@ from pathlib import Path
 
 import torch
 
-from stepwhy.capture.line_clock import LineClock
-from stepwhy.capture.torch.gradient_walk import GradientWalk
-from stepwhy.capture.torch.semantic_mode import StepNotes, make_mode
+from stepwhy.record.torch.gradient_walk import GradientWalk
+from stepwhy.record.torch.semantic_mode import StepNotes, make_mode
+from stepwhy.record.windows.line_clock import LineClock
 
 PROGRAMS = Path(__file__).parent / "programs"
 MARK_BOUND_US, OPERATION_BOUND_US = 1, 100

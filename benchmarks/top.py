@@ -20,12 +20,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from stepwhy.capture.live import LiveRanks, tail
+from stepwhy.apps.top import LiveRanks, tail
+from stepwhy.base.regular_files import open_regular
 from stepwhy.engine import stopped_ranks
-from stepwhy.metrics.ranks import judge
-from stepwhy.regular_files import open_regular
-from stepwhy.report.console import Console
-from stepwhy.report.terminal.top import top_view
+from stepwhy.show.console import Console
+from stepwhy.show.metrics.ranks import judge
+from stepwhy.show.terminal.top import top_view
 
 MS = 1_000_000
 STEP_NS, EARLIER, ADDED, LATE = 100 * MS, 2000, 10, 517

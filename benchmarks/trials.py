@@ -22,7 +22,7 @@ import click
 
 from stepwhy.cli.lab_accuracy import stored_accuracy
 from stepwhy.cli.lab_pairs import pairs
-from stepwhy.whatif.ledger import LEDGER
+from stepwhy.predict.ledger import LEDGER
 
 TRIED = {
     "torch/serial_loader": "loader-workers",

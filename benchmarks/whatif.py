@@ -21,17 +21,17 @@ from statistics import median
 import numpy as np
 
 from stepwhy import __version__
-from stepwhy.diagnoses import run_all
+from stepwhy.analyse.facts import Facts
+from stepwhy.base.errors import StepwhyError
+from stepwhy.diagnose import run_all
 from stepwhy.engine.assemble import assemble
 from stepwhy.engine.explain import open_one
 from stepwhy.engine.pricing import priced
-from stepwhy.errors import StepwhyError
-from stepwhy.findings import parse_edit
-from stepwhy.passes.facts import Facts
-from stepwhy.whatif.changes import changed
-from stepwhy.whatif.graph import build_graph
-from stepwhy.whatif.quality import judge
-from stepwhy.whatif.replay import recorded, run
+from stepwhy.predict.changes import changed
+from stepwhy.predict.graph import build_graph
+from stepwhy.predict.quality import judge
+from stepwhy.predict.replay import recorded, run
+from stepwhy.result import parse_edit
 
 
 def quality_of(path):

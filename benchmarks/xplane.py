@@ -19,7 +19,7 @@ from pathlib import Path
 
 READ = "import sys; data = open(sys.argv[1], 'rb').read()"
 PARSE = READ + (
-    "\nfrom stepwhy.importers.shared.tensorflow.messages import parse_message"
+    "\nfrom stepwhy.read.shared.tensorflow.messages import parse_message"
     "\nspace = parse_message('XSpace', data)"
 )
 LOOK = PARSE + (
@@ -100,7 +100,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     arguments = parser.parse_args()
-    subprocess.run([sys.executable, "-m", "stepwhy.columns.compile"], check=True)
+    subprocess.run([sys.executable, "-m", "stepwhy.base.columns.compile"], check=True)
     with tempfile.TemporaryDirectory() as folder:
         files = arguments.profiles or profiles(folder, arguments.megabytes)
         results = [report(profile, arguments.repeats) for profile in files]

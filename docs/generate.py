@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import click
 import generate_accuracy
 import generate_api
+import generate_architecture
 import generate_diagnoses
 import generate_gpu
 import generate_harm
@@ -27,11 +28,11 @@ import generate_lab
 import generate_overhead
 import generate_versions
 
-from stepwhy import errors
+from stepwhy.base import errors
 from stepwhy.cli import cli
-from stepwhy.findings import abstentions
-from stepwhy.inputs.foreign import known as refusals
-from stepwhy.report import schema as result_schema
+from stepwhy.read.inputs.foreign import known as refusals
+from stepwhy.result import abstentions
+from stepwhy.show import schema as result_schema
 from stepwhy.trace import kinds, schema
 
 if TYPE_CHECKING:
@@ -276,6 +277,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/overhead.md": overhead,
     "reference/refused-files.md": refused_files,
     "reference/abstentions.md": abstention_names,
+    "explanation/architecture.md": lambda: _HEAD + "\n" + generate_architecture.page(),
+    generate_architecture.DRAWING: generate_architecture.drawing,
     **{
         f"reference/{name}-schema.json": functools.partial(result_schema.render, name)
         for name in result_schema.CONTRACTS
@@ -295,7 +298,7 @@ def pages() -> dict[str, str]:
 
 
 def error_leaves(kind: type[errors.StepwhyError] = errors.StepwhyError) -> list[type]:
-    """The errors that a person can meet: the leaves of the tree in `stepwhy.errors`."""
+    """The errors that a person can meet: the leaves of the tree in `stepwhy.base.errors`."""
     children = kind.__subclasses__()
     return [leaf for child in children for leaf in error_leaves(child)] if children else [kind]
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepwhy.findings import Accuracy
-from stepwhy.report.accuracy import (
+from stepwhy.base.units import format_fraction
+from stepwhy.result import Accuracy
+from stepwhy.show.accuracy import (
     error_of,
     fit,
     fit_cells,
@@ -19,12 +20,11 @@ from stepwhy.report.accuracy import (
     why_left_out,
     width_of,
 )
-from stepwhy.units import format_fraction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from stepwhy.findings import PairAccuracy
+    from stepwhy.result import PairAccuracy
 
     Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]
 

@@ -8,9 +8,10 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import stepwhy
-from stepwhy import api, explanation, testing, trace_ready
-from stepwhy.capture import explicit_steps
-from stepwhy.findings.predictions import WhatIfResult
+from stepwhy import testing
+from stepwhy.api import explanation, prediction, trace_ready, watching
+from stepwhy.record import explicit_steps
+from stepwhy.result.predictions import WhatIfResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,8 +36,8 @@ _FUNCTIONS: dict[str, tuple[Any, type | None]] = {
     "explain": (explanation.explain, explanation.Explanation),
     "on_trace_ready": (trace_ready.on_trace_ready, trace_ready.TraceReady),
     "step": (explicit_steps.step, None),
-    "watch": (api.watch, api.Watch),
-    "whatif": (api.whatif, WhatIfResult),
+    "watch": (watching.watch, watching.Watch),
+    "whatif": (prediction.whatif, WhatIfResult),
 }
 _LONGEST_LINE = 88  # characters of a signature
 _ONE_LINE = 1000  # the same in the cell of a table

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.findings.gpu import GpuGrade
-from stepwhy.report.gpu import (
+from stepwhy.result.gpu import GpuGrade
+from stepwhy.show.gpu import (
     BOUND_HEAD,
     OVERHEAD_HEAD,
     PAIR_HEAD,

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepwhy.findings import Grade
-from stepwhy.report.grade import remark, summary
-from stepwhy.units import format_fraction, format_ns
+from stepwhy.base.units import format_fraction, format_ns
+from stepwhy.result import Grade
+from stepwhy.show.grade import remark, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepwhy.findings import GradedPair
+    from stepwhy.result import GradedPair
 
 RESULTS = Path(__file__).resolve().parent.parent / "lab" / "results"
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepwhy.capture.framework_names import NAMES
+from stepwhy.record.framework_names import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.text import Text
 
 from stepwhy.engine import explain
-from stepwhy.report.html import page
-from stepwhy.report.terminal import render
+from stepwhy.show.html import page
+from stepwhy.show.terminal import render
 
 _ROOT = Path(__file__).resolve().parents[1]
 _IMAGES = _ROOT / "docs" / "images"

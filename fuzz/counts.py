@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import stepwhy
-from stepwhy.columns import compiled
+from stepwhy.base.columns import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +46,7 @@ def run_of(tallies: dict[str, Tally], seed: int, first: int) -> Document:
         "seed": seed,
         "first": first,
         "recorded_traces_as_seeds": bool(os.environ.get("STEPWHY_TRACES")),
-        "compiled_kernels": compiled.load("stepwhy.columns.kernels.rows") is not None,
+        "compiled_kernels": compiled.load("stepwhy.base.columns.kernels.rows") is not None,
         "versions": _versions(),
         "inputs": sum(t.inputs for t in tallies.values()),
         "failed": sum(t.failed.total() for t in tallies.values()),

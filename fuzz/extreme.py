@@ -43,7 +43,7 @@ _COMMANDS = {
 }
 
 
-# The most that an archive may expand to, see `stepwhy.inputs.reading`.
+# The most that an archive may expand to, see `stepwhy.read.inputs.reading`.
 _MOST_EXPANDED = 60
 _PROBE = 2_000_000
 _ARCHIVES = {
@@ -78,7 +78,7 @@ def main() -> int:
     ]
     commands = _COMMANDS if given.all else {"explain": _COMMANDS["explain"]}
     # Large files are read by compiled kernels where there are some.
-    subprocess.run([sys.executable, "-m", "stepwhy.columns.compile"], check=False)
+    subprocess.run([sys.executable, "-m", "stepwhy.base.columns.compile"], check=False)
     found: list[dict[str, Any]] = []
     for case in chosen:
         for row in _of_case(case, int(given.megabytes * 1e6), commands, given.archive):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuzz.shorten import shorten
-from stepwhy.importers.registry import all_formats
+from stepwhy.read.registry import all_formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,47 +57,47 @@ TABLE: tuple[Format, ...] = (
     Format("tf_timeline", "fuzz.seeds:tf_timeline", ("tf_timeline/*.json",), ".json"),
     Format("tensorboard", "fuzz.seeds:tensorboard"),
     Format("run_metadata", "fuzz.seeds:run_metadata", ("generated_cpu/*metadata*.pb",), ".pb"),
-    Format("tfprof", "tests.importers.tfprof_samples:seeds", ("generated_cpu/tfprof*",), ".pb"),
+    Format("tfprof", "tests.read.tfprof_samples:seeds", ("generated_cpu/tfprof*",), ".pb"),
     Format("horovod", "fuzz.seeds:horovod"),
     Format(
         "sagemaker",
-        "tests.importers.sagemaker_samples:seeds",
+        "tests.read.sagemaker_samples:seeds",
         suffix=".json",
-        extremes="tests.importers.sagemaker_samples:EXTREMES",
+        extremes="tests.read.sagemaker_samples:EXTREMES",
     ),
     Format(
         "flight_recorder",
-        "tests.importers.flight_recorder_samples:seeds",
-        extremes="tests.importers.flight_recorder_samples:EXTREMES",
+        "tests.read.flight_recorder_samples:seeds",
+        extremes="tests.read.flight_recorder_samples:EXTREMES",
     ),
     Format(
         "nccl_log",
-        "tests.importers.nccl_log_samples:seeds",
-        extremes="tests.importers.nccl_log_samples:EXTREMES",
+        "tests.read.nccl_log_samples:seeds",
+        extremes="tests.read.nccl_log_samples:EXTREMES",
     ),
     Format(
         "nccl_inspector",
-        "tests.importers.nccl_inspector_samples:seeds",
-        extremes="tests.importers.nccl_inspector_samples:EXTREMES",
+        "tests.read.nccl_inspector_samples:seeds",
+        extremes="tests.read.nccl_inspector_samples:EXTREMES",
     ),
-    Format("memory_timeline", "tests.importers.memory_timeline_samples:seeds"),
+    Format("memory_timeline", "tests.read.memory_timeline_samples:seeds"),
     Format(
         "operation_table",
-        "tests.importers.operation_table_samples:seeds",
+        "tests.read.operation_table_samples:seeds",
         suffix=".parquet",
-        extremes="tests.importers.operation_table_samples:EXTREMES",
+        extremes="tests.read.operation_table_samples:EXTREMES",
     ),
     Format(
         "pipeline_schedule",
-        "tests.importers.pipeline_schedule_samples:seeds",
+        "tests.read.pipeline_schedule_samples:seeds",
         suffix=".json",
-        extremes="tests.importers.pipeline_schedule_samples:EXTREMES",
+        extremes="tests.read.pipeline_schedule_samples:EXTREMES",
     ),
     Format(
         "nsys_recipe",
-        "tests.importers.nsys_recipe_samples:seeds",
+        "tests.read.nsys_recipe_samples:seeds",
         suffix=".parquet",
-        extremes="tests.importers.nsys_recipe_samples:EXTREMES",
+        extremes="tests.read.nsys_recipe_samples:EXTREMES",
     ),
     Format("chrome_trace", "fuzz.seeds:chrome_trace", ("other/ibm*.json",), ".json"),
 )

@@ -19,16 +19,16 @@ from zlib import crc32
 from fuzz.memory import Meter
 from fuzz.promises import broken_promises
 from fuzz.ways import TORN, differences, is_damaged, taken, ways_of
-from stepwhy.errors import StepwhyError
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.reading import read_source
+from stepwhy.base.errors import StepwhyError
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.registry import read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from fuzz.formats import Files
-    from stepwhy.inputs.source import Source
+    from stepwhy.read.inputs.source import Source
     from stepwhy.trace import Trace
 
     Verdict = tuple[str, str, str]

@@ -1,6 +1,6 @@
 """What may be printed: nothing that steers a terminal, and no markup of a page.
 
-Written down apart from what `stepwhy.text` escapes, so that the two can disagree.
+Written down apart from what `stepwhy.base.text` escapes, so that the two can disagree.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.engine.assemble import assemble
-from stepwhy.findings import CATEGORIES, Result
-from stepwhy.passes.facts import Facts
-from stepwhy.report.json import render
+from stepwhy.result import CATEGORIES, Result
+from stepwhy.show.json import render
 from stepwhy.trace.integrity import check
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def main() -> int:
     """Run what the command line asks for; the exit status."""
     given = _arguments()
     # Importers that have kernels are to be tried with them.
-    subprocess.run([sys.executable, "-m", "stepwhy.columns.compile"], check=False)
+    subprocess.run([sys.executable, "-m", "stepwhy.base.columns.compile"], check=False)
     formats = given.format or [*BY_NAME, *TARGETS]
     each = -(-given.inputs // len(formats))
     keep = given.keep or Path(tempfile.mkdtemp(prefix="stepwhy-fuzz-"))

@@ -7,7 +7,7 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tests.importers.tf_samples import EPOCH_NS
+from tests.read.tf_samples import EPOCH_NS
 
 from fuzz.formats import seeds
 

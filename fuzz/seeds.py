@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests import kineto_samples
-from tests.importers import chrome_samples as chrome
-from tests.importers import megascan_samples as megatron
-from tests.importers import rocprof_samples as rocm
-from tests.importers import tf_samples, xplane_samples
-from tests.importers.chrome_samples import HorovodTimeline
-from tests.importers.cuda_samples import Nsys, Nvprof
-from tests.importers.tf_samples import CPU, EPOCH_NS, OLD_GPU, PS, WORKER
-from tests.importers.xplane_samples import event, host, line, plane
+from tests.read import chrome_samples as chrome
+from tests.read import megascan_samples as megatron
+from tests.read import rocprof_samples as rocm
+from tests.read import tf_samples, xplane_samples
+from tests.read.chrome_samples import HorovodTimeline
+from tests.read.cuda_samples import Nsys, Nvprof
+from tests.read.tf_samples import CPU, EPOCH_NS, OLD_GPU, PS, WORKER
+from tests.read.xplane_samples import event, host, line, plane
 
 from fuzz.mutate.archive import undated
 from fuzz.mutate.records import frame
-from stepwhy.export.chrome_trace import write_chrome_trace
-from stepwhy.importers.shared.tensorflow.messages import message_class
-from stepwhy.inputs.source import Source
+from stepwhy.read.inputs.source import Source
+from stepwhy.read.shared.tensorflow.messages import message_class
+from stepwhy.show.export.chrome_trace import write_chrome_trace
 from stepwhy.trace.store import save
 
 if TYPE_CHECKING:
@@ -336,8 +336,8 @@ def exported() -> Named:
 
 
 def _traces() -> Iterator[Trace]:
-    from stepwhy.importers.formats.kineto import reader as pytorch  # noqa: PLC0415
-    from stepwhy.importers.formats.run_metadata import reader as session  # noqa: PLC0415
+    from stepwhy.read.formats.kineto import reader as pytorch  # noqa: PLC0415
+    from stepwhy.read.formats.run_metadata import reader as session  # noqa: PLC0415
 
     for name, data in list(kineto())[-2:]:
         trace = pytorch.read(Source(data, name))

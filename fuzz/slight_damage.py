@@ -24,8 +24,8 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from fuzz.formats import BY_NAME, seeds  # noqa: E402
 from fuzz.slight.damages import damages  # noqa: E402
 from fuzz.slight.judge import Whole  # noqa: E402
-from stepwhy.errors import StepwhyError  # noqa: E402
-from stepwhy.inputs.reading import read_source  # noqa: E402
+from stepwhy.base.errors import StepwhyError  # noqa: E402
+from stepwhy.read.inputs.reading import read_source  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

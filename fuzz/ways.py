@@ -16,7 +16,7 @@ from unittest.mock import patch
 import msgspec
 import numpy as np
 
-from stepwhy.importers.shared.chrome_json.chunks import ChunkReader
+from stepwhy.read.shared.chrome_json.chunks import ChunkReader
 from stepwhy.trace import NULL
 from stepwhy.trace.schema import TABLES, columns_of
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from stepwhy.inputs.source import Source
+    from stepwhy.read.inputs.source import Source
     from stepwhy.trace import Trace
 
 
@@ -89,9 +89,7 @@ def ways_of(source: Source) -> list[Way]:
     """
     takes: dict[str, bool] = {}
     for importer in dict.fromkeys(way.importer for way in WAYS):
-        takes[importer] = import_module(f"stepwhy.importers.formats.{importer}.reader").recognise(
-            source
-        )
+        takes[importer] = import_module(f"stepwhy.read.formats.{importer}.reader").recognise(source)
     return [way for way in WAYS if takes[way.importer]]
 
 
@@ -129,10 +127,10 @@ def taken(way: Way) -> Iterator[None]:
     """
     with ExitStack() as stack:
         # Nobody waits for kernels that are not compiled yet; `run.py` compiles them before.
-        stack.enter_context(patch("stepwhy.columns.compiled.prepare", lambda: None))
+        stack.enter_context(patch("stepwhy.base.columns.compiled.prepare", lambda: None))
         for place, value in way.values.items():
             module, _, name = place.partition(":")
-            target = import_module(f"stepwhy.importers.{module}")
+            target = import_module(f"stepwhy.read.{module}")
             owner, _, name = name.rpartition(".")
             target = getattr(target, owner) if owner else target
             stack.enter_context(patch.object(target, name, value))

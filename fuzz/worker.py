@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from fuzz.inputs import make
 from fuzz.judge import Judge, Outcome, seconds_for, size_of
 from fuzz.targets import TARGETS
-from stepwhy.inputs import memory
+from stepwhy.read.inputs import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

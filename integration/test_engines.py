@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from stepwhy.engine import explain
-from stepwhy.engine.ray_cluster import RayCluster
-from stepwhy.report import json as report
+from stepwhy.engine.executors.ray_cluster import RayCluster
+from stepwhy.show import json as report
 
 RANKS, STEPS, LATE = 12, 6, 7
 KILLED = 5  # the file whose first worker is killed

@@ -117,7 +117,7 @@ def assert_tensorboard(folder, step_time_ms, step):
     events = EventAccumulator(str(folder)).Reload()
     (scalar,) = events.Scalars("stepwhy/step_time_ms")
     assert (scalar.step, scalar.value) == (step, pytest.approx(step_time_ms, rel=1e-5))
-    (text,) = events.Tensors("stepwhy/findings/text_summary")
+    (text,) = events.Tensors("stepwhy/result/text_summary")
     assert b"Steps:" in text.tensor_proto.string_val[0]
 
 

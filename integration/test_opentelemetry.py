@@ -19,8 +19,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from stepwhy.metrics.model import BOUNDS_NS, DurationCounter, Process, Run, Usage
-from stepwhy.metrics.otlp import Otlp
+from stepwhy.show.metrics.model import BOUNDS_NS, DurationCounter, Process, Run, Usage
+from stepwhy.show.metrics.otlp import Otlp
 
 MS, S = 1_000_000, 1_000_000_000
 PROGRAM = """

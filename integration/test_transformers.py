@@ -92,7 +92,7 @@ def assert_tensorboard(folder, step_time_ms, step):
     (scalar,) = events.Scalars("stepwhy/step_time_ms")
     assert (scalar.step, scalar.value) == (step, pytest.approx(step_time_ms, rel=1e-5))
     assert "train/loss" in events.Tags()["scalars"]
-    assert "stepwhy/findings/text_summary" in events.Tags()["tensors"]
+    assert "stepwhy/result/text_summary" in events.Tags()["tensors"]
 
 
 _FAILING = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from stepwhy.base.units import format_ns
 from stepwhy.engine import explain
-from stepwhy.units import format_ns
 
 
 def line(run: str) -> str:

@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 from hypothesis import HealthCheck, settings
 
-from stepwhy.columns import code_cache, compiled
+from stepwhy.base.columns import code_cache, compiled
 from tests.forks import Forks
 
 # A shell's background job ignores the interrupt, and so would every program that a test starts.
@@ -56,7 +56,7 @@ def kernels():
     end = time.monotonic() + 300
     while not code_cache.code_folder().exists() and time.monotonic() < end:
         # It fails while another worker of the same run is compiling.
-        build = [sys.executable, "-m", "stepwhy.columns.compile"]
+        build = [sys.executable, "-m", "stepwhy.base.columns.compile"]
         if subprocess.run(build, check=False).returncode:
             time.sleep(0.5)
     compiled.load.cache_clear()

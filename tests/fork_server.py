@@ -82,7 +82,7 @@ def _become(
 def _attach() -> None:
     """Attach the observer, as its `sitecustomize` would; without a run directory, do nothing."""
     if "STEPWHY_RUN_DIR" in os.environ:
-        from stepwhy.capture import attach
+        from stepwhy.record import attach
 
         attach.attach()
 

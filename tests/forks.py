@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepwhy.capture.launcher import launch
+from stepwhy.record.launcher import launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import IO
 
-    from stepwhy.capture import Launch
+    from stepwhy.record import Launch
 
 _STREAMS = ("stdout", "stderr")
 _SERVER = Path(__file__).with_name("fork_server.py")

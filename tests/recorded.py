@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.reading import read_source
-from stepwhy.passes.facts import Facts
+from stepwhy.analyse.facts import Facts
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.registry import read_trace
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import stepwhy
-from stepwhy import children
-from stepwhy.columns import compiled
+from stepwhy.base import children
+from stepwhy.base.columns import compiled
 
 # One worker reads the code for all tests.
 pytestmark = pytest.mark.xdist_group("sources")
@@ -32,23 +32,28 @@ MODULES = {"subprocess", "os", "pty", "asyncio", "concurrent"}
 # What the user asked for: the training command, the interpreter that it would start, and what a
 # test measures, in the environment of that test. A fork starts no program.
 OF_THE_USER = {
-    ("capture/launcher/launch.py", "subprocess.Popen"),
-    ("capture/launcher/proxy.py", "os.execvpe"),
-    ("capture/launcher/group_signals.py", "os.fork"),
-    ("capture/checks/interpreter.py", "subprocess.Popen"),
+    ("record/launcher/launch.py", "subprocess.Popen"),
+    ("record/launcher/proxy.py", "os.execvpe"),
+    ("record/launcher/group_signals.py", "os.fork"),
+    ("record/checks/interpreter.py", "subprocess.Popen"),
     ("testing/checks.py", "subprocess.run"),
 }
-OWN = {("children.py", "subprocess.Popen"), ("children.py", "subprocess.run")}
+OWN = {("base/children.py", "subprocess.Popen"), ("base/children.py", "subprocess.run")}
 # `sys.executable` in a command that the user asked for; to find what is installed beside it; and
 # isolated (`-I`), to start that.
 INTERPRETER = {
     *(
-        "capture/launcher/command.py",
-        "capture/checks/target.py",
-        "capture/sampling/py_spy.py",
-        "children.py",
+        "record/launcher/command.py",
+        "record/checks/target.py",
+        "record/sampling/py_spy.py",
+        "base/children.py",
     ),
-    *("cli/lab_pairs.py", "cli/trial_runs.py", "columns/compile.py", "columns/compiled.py"),
+    *(
+        "cli/lab_pairs.py",
+        "cli/trial_runs.py",
+        "base/columns/compile.py",
+        "base/columns/compiled.py",
+    ),
     *("testing/checks.py", "testing/programs.py"),
 }
 
@@ -87,11 +92,11 @@ def test_only_one_module_starts_processes_of_our_own():
     }
     # Annotations name the class of a process that somebody else started.
     annotated = {
-        "agents/child.py",
-        "capture/launcher/child.py",
-        "capture/sampling/helper.py",
-        "capture/sampling/py_spy.py",
-        "capture/sampling/stacks.py",
+        "apps/agents/child.py",
+        "record/launcher/child.py",
+        "record/sampling/helper.py",
+        "record/sampling/py_spy.py",
+        "record/sampling/stacks.py",
     }
     assert {one for one in found if one[0] not in annotated} == OF_THE_USER | OWN
 
@@ -99,11 +104,11 @@ def test_only_one_module_starts_processes_of_our_own():
 @pytest.mark.parametrize(
     "path",
     [
-        "agents/child.py",
-        "capture/launcher/child.py",
-        "capture/sampling/helper.py",
-        "capture/sampling/py_spy.py",
-        "capture/sampling/stacks.py",
+        "apps/agents/child.py",
+        "record/launcher/child.py",
+        "record/sampling/helper.py",
+        "record/sampling/py_spy.py",
+        "record/sampling/stacks.py",
     ],
 )
 def test_where_a_process_is_only_named_none_is_started(path):
@@ -118,7 +123,7 @@ def test_there_is_no_other_way_to_another_process():
     found = {(path, name) for path, node in nodes() for name in imported(node)}
     # To observe the processes that a training starts.
     assert {one for one in found if one[1] in ways} == {
-        ("capture/process/workers.py", "multiprocessing")
+        ("record/core/process/workers.py", "multiprocessing")
     }
 
 
@@ -156,7 +161,7 @@ def test_programs_are_looked_up_by_one_function():
         if isinstance(node, ast.Attribute) and ast.unparse(node) == "shutil.which"
     }
     # The second looks for what the user's command starts, as the system will.
-    assert found == {"children.py", "capture/checks/target.py"}
+    assert found == {"base/children.py", "record/checks/target.py"}
 
 
 # --- the environment ---
@@ -349,7 +354,7 @@ def test_commands_import_nothing_from_the_current_folder(hostile, command, path,
 def test_relative_entries_of_the_python_path_are_not_used_for_long(hostile):
     program = (
         "import sys; sys.path.insert(0, sys.path.pop(sys.path.index(sys.argv[1])));"
-        "from stepwhy.children import ignore_relative_path; ignore_relative_path();"
+        "from stepwhy.base.children import ignore_relative_path; ignore_relative_path();"
         "assert sys.argv[1] not in sys.path; import json, numba"
     )
     remove(hostile, "sitecustomize", "usercustomize", "stepwhy")  # Python's own start
@@ -357,7 +362,9 @@ def test_relative_entries_of_the_python_path_are_not_used_for_long(hostile):
     assert (done.returncode, ran(hostile)) == (0, []), done.stderr
 
 
-PROBE = "import json, llvmlite, numba, numpy, tempfile; import stepwhy.columns.compile; print(7)"
+PROBE = (
+    "import json, llvmlite, numba, numpy, tempfile; import stepwhy.base.columns.compile; print(7)"
+)
 
 
 @pytest.mark.parametrize("path", [None, "", ".", f":{PACKAGES}:"])
@@ -387,7 +394,7 @@ def test_the_background_compiler_imports_nothing_from_the_current_folder(
 COMPILATION = "import numba; print(numba.njit('i8(i8)')(lambda x: x + 1)(6))"
 COMPILER = f"""
 import sys
-import stepwhy.columns.compile as compiler
+import stepwhy.base.columns.compile as compiler
 whole = compiler.children.module_command
 def tiny(*words):
     command = whole(*words)

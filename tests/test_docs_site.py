@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import stepwhy
-from stepwhy.diagnoses import TABLE
+from stepwhy.diagnose import TABLE
 from tests.test_repo import anchors
 
 ROOT = Path(__file__).resolve().parent.parent

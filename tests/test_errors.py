@@ -2,8 +2,8 @@
 
 import pytest
 
-from stepwhy import errors
-from stepwhy.errors import (
+from stepwhy.base import errors
+from stepwhy.base.errors import (
     CaptureError,
     EditError,
     EngineError,

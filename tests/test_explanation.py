@@ -7,7 +7,7 @@ import re
 import pytest
 
 import stepwhy
-from stepwhy.errors import NotFoundError, SeveralRunsError
+from stepwhy.base.errors import NotFoundError, SeveralRunsError
 from tests.engine.test_explain import kineto
 
 

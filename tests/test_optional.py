@@ -4,14 +4,14 @@ import sys
 
 import pytest
 
-from stepwhy.errors import MissingPackageError
-from stepwhy.export import WRITERS
-from stepwhy.export.explained import Explained
-from stepwhy.export.tensorboard import write_tensorboard
-from stepwhy.metrics.model import Run
-from stepwhy.metrics.otlp import Otlp
-from stepwhy.metrics.prometheus import text_of
-from stepwhy.optional import needs_extra
+from stepwhy.base.errors import MissingPackageError
+from stepwhy.base.optional import needs_extra
+from stepwhy.show.export import WRITERS
+from stepwhy.show.export.explained import Explained
+from stepwhy.show.export.tensorboard import write_tensorboard
+from stepwhy.show.metrics.model import Run
+from stepwhy.show.metrics.otlp import Otlp
+from stepwhy.show.metrics.prometheus import text_of
 from stepwhy.trace import Meta, TraceBuilder
 from stepwhy.trace.store import load
 

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from stepwhy import output
+from stepwhy.base import output
 
 HOSTILE = "a\x1b[2J\n\u202e\x9b"
 ESCAPED = r"a\x1b[2J\n\u202e\x9b"
@@ -58,7 +58,7 @@ def test_a_document_goes_to_a_stream_of_text(monkeypatch):
 
 def test_the_traceback_of_a_bug_is_escaped():
     code = (
-        "import sys\nfrom stepwhy import output\noutput.guard()\n"
+        "import sys\nfrom stepwhy.base import output\noutput.guard()\n"
         "try:\n    raise ValueError(sys.argv[1])\n"
         "except ValueError as error:\n    raise RuntimeError(sys.argv[1]) from error"
     )
@@ -80,7 +80,7 @@ DELETED = "class A:\n    __del__ = lambda self: fail()\nA()"
 @pytest.mark.parametrize("where", [THREAD, DELETED])
 def test_a_failure_elsewhere_is_escaped(where):
     code = (
-        "import sys\nfrom stepwhy import output\noutput.guard()\n"
+        "import sys\nfrom stepwhy.base import output\noutput.guard()\n"
         f"def fail():\n    raise ValueError(sys.argv[1])\n{where}"
     )
     done = python(code, HOSTILE)
@@ -89,13 +89,13 @@ def test_a_failure_elsewhere_is_escaped(where):
 
 
 def test_a_thread_that_exits_is_no_failure():
-    code = "import sys\nfrom stepwhy import output\noutput.guard()\nfail = sys.exit\n" + THREAD
+    code = "import sys\nfrom stepwhy.base import output\noutput.guard()\nfail = sys.exit\n" + THREAD
     assert python(code).stderr == b""
 
 
 def test_a_warning_is_escaped():
     code = (
-        "import sys, warnings\nfrom stepwhy import output\noutput.guard()\n"
+        "import sys, warnings\nfrom stepwhy.base import output\noutput.guard()\n"
         "warnings.warn(sys.argv[1], stacklevel=1)"
     )
     done = python(code, HOSTILE)

@@ -4,8 +4,8 @@ import re
 from contextlib import suppress
 
 import stepwhy
-from stepwhy.errors import MissingPackageError
-from stepwhy.patterns import _Regex, regex
+from stepwhy.base.errors import MissingPackageError
+from stepwhy.base.patterns import _Regex, regex
 
 
 def test_it_is_compiled_with_its_first_use(monkeypatch):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from stepwhy.base.errors import InputError
 from stepwhy.engine import explain
-from stepwhy.errors import InputError
-from stepwhy.findings.contradictions import contradictions
+from stepwhy.result.contradictions import contradictions
 
 TRACES = os.environ.get("STEPWHY_TRACES")
 pytestmark = [

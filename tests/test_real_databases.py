@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepwhy.answers.verdict import decide
-from stepwhy.errors import UnsupportedFormatError
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.reading import read_source
+from stepwhy.analyse.answers.verdict import decide
+from stepwhy.base.errors import UnsupportedFormatError
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.registry import read_trace
 from stepwhy.trace import Copy, Kind
 from stepwhy.trace.integrity import check
 from tests import recorded

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from stepwhy.columns.intervals import Intervals
-from stepwhy.kernel_names import kernel_row
+from stepwhy.base.columns.intervals import Intervals
+from stepwhy.read.kernel_names import kernel_row
 from stepwhy.trace import Kind
 from tests import recorded
 

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from stepwhy.base.errors import (
+    CorruptInputError,
+    EmptyInputError,
+    InputError,
+    UnsupportedFormatError,
+)
 from stepwhy.engine.explain import explain
-from stepwhy.errors import CorruptInputError, EmptyInputError, InputError, UnsupportedFormatError
 
 TRACES = os.environ.get("STEPWHY_TRACES")
 pytestmark = [

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.engine.explain import explain
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.reading import read_source
-from stepwhy.passes.facts import Facts
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.registry import read_trace
 from stepwhy.trace import Kind
 from stepwhy.trace.integrity import check
 from stepwhy.trace.ranks import split_ranks

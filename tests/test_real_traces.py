@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from stepwhy.answers.verdict import decide
-from stepwhy.importers.registry import all_formats
-from stepwhy.inputs.reading import read_source
+from stepwhy.analyse.answers.verdict import decide
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.registry import all_formats
+from stepwhy.result.wording.verdict import verdict_sentence
 from stepwhy.trace.integrity import check
-from stepwhy.wording.verdict import verdict_sentence
 from tests import recorded
 
 TRACES = os.environ.get("STEPWHY_TRACES")

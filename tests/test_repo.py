@@ -201,7 +201,7 @@ def test_explaining_imports_no_framework(small_trace):
 
 def test_the_observer_imports_the_standard_library_alone():
     before = imported_by("")
-    added = imported_by("import stepwhy.capture.attach") - before
+    added = imported_by("import stepwhy.record.attach") - before
     assert added <= sys.stdlib_module_names | {"stepwhy"}
 
 
@@ -215,14 +215,14 @@ def module_level_imports(tree):
 
 
 def test_capture_modules_import_only_what_every_job_has():
-    bottom = ("capture", "errors", "metrics", "redaction", "regular_files", "text", "units")
-    allowed = tuple(f"stepwhy.{name}" for name in (*bottom, "whole_files"))
+    bottom = ("errors", "redaction", "regular_files", "text", "units", "whole_files")
+    allowed = ("stepwhy.record", *(f"stepwhy.base.{name}" for name in bottom))
     foreign = [
         (str(path.relative_to(ROOT)), name)
-        for path in sorted((ROOT / "src/stepwhy/capture").rglob("*.py"))
+        for path in sorted((ROOT / "src/stepwhy/record").rglob("*.py"))
         for name in module_level_imports(ast.parse(path.read_text()))
         if name.partition(".")[0] not in sys.stdlib_module_names
-        and name != "stepwhy"
+        and name not in ("stepwhy", "stepwhy.base")
         and not name.startswith(allowed)
     ]
     assert foreign == []
@@ -240,7 +240,7 @@ MAKES_JSON = {
 
 
 def test_what_capture_writes_is_masked():
-    folder = ROOT / "src/stepwhy/capture"
+    folder = ROOT / "src/stepwhy/record"
     texts = {path.name: path.read_text() for path in folder.rglob("*.py")}
     assert {name for name, text in texts.items() if "json.dump" in text} == set(MAKES_JSON)
 
@@ -263,7 +263,7 @@ def test_what_takes_long_to_make_is_seen():
 
 
 # What observes a training has nothing else to make them of.
-MAY_MAKE_THEM = ("capture",)
+MAY_MAKE_THEM = ("record",)
 
 
 def test_modules_are_imported_in_no_time():
@@ -273,7 +273,7 @@ def test_modules_are_imported_in_no_time():
         if path.relative_to(ROOT / "src/stepwhy").parts[0] not in MAY_MAKE_THEM
         and (found := list(made_when_imported(path.read_text())))
     }
-    assert made == {}, "use msgspec.Struct, and stepwhy.patterns.regex"
+    assert made == {}, "use msgspec.Struct, and stepwhy.base.patterns.regex"
 
 
 # --- Private modules ---
@@ -292,10 +292,12 @@ def private_imports(source, package):
 
 
 def test_an_import_of_a_private_module_is_noticed():
-    source = "from stepwhy.columns import _tree\nfrom stepwhy.columns._slots import Slots\n"
-    expected = ["stepwhy.columns._tree", "stepwhy.columns._slots.Slots"]
+    source = (
+        "from stepwhy.base.columns import _tree\nfrom stepwhy.base.columns._slots import Slots\n"
+    )
+    expected = ["stepwhy.base.columns._tree", "stepwhy.base.columns._slots.Slots"]
     assert list(private_imports(source, "stepwhy.engine")) == expected
-    assert list(private_imports(source, "stepwhy.columns")) == []
+    assert list(private_imports(source, "stepwhy.base.columns")) == []
 
 
 def test_private_modules_are_imported_in_their_own_package_only():

@@ -148,7 +148,7 @@ def test_a_package_that_only_the_python_path_has_is_used(tmp_path):
     assert done.stdout == "False 1\n"
 
 
-@pytest.mark.parametrize("broken", ["stepwhy.cli", "stepwhy.capture.launcher.proxy", "click"])
+@pytest.mark.parametrize("broken", ["stepwhy.cli", "stepwhy.record.launcher.proxy", "click"])
 @pytest.mark.parametrize("dashes", [True, False])
 def test_whatever_fails_before_the_job_the_job_runs_unobserved(tmp_path, training, broken, dashes):
     program = (
@@ -173,7 +173,7 @@ def test_whatever_fails_before_the_job_the_job_runs_unobserved(tmp_path, trainin
 
 def test_a_failure_of_the_launcher_does_not_keep_the_job_from_starting(tmp_path, training):
     program = (
-        "import sys; from stepwhy.capture.launcher import launch;"
+        "import sys; from stepwhy.record.launcher import launch;"
         "launch.environment = lambda *_: 1 / 0; sys.argv[0] = 'stepwhy';"
         "from _stepwhy_command import main; main()"
     )

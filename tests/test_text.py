@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwhy import text
-from stepwhy.errors import InputError
+from stepwhy.base import text
+from stepwhy.base.errors import InputError
 
 DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 # Characters that do something, and any others; lone surrogates stand for bytes of file names.

@@ -10,12 +10,12 @@ import textwrap
 import pytest
 
 import stepwhy
+from stepwhy.api.trace_ready import TraceReady
 from stepwhy.engine import explain, present_traces
 from stepwhy.engine.present_traces import traces_of
 from stepwhy.engine.reduced_files import has_reduced
-from stepwhy.inputs.places import Local
-from stepwhy.report import json
-from stepwhy.trace_ready import TraceReady
+from stepwhy.read.inputs.places import Local
+from stepwhy.show import json
 from tests.engine.test_explain import kineto
 from tests.engine.test_reduction import written
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.units import (
+from stepwhy.base.units import (
     format_bytes,
     format_count,
     format_fraction,

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from stepwhy import whole_files
-from stepwhy.whole_files import create, output_file, output_folder, write_whole
+from stepwhy.base import whole_files
+from stepwhy.base.whole_files import create, output_file, output_folder, write_whole
 from tests.inputs.hostile import KINDS
 
 OTHER_USER = 65534
@@ -308,7 +308,7 @@ def test_a_writer_that_is_ended_removes_its_draft(folder, write, number):
     if write == "output_file":
         (folder / "out").write_text("old")
     before = names(folder)
-    program = "import sys\nfrom pathlib import Path\nfrom stepwhy.whole_files import *\n"
+    program = "import sys\nfrom pathlib import Path\nfrom stepwhy.base.whole_files import *\n"
     process = subprocess.Popen(
         [sys.executable, "-c", program + HANG.format(write), folder / "out"],
         stdin=subprocess.PIPE,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.export.chrome_trace import write_chrome_trace
+from stepwhy.show.export.chrome_trace import write_chrome_trace
 from stepwhy.trace import DeviceKind, Kind, Meta, Role, TraceBuilder
 from stepwhy.trace.store import save
 

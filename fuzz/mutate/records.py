@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fuzz.mutate.havoc import havoc
 from fuzz.mutate.wire import mutate_wire
-from stepwhy.importers.formats.tensorboard.reader import _masked_crc
+from stepwhy.read.formats.tensorboard.reader import _masked_crc
 
 if TYPE_CHECKING:
     from random import Random

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from fuzz.slight.damages import Loses
 from fuzz.ways import differences, taken, ways_of
+from stepwhy.analyse.facts import Facts
+from stepwhy.base.errors import StepwhyError, UnknownFormatError
+from stepwhy.base.patterns import regex
 from stepwhy.engine.assemble import assemble
-from stepwhy.errors import StepwhyError, UnknownFormatError
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.source import Source
-from stepwhy.passes.facts import Facts
-from stepwhy.patterns import regex
+from stepwhy.read.inputs.source import Source
+from stepwhy.read.registry import read_trace
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from fuzz.promises import of_result
 from fuzz.run_seeds import run_directories
 from fuzz.trees import HUGE, LINK, PIPE, remove_tree, write_tree
 from stepwhy.engine import explain
-from stepwhy.report.json import render
+from stepwhy.show.json import render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from fuzz.formats import Files
     from fuzz.judge import Outcome, Verdict
-    from stepwhy.findings import Result
+    from stepwhy.result import Result
 
 _MOST_FILES = 3
 _RUN = "run.json"

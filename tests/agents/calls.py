@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from stepwhy.agents.answers import Answer, Failure
-from stepwhy.agents.messages import Request
-from stepwhy.agents.work import answer
+from stepwhy.apps.agents.answers import Answer, Failure
+from stepwhy.apps.agents.messages import Request
+from stepwhy.apps.agents.work import answer
 from tests.engine.test_explain import kineto
 from tests.kineto_samples import sample
 

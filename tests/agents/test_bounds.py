@@ -1,7 +1,7 @@
 """Answers of a limited size."""
 
-from stepwhy.agents.answers import LeftOut
-from stepwhy.agents.bounds import fitted, how_to_see, shortened, size_of
+from stepwhy.apps.agents.answers import LeftOut
+from stepwhy.apps.agents.bounds import fitted, how_to_see, shortened, size_of
 
 
 def test_small_data_stays_as_it_is():

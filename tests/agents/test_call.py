@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from stepwhy.agents.answers import Answer
+from stepwhy.apps.agents.answers import Answer
+from stepwhy.base.errors import TooLargeError
 from stepwhy.cli import mcp_call, small_inputs
-from stepwhy.errors import TooLargeError
 
 
 def test_a_small_file_has_the_limits_of_the_command_line(monkeypatch, tmp_path):

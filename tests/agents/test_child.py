@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("anyio")
 import anyio
 
-from stepwhy.agents import child
-from stepwhy.agents.answers import Answer, Failure
-from stepwhy.agents.child import Calls
-from stepwhy.agents.messages import Request
+from stepwhy.apps.agents import child
+from stepwhy.apps.agents.answers import Answer, Failure
+from stepwhy.apps.agents.child import Calls
+from stepwhy.apps.agents.messages import Request
 
 REQUEST = Request("ops", {"path": "x"}, ("/x",))
 # A process that writes its number into a file, and what is no number after a minute.

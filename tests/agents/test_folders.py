@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from stepwhy.agents.folders import Folders, folders_of
-from stepwhy.errors import NotAFileError, NotFoundError, NotServedError, SeveralRunsError
-from stepwhy.redaction import Redactor
+from stepwhy.apps.agents.folders import Folders, folders_of
+from stepwhy.base.errors import NotAFileError, NotFoundError, NotServedError, SeveralRunsError
+from stepwhy.base.redaction import Redactor
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ pytest.importorskip("mcp")
 import anyio
 from mcp import Client
 
-from stepwhy.agents.answers import Failure
-from stepwhy.agents.catalog import INSTRUCTIONS
-from stepwhy.agents.folders import Folders
-from stepwhy.agents.server import make_server
-from stepwhy.agents.work import answer
+from stepwhy.apps.agents.answers import Failure
+from stepwhy.apps.agents.catalog import INSTRUCTIONS
+from stepwhy.apps.agents.folders import Folders
+from stepwhy.apps.agents.server import make_server
+from stepwhy.apps.agents.work import answer
 from tests.agents.calls import write_samples
 
 SNAPSHOT = Path(__file__).with_name("tools.json")

@@ -110,7 +110,7 @@ def test_a_call_does_not_outlive_a_server_that_is_killed(server):
 
 
 def test_the_extra_is_named_where_it_is_missing(monkeypatch, tmp_path):
-    for name in ("mcp_types", "mcp", "mcp.server", "stepwhy.agents.server"):
+    for name in ("mcp_types", "mcp", "mcp.server", "stepwhy.apps.agents.server"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "mcp_types", None)
     done = CliRunner().invoke(cli, ["mcp", str(tmp_path)])

@@ -5,14 +5,14 @@ import os
 
 import pytest
 
-from stepwhy.agents.answers import Answer
-from stepwhy.agents.bounds import MOST_DATA, MOST_TEXT, size_of
-from stepwhy.agents.catalog import TOOLS
-from stepwhy.agents.messages import Request
-from stepwhy.agents.tools import ANSWERS
-from stepwhy.agents.work import answer
+from stepwhy.apps.agents.answers import Answer
+from stepwhy.apps.agents.bounds import MOST_DATA, MOST_TEXT, size_of
+from stepwhy.apps.agents.catalog import TOOLS
+from stepwhy.apps.agents.messages import Request
+from stepwhy.apps.agents.tools import ANSWERS
+from stepwhy.apps.agents.work import answer
 from stepwhy.engine import explain
-from stepwhy.report import json as report
+from stepwhy.show import json as report
 from stepwhy.trace.notation import parse
 from stepwhy.trace.store import save
 from tests.agents.calls import answered, call, failed, many_ops, write_samples
@@ -202,7 +202,7 @@ def test_queries_stay_in_their_sandbox(folder, query, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("limit", "value"), [("MOST_BYTES", 50_000_000), ("MOST_S", 0.2)])
 def test_queries_have_limits(folder, monkeypatch, limit, value):
     pytest.importorskip("duckdb")
-    monkeypatch.setattr(f"stepwhy.engine.sql.limits.{limit}", value)
+    monkeypatch.setattr(f"stepwhy.apps.sql.limits.{limit}", value)
     query = "select len(list(i)), sum(hash(i) % 7) from range(9000000) a(i), range(1000000) b(j)"
     failure = failed(folder, "sql", path="trace.json", query=query)
     assert failure.slug == "query-limit"
@@ -312,7 +312,7 @@ def test_secrets_are_redacted(tmp_path, monkeypatch, tool):
         pytest.importorskip("duckdb")
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("stepwhy.redaction.redactor.machine_name", lambda: HOST)
+    monkeypatch.setattr("stepwhy.base.redaction.redactor.machine_name", lambda: HOST)
     written = PLACES["operation"](tmp_path, [text for text, _ in MARKERS.values()])
     arguments = json.loads(json.dumps(CALLS[tool]).replace("t.json", written.name))
     found = call(tmp_path, tool, **arguments)

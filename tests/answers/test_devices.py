@@ -1,8 +1,8 @@
 """Devices of an observed run, on the time scale of its unprofiled steps."""
 
-from stepwhy.answers.devices import devices_of
-from stepwhy.answers.parallel import parallel_use
-from stepwhy.passes.facts import Facts
+from stepwhy.analyse.answers.devices import devices_of
+from stepwhy.analyse.answers.parallel import parallel_use
+from stepwhy.analyse.facts import Facts
 from stepwhy.trace.notation import parse
 
 MS = 1_000_000

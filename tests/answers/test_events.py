@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.passes.timeline import MS, Timeline
+from tests.analyse.timeline import MS, Timeline
 
-from stepwhy.answers.events import find_events
+from stepwhy.analyse.answers.events import find_events
 
 FEW = settings(max_examples=80, deadline=None, derandomize=True)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepwhy.answers.gpu_load import gpu_loads
-from stepwhy.findings import GpuLoad
+from stepwhy.analyse.answers.gpu_load import gpu_loads
+from stepwhy.result import GpuLoad
 from stepwhy.trace import DeviceKind, Meta, TraceBuilder
 
 S = 1_000_000_000

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.passes.timeline import SharedMachine
+from tests.analyse.timeline import SharedMachine
 
-from stepwhy.answers.host_load import described_load, host_load
-from stepwhy.answers.host_notes import core_contention
-from stepwhy.findings import HostLoad
-from stepwhy.passes.facts import Facts
+from stepwhy.analyse.answers.host_load import described_load, host_load
+from stepwhy.analyse.answers.host_notes import core_contention
+from stepwhy.analyse.facts import Facts
+from stepwhy.result import HostLoad
 from stepwhy.trace import Meta, TraceBuilder
 
 S = 1_000_000_000

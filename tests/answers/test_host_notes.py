@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwhy.answers.host_notes import core_contention, core_wait, host_notes
-from stepwhy.findings import Breakdown, GpuLoad, HostLoad
-from stepwhy.findings.reasons import CoreContention, CoreWait, DiskWait, Throttled
+from stepwhy.analyse.answers.host_notes import core_contention, core_wait, host_notes
+from stepwhy.result import Breakdown, GpuLoad, HostLoad
+from stepwhy.result.reasons import CoreContention, CoreWait, DiskWait, Throttled
 
 NOTHING = HostLoad(None, None, None, None)
 MIB = 1 << 20

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.passes.test_sampled_lines import trace
+from tests.analyse.test_sampled_lines import trace
 
-from stepwhy.answers.hot_lines import hot_lines
-from stepwhy.findings import HostLine
+from stepwhy.analyse.answers.hot_lines import hot_lines
+from stepwhy.result import HostLine
 from stepwhy.trace import SampleRole
 
 

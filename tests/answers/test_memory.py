@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwhy.answers import memory
-from stepwhy.answers.memory import batch_room, memory_uses
-from stepwhy.findings import BatchRoom, MemoryHolder
-from stepwhy.passes.facts import Facts
+from stepwhy.analyse.answers import memory
+from stepwhy.analyse.answers.memory import batch_room, memory_uses
+from stepwhy.analyse.facts import Facts
+from stepwhy.result import BatchRoom, MemoryHolder
 from stepwhy.trace.notation import parse
 
 MS = 1_000_000

@@ -1,13 +1,13 @@
 """Op views of traces with very many operations, ranges or levels."""
 
-from tests.passes.timeline import Timeline
+from tests.analyse.timeline import Timeline
 
-from stepwhy.answers import op_costs, op_views
+from stepwhy.analyse.answers import op_costs, op_views
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.lines import op_paths
 from stepwhy.engine.profile import profile
-from stepwhy.passes import op_paths
-from stepwhy.passes.facts import Facts
+from stepwhy.result.wording.notes import operations_added_up
 from stepwhy.trace import Kind
-from stepwhy.wording.notes import operations_added_up
 
 
 def costs_of(*slices):

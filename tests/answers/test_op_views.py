@@ -3,12 +3,12 @@
 from itertools import pairwise
 
 import pytest
-from tests.passes.timeline import Timeline
+from tests.analyse.timeline import Timeline
 
-from stepwhy.answers.op_costs import MEASURES, op_costs
-from stepwhy.answers.op_views import NO_LINE, view, why_not
-from stepwhy.findings.reasons import NoView
-from stepwhy.passes.facts import Facts
+from stepwhy.analyse.answers.op_costs import MEASURES, op_costs
+from stepwhy.analyse.answers.op_views import NO_LINE, view, why_not
+from stepwhy.analyse.facts import Facts
+from stepwhy.result.reasons import NoView
 from stepwhy.trace import NULL, FlowKind, Kind
 
 TIME = MEASURES.index("device_ns")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.answers.parallel import parallel_use
-from stepwhy.findings import Device, ParallelUse
+from stepwhy.analyse.answers.parallel import parallel_use
+from stepwhy.result import Device, ParallelUse
 
 MS = 1_000_000
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.diagnoses.test_literate import CASES, facts_of
+from tests.diagnose.test_literate import CASES, facts_of
 
-from stepwhy.answers.placement import bounded, differences, placement_of, select
-from stepwhy.diagnoses import misplaced_op
-from stepwhy.diagnoses.shared.rule import examine
+from stepwhy.analyse.answers.placement import bounded, differences, placement_of, select
+from stepwhy.analyse.facts import Facts
+from stepwhy.base.errors import NoPlacementError
+from stepwhy.diagnose.placement import misplaced_op
+from stepwhy.diagnose.shared.rule import examine
 from stepwhy.engine.explain import read_placement
 from stepwhy.engine.rank_sets import Opened
-from stepwhy.errors import NoPlacementError
-from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
 
 DRAWING = """

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from stepwhy.answers.rank_steps import StepTimes, _summary, rank_steps
-from stepwhy.passes.facts import Facts
-from stepwhy.passes.rank_summary import summarise_rank
+from stepwhy.analyse.answers.rank_steps import StepTimes, _summary, rank_steps
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.lateness.rank_summary import summarise_rank
 from stepwhy.trace.notation import parse
 
 MS = 1_000_000

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from tests.analyse.test_lateness import Compared
 from tests.engine.rank_files import GATHER_US, REDUCE_US, write_set
-from tests.passes.test_lateness import Compared
 
-from stepwhy.answers.rank_table import rank_uses
+from stepwhy.analyse.answers.rank_table import rank_uses
+from stepwhy.analyse.ranks.calls import RunCalls
 from stepwhy.engine import explain
 from stepwhy.engine.explain import read_ranks
-from stepwhy.passes.calls import RunCalls
 
 US = 1_000
 

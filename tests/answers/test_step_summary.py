@@ -6,14 +6,14 @@ import json
 
 import numpy as np
 import pytest
-from tests.importers.run_directory.test_run_directory import MS, write_run
-from tests.passes.timeline import Timeline
+from tests.analyse.timeline import Timeline
+from tests.read.run_directory.test_run_directory import MS, write_run
 
-from stepwhy.answers.step_summary import _deciles, step_notes, stretches, summarise_steps
+from stepwhy.analyse.answers.step_summary import _deciles, step_notes, stretches, summarise_steps
+from stepwhy.analyse.facts import Facts
 from stepwhy.engine import explain
-from stepwhy.findings.reasons import Cut, LongSteps, Unprofiled
-from stepwhy.passes.facts import Facts
-from stepwhy.report.json import render
+from stepwhy.result.reasons import Cut, LongSteps, Unprofiled
+from stepwhy.show.json import render
 from stepwhy.trace import Meta, TraceBuilder
 
 US = 1_000

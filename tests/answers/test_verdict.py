@@ -1,14 +1,14 @@
 """What bounds the step, and when one cannot tell: every branch on a step of 100 ms."""
 
 import pytest
-from tests.passes.timeline import MS, Timeline
+from tests.analyse.timeline import MS, Timeline
 
-from stepwhy.answers.verdict import UNSEEN_CONFIDENCE, decide, first_to_fix, start_up_share
-from stepwhy.diagnoses import checkpoint_stall
-from stepwhy.diagnoses.shared.rule import examine
-from stepwhy.findings import Finding
-from stepwhy.findings.reasons import Gap, Lack, Lead, Limited, NoEvidence, NotTraced
-from stepwhy.passes.facts import Facts
+from stepwhy.analyse.answers.verdict import UNSEEN_CONFIDENCE, decide, first_to_fix, start_up_share
+from stepwhy.analyse.facts import Facts
+from stepwhy.diagnose.host import checkpoint_stall
+from stepwhy.diagnose.shared.rule import examine
+from stepwhy.result import Finding
+from stepwhy.result.reasons import Gap, Lack, Lead, Limited, NoEvidence, NotTraced
 from stepwhy.trace import Copy, Kind
 from stepwhy.trace.notation import parse
 

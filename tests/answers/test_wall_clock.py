@@ -1,13 +1,13 @@
 """The wall clock of runs of a graph against their timeline."""
 
 import pytest
-from tests.passes.test_session_parts import op, session, training
-from tests.passes.timeline import MS, Timeline
+from tests.analyse.test_session_parts import op, session, training
+from tests.analyse.timeline import MS, Timeline
 
-from stepwhy.answers.verdict import decide
-from stepwhy.answers.wall_clock import wall_clock
-from stepwhy.findings.reasons import Bound, Gap, Lack
-from stepwhy.passes.facts import Facts
+from stepwhy.analyse.answers.verdict import decide
+from stepwhy.analyse.answers.wall_clock import wall_clock
+from stepwhy.analyse.facts import Facts
+from stepwhy.result.reasons import Bound, Gap, Lack
 from stepwhy.trace import Kind, Phase
 
 SOURCE = ("NoOp", "_SOURCE", Phase.UNKNOWN)

@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from stepwhy.capture import checks
-from stepwhy.capture.checks import Item, Report
 from stepwhy.cli import cli
+from stepwhy.record import checks
+from stepwhy.record.checks import Item, Report
 
 OK = Item("attach", "ok", "observer loaded", "it can be observed", need="must")
 LOOP = Item("pytorch-loops", "ok", "PyTorch 9.8", "loops are observed", need="any")
@@ -163,7 +163,7 @@ def test_output_is_ascii_without_unicode(tmp_path):
 
 def test_no_framework_is_imported(tmp_path):
     code = (
-        "import sys\nfrom stepwhy.capture.checks import check\ncheck()\n"
+        "import sys\nfrom stepwhy.record.checks import check\ncheck()\n"
         "print({'torch', 'tensorflow', 'keras', 'jax', 'numpy'} & set(sys.modules))"
     )
     done = subprocess.run(

@@ -66,20 +66,20 @@ def test_kineto_trace_is_explained_without_unneeded_imports(trace):
     ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
     is_set, *loaded = ended.stderr.split()
     assert is_set == "False"
-    assert {"stepwhy.importers.formats.kineto.reader", "numpy"} <= set(loaded)
+    assert {"stepwhy.read.formats.kineto.reader", "numpy"} <= set(loaded)
     others = {"numpy.ma", "rich", "jinja2", "pyarrow", "sqlite3", "google.protobuf", "fsspec"}
     assert not others & set(loaded)
     assert not {"glob", "gzip", "zipfile", "importlib.metadata", "asyncio"} & set(loaded)
     formats = {"rocprof", "megascan", "nsys", "nvprof", "xplane", "exported", "store"}
-    assert not {f"stepwhy.importers.formats.{name}.reader" for name in formats} & set(loaded)
+    assert not {f"stepwhy.read.formats.{name}.reader" for name in formats} & set(loaded)
     ours = {name for name in loaded if name.startswith("stepwhy.")}
     commands = {"stepwhy.cli"} | {
         f"stepwhy.cli.{name}" for name in ("explain", "numpy_import", "privacy", "small_inputs")
     }
     assert {n for n in ours if n.startswith("stepwhy.cli")} == commands | {"stepwhy.cli.progress"}
-    assert {n for n in ours if n.startswith("stepwhy.report")} == {
-        "stepwhy.report",
-        "stepwhy.report.json",
+    assert {n for n in ours if n.startswith("stepwhy.show")} == {
+        "stepwhy.show",
+        "stepwhy.show.json",
     }
     rare = {
         "engine.profile",

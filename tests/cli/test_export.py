@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from stepwhy.cli import cli
 from stepwhy.cli.export import _OPENED_BY
-from stepwhy.export import EXPLAINED_WRITERS, WRITERS
+from stepwhy.show.export import EXPLAINED_WRITERS, WRITERS
 from tests.kineto_samples import SECRETS, sample
 
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from stepwhy.cli import cli
-from stepwhy.export import WRITERS
+from stepwhy.show.export import WRITERS
 
 
 def help_of(command):

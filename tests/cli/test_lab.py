@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from stepwhy.cli import cli, lab_pairs
-from stepwhy.diagnoses import TABLE
+from stepwhy.diagnose import TABLE
 from tests.cli.test_measuring import PROGRAM
 
 PAIR = """

@@ -10,9 +10,9 @@ import pytest
 from stepwhy.cli import lab_accuracy
 from stepwhy.engine import explain
 from stepwhy.engine.priced import Priced
-from stepwhy.findings import PricingInputs
-from tests.bench.results import MS
+from stepwhy.result import PricingInputs
 from tests.cli.test_lab import folder, invoke
+from tests.measure.results import MS
 
 __all__ = ["folder"]
 INPUTS = PricingInputs(20 * MS, 10 * MS, "removed", cores=2)
@@ -26,7 +26,7 @@ def lab(folder, monkeypatch):
 
     monkeypatch.setattr(lab_accuracy, "explain_priced", priced)
     monkeypatch.setattr(lab_accuracy, "lab_folder", lambda: folder.parents[1])
-    monkeypatch.setattr(sys.modules["stepwhy.bench.sample"], "MOST_BACKGROUND_CORES", 99.0)
+    monkeypatch.setattr(sys.modules["stepwhy.measure.sample"], "MOST_BACKGROUND_CORES", 99.0)
     return folder.parents[1]
 
 
@@ -88,7 +88,7 @@ def test_recompute_runs_nothing(lab, also):
 
 
 def test_a_clone_is_calibrated(lab):
-    package = lab.parent / "src" / "stepwhy" / "whatif"
+    package = lab.parent / "src" / "stepwhy" / "predict"
     package.mkdir(parents=True)
     invoke("grade", "--predict", "--repeats", 2, "--out", "o")
     (fix,) = json.loads((package / "calibration.json").read_text())["fixes"]

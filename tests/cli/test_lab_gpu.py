@@ -16,11 +16,11 @@ from click.testing import CliRunner
 from msgspec.structs import fields, replace
 
 from stepwhy.cli import cli, lab_pairs
-from stepwhy.diagnoses import TABLE
+from stepwhy.diagnose import TABLE
 from stepwhy.engine import explain
-from stepwhy.findings import Finding, Saving
-from stepwhy.importers.formats.kineto.arguments import KinetoArgs
-from tests.bench.results import MS, result, steady
+from stepwhy.read.formats.kineto.arguments import KinetoArgs
+from stepwhy.result import Finding, Saving
+from tests.measure.results import MS, result, steady
 
 TRACES = os.environ.get("STEPWHY_TRACES", "")
 HARNESS = Path(__file__).parents[2] / "lab/gpu/harness"

@@ -15,16 +15,16 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from stepwhy.bench import compare, sample
+from stepwhy.base.errors import CaptureError
 from stepwhy.cli import cli, measuring
 from stepwhy.cli.compare import exit_code
-from stepwhy.errors import CaptureError
-from tests.bench.results import MS, result, steady
+from stepwhy.measure import compare, sample
+from tests.measure.results import MS, result, steady
 
 STEPWHY = (sys.executable, "-m", "stepwhy")
 PROGRAM = """
 import os, sys
-from stepwhy.capture.recorder import Recorder
+from stepwhy.record.core.recorder import Recorder
 recorder = Recorder(os.environ["STEPWHY_RUN_DIR"], "pytorch", "2.0", "torch-optimizer")
 step_ns = int(float(sys.argv[1]) * 1e6)
 for n in range(30):

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from stepwhy.base.errors import OutputError
 from stepwhy.cli import measuring
 from stepwhy.engine import explain
 from stepwhy.engine.opening import open_one
-from stepwhy.errors import OutputError
-from stepwhy.export import WRITERS
-from stepwhy.report import html
+from stepwhy.show import html
+from stepwhy.show.export import WRITERS
 from tests.kineto_samples import sample
 
 ROOT = Path(__file__).parents[2]
@@ -186,7 +186,7 @@ def test_a_command_that_is_terminated_leaves_nothing(output):
     """Terminated while writing, as by `timeout` or a scheduler."""
     program = f"""
 import os, signal
-from stepwhy import whole_files
+from stepwhy.base import whole_files
 from tests.cli.test_planted_outputs import write
 new_file = whole_files._new_file
 

@@ -107,7 +107,7 @@ def test_the_extra_is_named_before_the_trace_is_read(monkeypatch, tmp_path):
 
 
 def test_ctrl_c_ends_the_query():
-    database = importlib.import_module("stepwhy.engine.sql.database")
+    database = importlib.import_module("stepwhy.apps.sql.database")
 
     class Interrupted:
         @staticmethod

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from stepwhy.engine.sql import answer
-from stepwhy.engine.sql.database import database_of
-from stepwhy.engine.sql.views import VIEWS
+from stepwhy.apps.sql import answer
+from stepwhy.apps.sql.database import database_of
+from stepwhy.apps.sql.views import VIEWS
 from tests.engine.test_sql import DRAWING, RANK, rows, tables_of
 
 pytest.importorskip("duckdb")

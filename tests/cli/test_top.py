@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from stepwhy.cli import cli
 from stepwhy.cli.top import follow
-from stepwhy.metrics.ranks import RankNow, RecentStep, judge
+from stepwhy.show.metrics.ranks import RankNow, RecentStep, judge
 
 S = 10**9
 

@@ -8,12 +8,12 @@ from io import StringIO
 import pytest
 from click.testing import CliRunner
 
-from stepwhy.bench.fixes import fix_named
+from stepwhy.base.errors import EditError
 from stepwhy.cli import cli, trial_choice
-from stepwhy.errors import EditError
-from stepwhy.findings import Finding, Trial, TriedFix, parse_edit
-from stepwhy.report.console import Console
-from stepwhy.report.terminal.trial import render_trial
+from stepwhy.measure.fixes import fix_named
+from stepwhy.result import Finding, Trial, TriedFix, parse_edit
+from stepwhy.show.console import Console
+from stepwhy.show.terminal.trial import render_trial
 from tests.cli.test_measuring import PROGRAM
 
 MS = 1_000_000

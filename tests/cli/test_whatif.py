@@ -6,11 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 import stepwhy
+from stepwhy.base.errors import EditError
 from stepwhy.cli import cli
-from stepwhy.errors import EditError
 from stepwhy.trace.notation import parse
 from stepwhy.trace.store import save
-from tests.whatif.test_replay import EXCHANGING, WAITING
+from tests.predict.test_replay import EXCHANGING, WAITING
 
 pytest.importorskip("pyarrow")
 

@@ -11,9 +11,9 @@ import pytest
 
 from stepwhy.cli import explain_aside
 from stepwhy.cli.written_traces import folders_of, written_traces
-from stepwhy.inputs.reduced import MAGIC
-from tests.importers.run_directory.test_run_directory import steps, write_run
-from tests.importers.tf_samples import CPU, timeline
+from stepwhy.read.inputs.reduced import MAGIC
+from tests.read.run_directory.test_run_directory import steps, write_run
+from tests.read.tf_samples import CPU, timeline
 
 KINETO = {"schemaVersion": 1, "traceEvents": [
     {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 90},

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.columns import _tree as call_tree
-from stepwhy.columns._tree import build_tree
-from stepwhy.columns.null import NULL
+from stepwhy.base.columns import _tree as call_tree
+from stepwhy.base.columns._tree import build_tree
+from stepwhy.base.columns.null import NULL
 
 FEW = settings(max_examples=300, deadline=None, derandomize=True)
 

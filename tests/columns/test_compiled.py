@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
-from stepwhy.columns import code_cache, compiled
-from stepwhy.columns import compile as compiler
+from stepwhy.base.columns import code_cache, compiled
+from stepwhy.base.columns import compile as compiler
 
-ROWS = "stepwhy.columns.kernels.rows"
+ROWS = "stepwhy.base.columns.kernels.rows"
 CACHED = (code_cache.user_cache, code_cache.code_folder, compiled.load)
 
 
@@ -159,7 +159,7 @@ def test_numba_is_not_imported_from_the_current_folder(copied_cache, tmp_path):
     (info / "entry_points.txt").write_text("[numba_extensions]\ninit = planted:run\n")
     (tmp_path / "planted.py").write_text("raise SystemExit('planted')")
     program = (
-        "import sys; sys.path.insert(0, ''); from stepwhy.columns import compiled;"
+        "import sys; sys.path.insert(0, ''); from stepwhy.base.columns import compiled;"
         f"assert compiled.load({ROWS!r}); assert sys.path[0] == ''"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
@@ -169,7 +169,7 @@ def test_nothing_is_compiled_in_the_process_of_the_user(copied_cache):
     modules = [compiler._module_name(path) for path in code_cache.sources()]
     before = sorted(copied_cache.rglob("*"))
     program = (
-        f"import sys; from stepwhy.columns import compiled; modules = {modules!r};"
+        f"import sys; from stepwhy.base.columns import compiled; modules = {modules!r};"
         "found = [vars(compiled.load(module)).values() for module in modules];"
         "stats = [one.stats for names in found for one in names if hasattr(one, 'stats')];"
         "assert any(one.cache_hits for one in stats), stats;"
@@ -253,8 +253,8 @@ def test_a_cold_cache_starts_one_compiler(tmp_path, afresh):
     afresh.setenv("STEPWHY_CACHE", str(tmp_path / "cache"))
     afresh.setattr(subprocess, "Popen", Started)
     assert compiled.load(ROWS) is None
-    assert compiled.load("stepwhy.importers.formats.kineto.kernels.records") is None
-    assert started == [[sys.executable, "-P", "-m", "stepwhy.columns.compile", "--claimed"]]
+    assert compiled.load("stepwhy.read.formats.kineto.kernels.records") is None
+    assert started == [[sys.executable, "-P", "-m", "stepwhy.base.columns.compile", "--claimed"]]
 
 
 def test_background_compiler_causes_no_resource_warning(tmp_path, afresh, recwarn):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from stepwhy.columns import chunks, groups
-from stepwhy.columns.groups import (
+from stepwhy.base.columns import chunks, groups
+from stepwhy.base.columns.groups import (
     by_code,
     count_distinct,
     distinct,

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepwhy.columns import chunks
-from stepwhy.columns import intervals as intervals_module
-from stepwhy.columns.intervals import Intervals, first_of, windows_at
-from stepwhy.columns.null import NULL
+from stepwhy.base.columns import chunks
+from stepwhy.base.columns import intervals as intervals_module
+from stepwhy.base.columns.intervals import Intervals, first_of, windows_at
+from stepwhy.base.columns.null import NULL
 
 FEW = settings(
     max_examples=150,

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.columns import compiled
-from stepwhy.columns.longest import critical_path, longest_paths, network
+from stepwhy.base.columns import compiled
+from stepwhy.base.columns.longest import critical_path, longest_paths, network
 
 FEW = settings(max_examples=100, deadline=None, derandomize=True)
 

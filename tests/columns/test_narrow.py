@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.columns.narrow import narrowed
+from stepwhy.base.columns.narrow import narrowed
 from stepwhy.trace import Kind, Meta, Role, TraceBuilder
 from stepwhy.trace.integrity import check
 from stepwhy.trace.schema import NARROW_COLUMNS

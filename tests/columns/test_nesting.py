@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.passes.timeline import Timeline
+from tests.analyse.timeline import Timeline
 
-from stepwhy.columns import compiled
-from stepwhy.columns import nesting as nesting_pass
-from stepwhy.columns.nesting import (
+from stepwhy.base.columns import compiled
+from stepwhy.base.columns import nesting as nesting_pass
+from stepwhy.base.columns.nesting import (
     callers,
     inherit,
     innermost_at,
@@ -17,7 +17,7 @@ from stepwhy.columns.nesting import (
     nearest,
     outermost,
 )
-from stepwhy.columns.null import NULL
+from stepwhy.base.columns.null import NULL
 from stepwhy.trace import Kind, Role
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)

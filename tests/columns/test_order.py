@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.columns import chunks, compiled, order
-from stepwhy.columns.order import parents_first
+from stepwhy.base.columns import chunks, compiled, order
+from stepwhy.base.columns.order import parents_first
 
 FEW = settings(max_examples=100, deadline=None, derandomize=True)
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from stepwhy.columns import processor as module
-from stepwhy.columns.processor import processor
+from stepwhy.base.columns import processor as module
+from stepwhy.base.columns.processor import processor
 
 XEON = """processor\t: 0
 vendor_id\t: GenuineIntel

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.columns.order import stable_order
+from stepwhy.base.columns.order import stable_order
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.columns import _packing as packing
-from stepwhy.columns import interning, strings
-from stepwhy.columns._packing import Packing, parts_of
-from stepwhy.columns._slots import Slots
-from stepwhy.columns.interning import Interner
-from stepwhy.columns.strings import Strings, strings_from
+from stepwhy.base.columns import _packing as packing
+from stepwhy.base.columns import interning, strings
+from stepwhy.base.columns._packing import Packing, parts_of
+from stepwhy.base.columns._slots import Slots
+from stepwhy.base.columns.interning import Interner
+from stepwhy.base.columns.strings import Strings, strings_from
 from stepwhy.trace import Kind, Meta, Role, TraceBuilder
 
 FEW = settings(max_examples=60, deadline=None, derandomize=True)

@@ -3,12 +3,12 @@
 import msgspec
 import numpy as np
 import pytest
-from tests.passes.timeline import Timeline
+from tests.analyse.timeline import Timeline
 
-from stepwhy.columns import chunks, sums
-from stepwhy.columns.sums import LARGEST, counts_of, sums_of, total_of
+from stepwhy.analyse.facts import Facts
+from stepwhy.base.columns import chunks, sums
+from stepwhy.base.columns.sums import LARGEST, counts_of, sums_of, total_of
 from stepwhy.engine.assemble import assemble
-from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
 
 

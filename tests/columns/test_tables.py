@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from stepwhy.columns.kernels import tables
-from stepwhy.columns.kernels.tables import Pairs, Texts, words_of
+from stepwhy.base.columns.kernels import tables
+from stepwhy.base.columns.kernels.tables import Pairs, Texts, words_of
 
 
 @pytest.fixture
 def numbering(kernels, monkeypatch):
     monkeypatch.setattr(tables, "_ROOM", 2)
-    return kernels("stepwhy.columns.kernels.numbering")
+    return kernels("stepwhy.base.columns.kernels.numbering")
 
 
 def test_words_are_the_eight_bytes_from_each_position():

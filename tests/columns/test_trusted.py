@@ -14,9 +14,9 @@ from zlib import crc32
 import pytest
 from click.testing import CliRunner
 
+from stepwhy.base.columns import code_cache, compiled, trusted
+from stepwhy.base.columns.trusted import UntrustedError, opened_file, opened_folder
 from stepwhy.cli import cli
-from stepwhy.columns import code_cache, compiled, trusted
-from stepwhy.columns.trusted import UntrustedError, opened_file, opened_folder
 
 NOBODY = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -209,7 +209,7 @@ def test_no_file_stays_open(file):
 
 # --- the cache of compiled code ---
 
-ROWS = "stepwhy.columns.kernels.rows"
+ROWS = "stepwhy.base.columns.kernels.rows"
 CACHED = (code_cache.user_cache, code_cache.code_folder, compiled.load)
 
 
@@ -255,8 +255,8 @@ def planted(kernels, folder, tmp_path, request):
 
 
 LOADED = (
-    "from stepwhy.columns import compiled; compiled.can_compile = lambda: False;"
-    "print(compiled.load('stepwhy.importers.formats.kineto.kernels.records'));"
+    "from stepwhy.base.columns import compiled; compiled.can_compile = lambda: False;"
+    "print(compiled.load('stepwhy.read.formats.kineto.kernels.records'));"
     "print(compiled.refusal())"
 )
 
@@ -334,7 +334,7 @@ def test_nothing_is_compiled_where_others_may_write(cache, monkeypatch):
 
 def test_compiler_reports_an_untrusted_cache(cache):
     cache.chmod(0o777)
-    build = [sys.executable, "-m", "stepwhy.columns.compile"]
+    build = [sys.executable, "-m", "stepwhy.base.columns.compile"]
     done = subprocess.run(build, check=False, capture_output=True, text=True)
     assert done.returncode == 1
     assert f"{cache}" in done.stderr
@@ -386,7 +386,7 @@ PLANTS = {
 
 
 LARGE_ENOUGH = (
-    "from stepwhy.importers.formats.kineto import reader; reader.LARGE = 0;"
+    "from stepwhy.read.formats.kineto import reader; reader.LARGE = 0;"
     "from stepwhy.cli import main; main()"
 )
 

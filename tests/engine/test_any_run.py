@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwhy.engine import explain
-from stepwhy.findings import CATEGORIES
-from stepwhy.findings.contradictions import contradictions
-from stepwhy.report import html
-from stepwhy.report.json import render
+from stepwhy.result import CATEGORIES
+from stepwhy.result.contradictions import contradictions
+from stepwhy.show import html
+from stepwhy.show.json import render
 from tests.engine.test_explain import kineto
-from tests.importers.run_directory.test_run_directory import write_run
+from tests.read.run_directory.test_run_directory import write_run
 
 US = 1_000
 FEW = settings(max_examples=25, deadline=None, derandomize=True)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from stepwhy.answers.verdict import Decision
-from stepwhy.diagnoses.shared.rule import SHARE_OF_TRAINING
+from stepwhy.analyse.answers.verdict import Decision
+from stepwhy.analyse.facts import Facts
+from stepwhy.diagnose.shared.rule import SHARE_OF_TRAINING
 from stepwhy.engine.assemble import assemble, verdict_of
-from stepwhy.findings import Evidence, Finding
-from stepwhy.findings.reasons import Gap, Lack
-from stepwhy.passes.facts import Facts
+from stepwhy.result import Evidence, Finding
+from stepwhy.result.reasons import Gap, Lack
 from stepwhy.trace import Kind
-from tests.passes.timeline import Timeline
+from tests.analyse.timeline import Timeline
 
 
 def result_of(*durations):

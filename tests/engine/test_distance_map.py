@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.engine.assemble import assemble
-from stepwhy.importers.registry import read_folder
-from stepwhy.passes.facts import Facts
+from stepwhy.read.registry import read_folder
 
 pytestmark = [
     pytest.mark.framework,

@@ -8,18 +8,18 @@ import pytest
 from click.testing import CliRunner
 
 import stepwhy
+from stepwhy.base.errors import EngineError, LostWorkerError, NoTracesError, SeveralRunsError
+from stepwhy.base.redaction import Redactor
 from stepwhy.cli import cli
 from stepwhy.engine import explain, mapping
-from stepwhy.engine.engines import engine_of
+from stepwhy.engine.executors.engines import engine_of
+from stepwhy.engine.executors.local_processes import LocalProcesses
 from stepwhy.engine.explain import read_ranks
-from stepwhy.engine.local_processes import LocalProcesses
 from stepwhy.engine.reduction import Work, works_of
-from stepwhy.errors import EngineError, LostWorkerError, NoTracesError, SeveralRunsError
-from stepwhy.inputs.places import resolve
-from stepwhy.inputs.remote.budget import Budget, Limits
-from stepwhy.inputs.remote.places import Remote
-from stepwhy.redaction import Redactor
-from stepwhy.report import json
+from stepwhy.read.inputs.places import resolve
+from stepwhy.read.inputs.remote.budget import Budget, Limits
+from stepwhy.read.inputs.remote.places import Remote
+from stepwhy.show import json
 from tests.engine.test_reduction import damage, written
 
 

@@ -6,11 +6,16 @@ import json
 
 import pytest
 
+from stepwhy.base.errors import (
+    NotFoundError,
+    NoTracesError,
+    SeveralRunsError,
+    UnsupportedFormatError,
+)
 from stepwhy.engine import explain
-from stepwhy.errors import NotFoundError, NoTracesError, SeveralRunsError, UnsupportedFormatError
-from stepwhy.findings import CATEGORIES
-from stepwhy.findings.reasons import RankChoice
-from stepwhy.wording.notes import left_out, rank_note
+from stepwhy.result import CATEGORIES
+from stepwhy.result.reasons import RankChoice
+from stepwhy.result.wording.notes import left_out, rank_note
 
 STEP_US = 1000
 

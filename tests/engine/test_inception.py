@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from stepwhy.diagnoses import unfetched_tower
-from stepwhy.diagnoses.shared.rule import examine
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.program.session_parts import find_session_parts
+from stepwhy.base.units import format_ns
+from stepwhy.diagnose.placement import unfetched_tower
+from stepwhy.diagnose.shared.rule import examine
 from stepwhy.engine import explain
-from stepwhy.importers.registry import read_folder
-from stepwhy.passes.facts import Facts
-from stepwhy.passes.session_parts import find_session_parts
-from stepwhy.units import format_ns
+from stepwhy.read.registry import read_folder
 
 pytestmark = [
     pytest.mark.framework,

@@ -4,7 +4,7 @@ import pytest
 
 from stepwhy.engine.explain import explain
 from tests import kineto_samples as kineto
-from tests.importers.cuda_samples import Nsys
+from tests.read.cuda_samples import Nsys
 
 COUNTER = "device-work-missing"
 

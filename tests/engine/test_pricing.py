@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.steps.observed import Observed
 from stepwhy.engine import pricing
 from stepwhy.engine.pricing import priced
-from stepwhy.findings import Edit, Finding, Prediction, Saving
-from stepwhy.passes.facts import Facts
-from stepwhy.passes.observed import Observed
+from stepwhy.predict.calibration import shipped_record
+from stepwhy.predict.gpu_gains import reach
+from stepwhy.result import Edit, Finding, Prediction, Saving
 from stepwhy.trace.notation import parse
-from stepwhy.whatif.calibration import shipped_record
-from stepwhy.whatif.gpu_gains import reach
-from tests.whatif.test_replay import AHEAD, LAUNCHING, UNIT, WAITING
+from tests.predict.test_replay import AHEAD, LAUNCHING, UNIT, WAITING
 
 # The next batch takes 7 of 10 columns, the rest of the step 3.
 LATE = """

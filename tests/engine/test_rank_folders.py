@@ -5,12 +5,12 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from stepwhy.base.errors import SeveralRunsError
 from stepwhy.engine import explain
 from stepwhy.engine.rank_sets import Opened, numbered, why_several
-from stepwhy.errors import SeveralRunsError
+from stepwhy.result.wording.notes import ranks_by_name
 from stepwhy.trace import NULL
 from stepwhy.trace.notation import parse
-from stepwhy.wording.notes import ranks_by_name
 from tests.engine.test_explain import kineto
 
 

@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
+from stepwhy.base.errors import SeveralRunsError
 from stepwhy.engine import explain
-from stepwhy.errors import SeveralRunsError
 from tests.engine.rank_files import GATHER_US, write_set
 
 RANKS, STEPS = 8, 12

@@ -5,16 +5,16 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from stepwhy.base.errors import SeveralRunsError
 from stepwhy.engine import explain
 from stepwhy.engine.analysed import analyse
 from stepwhy.engine.rank_sets import Opened, same_run
 from stepwhy.engine.ranks import combine
-from stepwhy.errors import SeveralRunsError
-from stepwhy.findings import Evidence, Finding, Saving
-from stepwhy.findings.reasons import RankChoice
+from stepwhy.result import Evidence, Finding, Saving
+from stepwhy.result.reasons import RankChoice
+from stepwhy.result.wording.notes import rank_note
 from stepwhy.trace import NULL, Meta
 from stepwhy.trace.notation import parse
-from stepwhy.wording.notes import rank_note
 from tests.engine.test_explain import kineto
 
 

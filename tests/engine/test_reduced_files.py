@@ -4,17 +4,17 @@ import shutil
 
 import pytest
 
+from stepwhy.base.errors import NotFoundError, NoTracesError, UnsupportedFormatError
 from stepwhy.engine import explain, reduced_files
 from stepwhy.engine.reduced_files import reduce_in_place
 from stepwhy.engine.timeline import explain_with_timeline
-from stepwhy.errors import NotFoundError, NoTracesError, UnsupportedFormatError
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.reading import read_source
-from stepwhy.inputs.reduced import ENDING, IN_RUN, reduced_path
-from stepwhy.report import json
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.inputs.reduced import ENDING, IN_RUN, reduced_path
+from stepwhy.read.registry import read_trace
+from stepwhy.show import json
 from tests.engine.test_explain import kineto
 from tests.engine.test_reduction import damage, written
-from tests.importers.run_directory.test_run_directory import steps, write_run
+from tests.read.run_directory.test_run_directory import steps, write_run
 
 RANKS, LATE = 4, 1
 

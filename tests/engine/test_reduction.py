@@ -5,14 +5,14 @@ import gzip
 import numpy as np
 import pytest
 
+from stepwhy.base.errors import NoTracesError, SeveralRunsError
+from stepwhy.base.redaction import Redactor
 from stepwhy.engine import explain, reduction
 from stepwhy.engine.explain import read_ranks
 from stepwhy.engine.merging import Parts, ranks_of_run
 from stepwhy.engine.reduction import reduce_file, works_of
-from stepwhy.errors import NoTracesError, SeveralRunsError
-from stepwhy.inputs.places import resolve
-from stepwhy.redaction import Redactor
-from stepwhy.report import json
+from stepwhy.read.inputs.places import resolve
+from stepwhy.show import json
 from tests.engine.rank_files import write_set
 
 RANKS, STEPS = 4, 8

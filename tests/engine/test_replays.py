@@ -2,16 +2,16 @@
 
 import pytest
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.engine import replays
 from stepwhy.engine.explain import explain_opened
 from stepwhy.engine.rank_sets import Opened
 from stepwhy.engine.replays import not_replayed, replays_of
 from stepwhy.engine.timeline import TimelineParts
-from stepwhy.findings import Edit, Finding, Saving
-from stepwhy.passes.facts import Facts
+from stepwhy.predict.quality import judge
+from stepwhy.result import Edit, Finding, Saving
 from stepwhy.trace.notation import parse
-from stepwhy.whatif.quality import judge
-from tests.whatif.test_replay import EXCHANGING, WAITING, facts_of
+from tests.predict.test_replay import EXCHANGING, WAITING, facts_of
 
 FASTER = Edit("kernels", "faster", factor=2.0)
 

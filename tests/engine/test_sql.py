@@ -4,15 +4,15 @@ import resource
 
 import pytest
 
+from stepwhy.apps.sql import Limits, RunTables, answer, open_tables
+from stepwhy.apps.sql import limits as limits_module
+from stepwhy.apps.sql.database import database_of
+from stepwhy.apps.sql.limits import Clock
+from stepwhy.apps.sql.tables import NAMES
+from stepwhy.base.errors import QueryError, QueryLimitError, SeveralRunsError
 from stepwhy.engine.explain import explain_opened
 from stepwhy.engine.rank_sets import Opened
-from stepwhy.engine.sql import Limits, RunTables, answer, open_tables
-from stepwhy.engine.sql import limits as limits_module
-from stepwhy.engine.sql.database import database_of
-from stepwhy.engine.sql.limits import Clock
-from stepwhy.engine.sql.tables import NAMES
-from stepwhy.errors import QueryError, QueryLimitError, SeveralRunsError
-from stepwhy.findings import CATEGORIES
+from stepwhy.result import CATEGORIES
 from stepwhy.trace.notation import parse
 from stepwhy.trace.schema import TABLES, columns_of
 from tests.engine.rank_files import write_set

@@ -6,10 +6,10 @@ import json
 import pytest
 
 from stepwhy.engine.stopped_ranks import StoppedRanks
-from stepwhy.findings.hangs import At, Standing
-from stepwhy.metrics.ranks import Judged, RankNow
-from stepwhy.wording.hangs import hang_sentence
-from tests.importers.flight_recorder_samples import dump, entry
+from stepwhy.result.hangs import At, Standing
+from stepwhy.result.wording.hangs import hang_sentence
+from stepwhy.show.metrics.ranks import Judged, RankNow
+from tests.read.flight_recorder_samples import dump, entry
 
 S = 10**9
 LOAD, STEP = "a.py(7): load", "a.py(9): step"

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepwhy.base.errors import CorruptInputError, InputError, NewerFormatError, NotFoundError
 from stepwhy.engine.packed_columns import BadColumnError, pack, unpack
 from stepwhy.engine.reduction import Named, Part
 from stepwhy.engine.summaries import VERSION, decode, encode
-from stepwhy.errors import CorruptInputError, InputError, NewerFormatError, NotFoundError
-from stepwhy.inputs.reduced import MAGIC
+from stepwhy.read.inputs.reduced import MAGIC
 from stepwhy.trace import Meta
 from tests.engine.test_reduction import parts_of, written
 
@@ -67,7 +67,7 @@ def test_what_is_not_analysed_and_errors_are_kept():
 
 
 def test_errors_of_other_classes_are_no_code():
-    class visible(InputError):  # noqa: N801, N818 - what `stepwhy.errors` has, but no error
+    class visible(InputError):  # noqa: N801, N818 - what `stepwhy.base.errors` has, but no error
         pass
 
     part = Part(1, error=visible("It is gone", "Look elsewhere"))

@@ -2,8 +2,8 @@
 
 import pytest
 
+from stepwhy.base.errors import NotFoundError
 from stepwhy.engine.survey import survey
-from stepwhy.errors import NotFoundError
 from tests.engine.test_explain import kineto
 from tests.engine.test_rank_folders import run_of_rank
 

@@ -5,7 +5,7 @@ import pytest
 
 from stepwhy.engine import timeline as module
 from stepwhy.engine.timeline import TimelineParts, explain_with_timeline
-from stepwhy.findings import RankUse
+from stepwhy.result import RankUse
 from tests.engine.rank_files import write_set
 from tests.engine.test_explain import kineto
 

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from tests.analyse.rank_sets import MS, make_set
 from tests.export.timelines import unpacked
-from tests.passes.rank_sets import MS, make_set
 
-from stepwhy.columns.intervals import Intervals
-from stepwhy.export.timeline import alignment_of, part_of, timeline_of
-from stepwhy.export.timeline.alignment import RankClock, with_waits
-from stepwhy.export.timeline.slices import drawn
-from stepwhy.findings.timeline import DRAWN_CATEGORIES
-from stepwhy.passes.facts import Facts
-from stepwhy.passes.rank_summary import summarise_rank
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.lateness.rank_summary import summarise_rank
+from stepwhy.base.columns.intervals import Intervals
+from stepwhy.result.timeline import DRAWN_CATEGORIES
+from stepwhy.show.export.timeline import alignment_of, part_of, timeline_of
+from stepwhy.show.export.timeline.alignment import RankClock, with_waits
+from stepwhy.show.export.timeline.slices import drawn
 from stepwhy.trace.notation import parse
 
 RANKS, STEPS = 4, 8

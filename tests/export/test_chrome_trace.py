@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.importers.tf_samples import source_of
-from tests.passes.timeline import Timeline
+from tests.analyse.timeline import Timeline
+from tests.read.tf_samples import source_of
 from tests.trace.traces import traces
 
-from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError, StepwhyError
-from stepwhy.export.chrome_trace import write_chrome_trace
-from stepwhy.importers.formats.exported import reader as exported
+from stepwhy.base.errors import CorruptInputError, NewerFormatError, OutputError, StepwhyError
+from stepwhy.read.formats.exported import reader as exported
+from stepwhy.show.export.chrome_trace import write_chrome_trace
 from stepwhy.trace import Kind
 from stepwhy.trace.schema import TABLES
 

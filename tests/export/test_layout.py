@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.passes.timeline import Timeline
+from tests.analyse.timeline import Timeline
 
-from stepwhy.export.layout import lay_out, nesting_lanes
+from stepwhy.show.export.layout import lay_out, nesting_lanes
 from stepwhy.trace import Kind
 
 

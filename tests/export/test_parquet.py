@@ -2,10 +2,10 @@
 
 import pyarrow.parquet as pq
 import pytest
-from tests.passes.timeline import Timeline
+from tests.analyse.timeline import Timeline
 
-from stepwhy.errors import OutputError
-from stepwhy.export.parquet import write_parquet
+from stepwhy.base.errors import OutputError
+from stepwhy.show.export.parquet import write_parquet
 from stepwhy.trace import Kind
 
 

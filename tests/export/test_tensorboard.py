@@ -9,19 +9,19 @@ import sys
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.analyse.timeline import MS, Timeline
 from tests.kineto_samples import sample
-from tests.passes.timeline import MS, Timeline
 
+from stepwhy.base.errors import OutputError
 from stepwhy.cli import cli
 from stepwhy.engine.explain import explain_opened
 from stepwhy.engine.rank_sets import Opened
-from stepwhy.errors import OutputError
-from stepwhy.export import curves
-from stepwhy.export.curves import thinned
-from stepwhy.export.explained import Explained
-from stepwhy.export.series import Curve, series_of
-from stepwhy.export.tensorboard import write_tensorboard
-from stepwhy.report import markdown
+from stepwhy.show import markdown
+from stepwhy.show.export import curves
+from stepwhy.show.export.curves import thinned
+from stepwhy.show.export.explained import Explained
+from stepwhy.show.export.series import Curve, series_of
+from stepwhy.show.export.tensorboard import write_tensorboard
 from stepwhy.trace import Kind
 
 pytest.importorskip("tensorboard")
@@ -199,7 +199,7 @@ def test_a_folder_that_is_not_empty_is_left_alone(tmp_path):
 
 
 def test_a_failure_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("stepwhy.export.tensorboard._write_curves", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("stepwhy.show.export.tensorboard._write_curves", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_tensorboard(explained(recorded()), tmp_path / "logs")
     assert [*tmp_path.iterdir()] == []

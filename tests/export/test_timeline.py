@@ -5,16 +5,16 @@ import itertools
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from tests.analyse.timeline import Timeline
 from tests.export.timelines import unpacked, varints
-from tests.passes.timeline import Timeline
 
-from stepwhy.columns.groups import numbered
-from stepwhy.export.timeline import build, part_of, timeline_of
-from stepwhy.export.timeline.packing import packed, zigzag
-from stepwhy.export.timeline.slices import drawn, joined, thinned
-from stepwhy.findings import CATEGORIES
-from stepwhy.findings.timeline import DRAWN_CATEGORIES
-from stepwhy.passes.facts import Facts
+from stepwhy.analyse.facts import Facts
+from stepwhy.base.columns.groups import numbered
+from stepwhy.result import CATEGORIES
+from stepwhy.result.timeline import DRAWN_CATEGORIES
+from stepwhy.show.export.timeline import build, part_of, timeline_of
+from stepwhy.show.export.timeline.packing import packed, zigzag
+from stepwhy.show.export.timeline.slices import drawn, joined, thinned
 from stepwhy.trace import DeviceKind, Kind, Role
 from stepwhy.trace.notation import parse
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.export.timelines import varints
 
-from stepwhy.export.timeline import run as runs
-from stepwhy.export.timeline.run import packed_run, whole_run
-from stepwhy.passes.facts import Facts
+from stepwhy.analyse.facts import Facts
+from stepwhy.show.export.timeline import run as runs
+from stepwhy.show.export.timeline.run import packed_run, whole_run
 from stepwhy.trace.notation import parse
 
 TRACE = """

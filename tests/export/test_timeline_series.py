@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from tests.analyse.timeline import Timeline
 from tests.export.timelines import samples_of
-from tests.passes.timeline import Timeline
 
-from stepwhy.export.timeline import build, part_of, timeline_of
-from stepwhy.export.timeline.samples import UNKNOWN, Sampled, thinned_samples, with_pauses
-from stepwhy.export.timeline.series import _LEFT_OUT, _MEANINGS, MOST_SERIES
-from stepwhy.importers.formats.run_directory import counter_log
-from stepwhy.passes.facts import Facts
+from stepwhy.analyse.facts import Facts
+from stepwhy.read.formats.run_directory import counter_log
+from stepwhy.show.export.timeline import build, part_of, timeline_of
+from stepwhy.show.export.timeline.samples import UNKNOWN, Sampled, thinned_samples, with_pauses
+from stepwhy.show.export.timeline.series import _LEFT_OUT, _MEANINGS, MOST_SERIES
 from stepwhy.trace import DeviceKind, Kind, Role
 
 MS = 1_000_000

@@ -11,12 +11,12 @@ import pytest
 from fuzz.extremes.cases import CASES
 from fuzz.extremes.cost import cost_of
 
+from stepwhy.base.errors import InputError
 from stepwhy.engine.explain import explain
 from stepwhy.engine.opening import open_one
 from stepwhy.engine.profile import profile
-from stepwhy.errors import InputError
-from stepwhy.importers.registry import all_formats
-from stepwhy.report.json import render
+from stepwhy.read.registry import all_formats
+from stepwhy.show.json import render
 
 # Those whose work grew with the square of their size, and one or two of each format.
 WATCHED = {

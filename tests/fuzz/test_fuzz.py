@@ -17,7 +17,7 @@ from fuzz.mutate.wire import parse, write
 from fuzz.shorten import shorten
 from fuzz.worker import Batch, Worker
 
-from stepwhy.importers.registry import all_formats, read_trace
+from stepwhy.read.registry import all_formats, read_trace
 
 INPUTS = 75  # of each format: about 20 s of processor time in all; `fuzz/run.py` makes more
 SEED = 20
@@ -215,7 +215,7 @@ def test_a_diagnosis_that_fails_is_not_overlooked(outcome_of, monkeypatch):
     def diagnose(_facts):
         raise KeyError("x")
 
-    monkeypatch.setattr("stepwhy.diagnoses.dominant_op.diagnose", diagnose)
+    monkeypatch.setattr("stepwhy.diagnose.compute.dominant_op.diagnose", diagnose)
     outcomes = [outcome_of(files).what for files in seeds("kineto")]
     assert "diagnosis dominant-op failed" in outcomes
 
@@ -224,7 +224,7 @@ def test_an_input_is_as_large_as_what_it_unpacks_to(outcome_of, monkeypatch):
     ((name, data),) = seeds("chrome_trace")[0].items()
     padded = data + bytes(1 << 20)
     for unwatched in (1 << 26, 1 << 18):  # in memory; in a mapped file
-        monkeypatch.setattr("stepwhy.inputs.spool._UNWATCHED", unwatched)
+        monkeypatch.setattr("stepwhy.read.inputs.spool._UNWATCHED", unwatched)
         assert outcome_of({f"{name}.gz": gzip.compress(padded)}).size_bytes == len(padded)
 
 

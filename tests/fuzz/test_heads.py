@@ -4,8 +4,8 @@ import pytest
 from fuzz.formats import BY_NAME
 from fuzz.inputs import make
 
-from stepwhy.importers.registry import all_formats, reader_of
-from stepwhy.inputs.source import Source
+from stepwhy.read.inputs.source import Source
+from stepwhy.read.registry import all_formats, reader_of
 
 INPUTS = 60
 

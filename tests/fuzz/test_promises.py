@@ -5,11 +5,11 @@ from fuzz.formats import seeds
 from fuzz.promises import broken_promises, of_result
 from msgspec.structs import replace
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.engine.assemble import assemble
-from stepwhy.findings import Evidence, Saving
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.source import Source
-from stepwhy.passes.facts import Facts
+from stepwhy.read.inputs.source import Source
+from stepwhy.read.registry import read_trace
+from stepwhy.result import Evidence, Saving
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from fuzz.worker import Batch, Worker
 from msgspec.structs import replace
 
 from stepwhy.engine import explain
-from stepwhy.findings import Finding
+from stepwhy.result import Finding
 
 INPUTS = 60  # of each target: about 5 s in all
 SEED = 20

@@ -8,8 +8,8 @@ from fuzz.judge import Judge
 from fuzz.ways import WAYS, differences, is_damaged, taken, ways_of
 from msgspec.structs import replace
 
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.source import Source
+from stepwhy.read.inputs.source import Source
+from stepwhy.read.registry import read_trace
 
 NAMES = [f"{way.importer} {way.name}" for way in WAYS]
 

@@ -19,7 +19,7 @@ _TRAINING = """
 import os, sys, time
 run_dir = os.environ.get("STEPWHY_RUN_DIR")
 if run_dir:
-    from stepwhy.capture.recorder import Recorder
+    from stepwhy.record.core.recorder import Recorder
     recorder = Recorder(run_dir, "pytorch", "2.0", "torch-optimizer")
     for n in range(30):
         recorder.step(f'{{"kind":"step","start_ns":1{n}0,"end_ns":1{n}5,"profiled":0}}')

@@ -17,8 +17,8 @@ SECONDS = 120
 _PROGRAM = """
 import json, sys
 from stepwhy.engine import explain
-from stepwhy.errors import InputError
-from stepwhy.report.json import render
+from stepwhy.base.errors import InputError
+from stepwhy.show.json import render
 for path in sys.argv[1:]:
     try:
         answer = json.loads(render(explain([path])))

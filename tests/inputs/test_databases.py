@@ -10,11 +10,11 @@ from contextlib import closing
 
 import pytest
 
-from stepwhy.errors import CorruptInputError
-from stepwhy.importers.formats.nsys import reader as nsys
-from stepwhy.inputs.source import Source
-from tests.importers.cuda_samples import Nsys
+from stepwhy.base.errors import CorruptInputError
+from stepwhy.read.formats.nsys import reader as nsys
+from stepwhy.read.inputs.source import Source
 from tests.inputs.hostile import KINDS, child, counters, explained
+from tests.read.cuda_samples import Nsys
 
 PAGE = 4096
 STRINGS = 'CREATE TABLE "StringIds" (id INTEGER PRIMARY KEY, value TEXT)'
@@ -27,8 +27,8 @@ ASK = """
 import json, sys
 from contextlib import suppress
 from pathlib import Path
-from stepwhy.importers.shared.database import open_database
-from stepwhy.inputs.source import Source
+from stepwhy.read.shared.database import open_database
+from stepwhy.read.inputs.source import Source
 path = Path(sys.argv[1])
 with open_database(Source(path.read_bytes, "x", path)) as database:
     texts = len(database.read("StringIds", ["id"], ["value"], ["value"], only={"id": [-5]}))

@@ -1,4 +1,4 @@
-"""Every place that opens a file uses the functions of `stepwhy.inputs`, or has a reason."""
+"""Every place that opens a file uses the functions of `stepwhy.read.inputs`, or has a reason."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ NO_PATH = "opens no path: a method of the same name, or an archive that is open 
 DATABASE = "read-only and bounded, after its head was read through open_input (test_databases.py)"
 
 REASONS = {
-    "capture/bootstrap/stepwhy_bootstrap.py os.open": WRITTEN,
-    "capture/torch/request_thread.py (_TASKS / thread / 'stat').read_text": KERNEL,
+    "record/bootstrap/stepwhy_bootstrap.py os.open": WRITTEN,
+    "record/torch/request_thread.py (_TASKS / thread / 'stat').read_text": KERNEL,
     "cli/written_traces.py os.scandir": SEARCH,
-    "engine/sql/limits.py Path('/proc/self/status').read_text": KERNEL,
-    "capture/checks/frameworks.py path.read_text": PACKAGE,
-    "capture/checks/machine.py self.path(name).read_text": KERNEL,
-    "capture/checks/target.py program.open": USERS,
-    "capture/launcher/oom_kills.py self._counters.read_text": KERNEL,
-    "capture/sampling/processes.py os.open": KERNEL,
-    "capture/sampling/ptrace.py open": KERNEL,
-    "capture/torch/trace_file.py gzip.open": OWN,
-    "capture/torch/trace_file.py plain.open": OWN,
-    "capture/process/threads.py Path('/', path).read_text": KERNEL,
-    "capture/recorder.py self._folder.open": NO_PATH,
-    "capture/launcher/run_directory.py initial.read_bytes": KERNEL,
-    "capture/sampling/sampler.py Gpus.open": NO_PATH,
-    "capture/meters.py _STATM.read_bytes": KERNEL,
-    "capture/meters.py os.open": KERNEL,
-    "capture/registry.py os.open": CHECKED,
-    "capture/launcher/signals.py os.open": KERNEL,
-    "capture/launcher/proxy.py os.open": KERNEL,
-    "capture/launcher/survivors.py path.read_bytes": KERNEL,
-    "capture/launcher/processor.py described.open": KERNEL,
-    "capture/tf1/sessions.py plan.open": NO_PATH,
-    "capture/tf2/profiler.py path.read_bytes": OWN,
+    "apps/sql/limits.py Path('/proc/self/status').read_text": KERNEL,
+    "record/checks/frameworks.py path.read_text": PACKAGE,
+    "record/checks/machine.py self.path(name).read_text": KERNEL,
+    "record/checks/target.py program.open": USERS,
+    "record/launcher/oom_kills.py self._counters.read_text": KERNEL,
+    "record/sampling/processes.py os.open": KERNEL,
+    "record/sampling/ptrace.py open": KERNEL,
+    "record/torch/trace_file.py gzip.open": OWN,
+    "record/torch/trace_file.py plain.open": OWN,
+    "record/core/process/threads.py Path('/', path).read_text": KERNEL,
+    "record/core/recorder.py self._folder.open": NO_PATH,
+    "record/launcher/run_directory.py initial.read_bytes": KERNEL,
+    "record/sampling/sampler.py Gpus.open": NO_PATH,
+    "record/steps/meters.py _STATM.read_bytes": KERNEL,
+    "record/steps/meters.py os.open": KERNEL,
+    "record/core/registry.py os.open": CHECKED,
+    "record/launcher/signals.py os.open": KERNEL,
+    "record/launcher/proxy.py os.open": KERNEL,
+    "record/launcher/survivors.py path.read_bytes": KERNEL,
+    "record/launcher/processor.py described.open": KERNEL,
+    "record/tf1/sessions.py plan.open": NO_PATH,
+    "record/tf2/profiler.py path.read_bytes": OWN,
     "cli/explain_aside.py Path('/proc/self/status').read_text": KERNEL,
     "cli/lab_accuracy.py place.read_bytes": PACKAGE,
     "cli/lab_gpu_items.py (folder / 'items').glob": SEARCH,
@@ -68,46 +68,46 @@ REASONS = {
     "cli/lab_pairs.py file.read_text": PACKAGE,
     "cli/lab_pairs.py root.glob": PACKAGE,
     "cli/measuring.py folder.iterdir": SEARCH,
-    "engine/sql/database.py duckdb.connect": "in memory, and reads no file (engine/test_sql.py)",
+    "apps/sql/database.py duckdb.connect": "in memory, and reads no file (engine/test_sql.py)",
     "engine/present_traces.py folder.glob": SEARCH,
-    "importers/formats/run_directory/notes.py Path(f'/proc/{pid}/stat').read_bytes": KERNEL,
-    "importers/formats/xplane/layout.py walk": NO_PATH,
-    "importers/formats/xplane/run.py path.parent.glob": SEARCH,
-    "inputs/torch_npu.py folder.iterdir": SEARCH,
-    "importers/shared/chrome_json/document.py self._walker().walk": NO_PATH,
-    "importers/shared/database.py sqlite3.connect": DATABASE,
-    "importers/shared/parquet.py pq.ParquetFile": NO_PATH,
-    "inputs/folders.py os.scandir": THE_FUNCTIONS,
-    "inputs/memory.py path.read_text": KERNEL,
-    "inputs/pipes.py os.open": THE_FUNCTIONS,
-    "inputs/reading.py kind.open": NO_PATH,
-    "inputs/remote/client.py store.glob": NO_PATH,
-    "inputs/remote/web.py target.open": OWN,
-    "inputs/within.py os.open": THE_FUNCTIONS,
-    "inputs/zip_archives.py archive.open": NO_PATH,
-    "inputs/zip_archives.py zipfile.ZipFile": NO_PATH,
-    "columns/processor.py described.open": KERNEL,
-    "columns/code_cache.py _PACKAGE.glob": PACKAGE,
-    "columns/code_cache.py folder.rglob": CACHE,
-    "columns/code_cache.py open": CACHE,
-    "columns/code_cache.py os.open": CACHE,
-    "columns/code_cache.py path.read_bytes": CACHE,
-    "columns/trusted.py os.open": CACHE,
-    "regular_files.py open": THE_FUNCTIONS,
-    "regular_files.py os.open": THE_FUNCTIONS,
-    "report/html/page.py (_TEMPLATES / name).read_text": PACKAGE,
-    "serve/pages.py (_REPORT / 'style.css').read_text": PACKAGE,
-    "serve/pages.py (_TEMPLATES / name).read_text": PACKAGE,
-    "serve/removal.py os.open": "folders alone, without following links",
-    "serve/store.py sqlite3.connect": CACHE,
+    "read/formats/run_directory/notes.py Path(f'/proc/{pid}/stat').read_bytes": KERNEL,
+    "read/formats/xplane/layout.py walk": NO_PATH,
+    "read/formats/xplane/run.py path.parent.glob": SEARCH,
+    "read/inputs/torch_npu.py folder.iterdir": SEARCH,
+    "read/shared/chrome_json/document.py self._walker().walk": NO_PATH,
+    "read/shared/database.py sqlite3.connect": DATABASE,
+    "read/shared/parquet.py pq.ParquetFile": NO_PATH,
+    "read/inputs/folders.py os.scandir": THE_FUNCTIONS,
+    "read/inputs/memory.py path.read_text": KERNEL,
+    "read/inputs/pipes.py os.open": THE_FUNCTIONS,
+    "read/inputs/reading.py kind.open": NO_PATH,
+    "read/inputs/remote/client.py store.glob": NO_PATH,
+    "read/inputs/remote/web.py target.open": OWN,
+    "read/inputs/within.py os.open": THE_FUNCTIONS,
+    "read/inputs/zip_archives.py archive.open": NO_PATH,
+    "read/inputs/zip_archives.py zipfile.ZipFile": NO_PATH,
+    "base/columns/processor.py described.open": KERNEL,
+    "base/columns/code_cache.py _PACKAGE.glob": PACKAGE,
+    "base/columns/code_cache.py folder.rglob": CACHE,
+    "base/columns/code_cache.py open": CACHE,
+    "base/columns/code_cache.py os.open": CACHE,
+    "base/columns/code_cache.py path.read_bytes": CACHE,
+    "base/columns/trusted.py os.open": CACHE,
+    "base/regular_files.py open": THE_FUNCTIONS,
+    "base/regular_files.py os.open": THE_FUNCTIONS,
+    "show/html/page.py (_TEMPLATES / name).read_text": PACKAGE,
+    "apps/serve/pages.py (_REPORT / 'style.css').read_text": PACKAGE,
+    "apps/serve/pages.py (_TEMPLATES / name).read_text": PACKAGE,
+    "apps/serve/removal.py os.open": "folders alone, without following links",
+    "apps/serve/store.py sqlite3.connect": CACHE,
     "trace/store.py pq.ParquetFile": NO_PATH,
     "trace/store.py self._zip.open": NO_PATH,
     "trace/store.py zipfile.ZipFile": "a file in memory, or one that is written for the user",
-    "trace_ready.py Path('/proc/stat').read_text": KERNEL,
-    "trace_ready.py Path(f'/proc/{os.getppid()}/stat').read_text": KERNEL,
-    "whatif/calibration.py file.read_bytes": PACKAGE,
-    "whole_files.py open": WRITTEN,
-    "whole_files.py os.open": WRITTEN,
+    "api/trace_ready.py Path('/proc/stat').read_text": KERNEL,
+    "api/trace_ready.py Path(f'/proc/{os.getppid()}/stat').read_text": KERNEL,
+    "predict/calibration.py file.read_bytes": PACKAGE,
+    "base/whole_files.py open": WRITTEN,
+    "base/whole_files.py os.open": WRITTEN,
 }
 
 
@@ -124,17 +124,17 @@ def opened_in(source, *, lists=True):
 
 @cache
 def all_opened():
-    """All such calls in the package; in `stepwhy.capture`, only those that read."""
+    """All such calls in the package; in `stepwhy.record`, only those that read."""
     found = set()
     for path in sorted(ROOT.rglob("*.py")):
         place = path.relative_to(ROOT).as_posix()
-        lists = not place.startswith("capture/")
+        lists = not place.startswith(("record/", "apps/top/"))
         found |= {f"{place} {call}" for call in opened_in(path.read_text(), lists=lists)}
     return found
 
 
 def test_every_other_open_has_a_reason():
-    """A new one is justified in `REASONS`, or reads through `stepwhy.inputs`."""
+    """A new one is justified in `REASONS`, or reads through `stepwhy.read.inputs`."""
     assert sorted(all_opened() - set(REASONS)) == []
 
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.errors import EmptyInputError, UnknownFormatError, UnsupportedFormatError
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.foreign.known import KNOWN, known, known_archive
-from stepwhy.inputs.reading import read_source
-from stepwhy.inputs.reduced import MAGIC
-from stepwhy.inputs.source import Source
-from tests.importers import tf_samples
+from stepwhy.base.errors import EmptyInputError, UnknownFormatError, UnsupportedFormatError
+from stepwhy.read.inputs.foreign.known import KNOWN, known, known_archive
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.inputs.reduced import MAGIC
+from stepwhy.read.inputs.source import Source
+from stepwhy.read.registry import read_trace
+from tests.read import tf_samples
 
 
 def field(number, *parts):

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from stepwhy.errors import InputError
-from stepwhy.inputs.foreign.known import known
-from stepwhy.inputs.reading import read_source
+from stepwhy.base.errors import InputError
+from stepwhy.read.inputs.foreign.known import known
+from stepwhy.read.inputs.reading import read_source
 from tests.forks import IMPORTED
 
 pytestmark = pytest.mark.framework

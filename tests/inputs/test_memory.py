@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwhy.inputs.memory import available_bytes
+from stepwhy.read.inputs.memory import available_bytes
 
 MIB = 1 << 20
 MACHINE = {"proc/meminfo": f"MemTotal: 99 kB\nMemAvailable: {8 * 1024} kB\n"}  # 8 MiB

@@ -10,12 +10,12 @@ import threading
 
 import pytest
 
-from stepwhy import output
-from stepwhy.errors import EmptyInputError, NotAFileError, NotFoundError, TooLargeError
-from stepwhy.inputs import memory, pipes, spool
-from stepwhy.inputs.opening import open_input
-from stepwhy.inputs.pipes import read_pipe
-from stepwhy.inputs.reading import read_source
+from stepwhy.base import output
+from stepwhy.base.errors import EmptyInputError, NotAFileError, NotFoundError, TooLargeError
+from stepwhy.read.inputs import memory, pipes, spool
+from stepwhy.read.inputs.opening import open_input
+from stepwhy.read.inputs.pipes import read_pipe
+from stepwhy.read.inputs.reading import read_source
 from tests.engine.test_explain import kineto
 from tests.inputs.hostile import KINDS, SECONDS, child, explained
 
@@ -260,7 +260,7 @@ def test_a_trace_from_a_process_substitution(tmp_path):
 def test_an_endless_pipe_is_bounded_by_memory_and_space(tmp_path):
     """Its content is refused, and the writer gets a broken pipe."""
     program = (
-        "import sys; from stepwhy.inputs import memory, spool; from stepwhy.engine import explain\n"
+        "from stepwhy.read.inputs import memory; from stepwhy.engine import explain\n"
         "memory.available_bytes = lambda: 1 << 28\n"
         "explain(['/dev/stdin'])"
     )

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from stepwhy.errors import NotFoundError, NoTracesError
-from stepwhy.inputs.places import resolve
+from stepwhy.base.errors import NotFoundError, NoTracesError
+from stepwhy.read.inputs.places import resolve
 
 
 @pytest.fixture

@@ -20,16 +20,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.errors import (
+from stepwhy.base.errors import (
     CorruptInputError,
     EmptyInputError,
     NotFoundError,
     TooLargeError,
     UnsupportedFormatError,
 )
-from stepwhy.importers.formats.store import reader as store
-from stepwhy.inputs import memory, spool
-from stepwhy.inputs.reading import read_source
+from stepwhy.read.formats.store import reader as store
+from stepwhy.read.inputs import memory, spool
+from stepwhy.read.inputs.reading import read_source
 from stepwhy.trace import Meta, TraceBuilder
 from stepwhy.trace.store import save
 

@@ -12,8 +12,8 @@ pytest.importorskip("fsspec")
 
 from yarl import URL
 
-from stepwhy.errors import UnreachableError
-from stepwhy.inputs.remote.redirects import (
+from stepwhy.base.errors import UnreachableError
+from stepwhy.read.inputs.remote.redirects import (
     Resolver,
     Zone,
     as_url,

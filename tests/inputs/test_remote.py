@@ -17,9 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.cli import cli
-from stepwhy.engine import explain
-from stepwhy.errors import (
+from stepwhy.base.errors import (
     MissingPackageError,
     NotFoundError,
     NoTracesError,
@@ -28,16 +26,18 @@ from stepwhy.errors import (
     UnreachableError,
     UnsupportedFormatError,
 )
-from stepwhy.inputs.places import resolve
-from stepwhy.inputs.remote import addresses
-from stepwhy.inputs.remote import client as remote
-from stepwhy.inputs.remote.budget import Budget
-from stepwhy.inputs.remote.places import Remote
-from stepwhy.redaction.commands import redact_command as redact
-from stepwhy.units import format_bytes
+from stepwhy.base.redaction.commands import redact_command as redact
+from stepwhy.base.units import format_bytes
+from stepwhy.cli import cli
+from stepwhy.engine import explain
+from stepwhy.read.inputs.places import resolve
+from stepwhy.read.inputs.remote import addresses
+from stepwhy.read.inputs.remote import client as remote
+from stepwhy.read.inputs.remote.budget import Budget
+from stepwhy.read.inputs.remote.places import Remote
 from tests.engine.test_explain import kineto
-from tests.importers.run_directory.test_run_directory import steps, write_run
 from tests.inputs.web_server import web_server
+from tests.read.run_directory.test_run_directory import steps, write_run
 
 fsspec = pytest.importorskip("fsspec")
 pytest.importorskip("aiohttp")
@@ -257,7 +257,7 @@ def test_other_schemes_are_refused(scheme):
 @pytest.mark.parametrize("module", ["fsspec.asyn", "aiohttp"])
 def test_a_package_that_is_not_installed(monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(sys.modules, "stepwhy.inputs.remote.web", raising=False)
+    monkeypatch.delitem(sys.modules, "stepwhy.read.inputs.remote.web", raising=False)
     with pytest.raises(MissingPackageError, match=r"pip install 'stepwhy\[remote\]'"):
         explain(["https://example.org/trace.json"])
 
@@ -397,7 +397,7 @@ def test_invalid_response_causes_no_warning():
     """aiohttp gives such an error status 0, and a deprecated attribute with another name."""
     from aiohttp import ClientResponseError
 
-    from stepwhy.inputs.remote.client import _typed
+    from stepwhy.read.inputs.remote.client import _typed
 
     error = ClientResponseError(None, (), status=0, message="Bad status line")
     assert "cannot be read (ClientResponseError)" in str(_typed(error, "http://h/x", 0))

@@ -20,8 +20,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stepwhy.engine import explain
-from stepwhy.errors import (
+from stepwhy.base.errors import (
     InputError,
     NotFoundError,
     NoTracesError,
@@ -30,14 +29,15 @@ from stepwhy.errors import (
     TooLargeError,
     UnreachableError,
 )
-from stepwhy.inputs.remote import client as remote
-from stepwhy.inputs.remote.addresses import shown
-from stepwhy.inputs.remote.budget import PREFIX, Budget, Limits, limits_of
-from stepwhy.inputs.remote.places import Remote, places_at
+from stepwhy.engine import explain
+from stepwhy.read.inputs.remote import client as remote
+from stepwhy.read.inputs.remote.addresses import shown
+from stepwhy.read.inputs.remote.budget import PREFIX, Budget, Limits, limits_of
+from stepwhy.read.inputs.remote.places import Remote, places_at
 from tests.engine.test_explain import kineto
-from tests.importers.run_directory.test_run_directory import steps, write_run
 from tests.inputs import web_server
 from tests.inputs.web_server import Clock, links
+from tests.read.run_directory.test_run_directory import steps, write_run
 
 fsspec = pytest.importorskip("fsspec")
 pytest.importorskip("aiohttp")

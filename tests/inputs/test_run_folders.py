@@ -8,14 +8,14 @@ import shutil
 
 import pytest
 
+from stepwhy.base.errors import NotAFileError
 from stepwhy.engine import explain
-from stepwhy.errors import NotAFileError
-from stepwhy.importers.formats.run_directory.log_files import read_log
-from stepwhy.inputs import folders
-from stepwhy.inputs.folders import RunFolder
+from stepwhy.read.formats.run_directory.log_files import read_log
+from stepwhy.read.inputs import folders
+from stepwhy.read.inputs.folders import RunFolder
 from tests.engine.test_explain import kineto
-from tests.importers.run_directory.test_run_directory import MS, steps, write_run
 from tests.inputs.hostile import KINDS, explained
+from tests.read.run_directory.test_run_directory import MS, steps, write_run
 
 LOGS = ("counters.jsonl", "events.jsonl", "levels.jsonl", "loaders.jsonl")
 RECORDS = ("messages.jsonl", "pipeline.json", "stacks.json", "steps-000000000000.jsonl")
@@ -114,7 +114,7 @@ def test_run_of_links_reports_why_it_is_empty(tmp_path):
 
 
 def test_files_of_a_log_are_bounded_together(tmp_path, monkeypatch):
-    monkeypatch.setattr("stepwhy.importers.formats.run_directory.log_files._MOST_BYTES", 10)
+    monkeypatch.setattr("stepwhy.read.formats.run_directory.log_files._MOST_BYTES", 10)
     (tmp_path / "steps-0.jsonl").write_bytes(b"0\n1\n")
     (tmp_path / "steps-2.jsonl").write_bytes(b"2\n3\n4\n")
     (tmp_path / "steps.jsonl").write_bytes(b"5\n6\n")

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepwhy.base.errors import NotAFileError, NoTracesError, TooLargeError
 from stepwhy.engine import explain
-from stepwhy.errors import NotAFileError, NoTracesError, TooLargeError
-from stepwhy.inputs import folders
-from stepwhy.inputs.places import resolve
-from stepwhy.inputs.search import matching
+from stepwhy.read.inputs import folders
+from stepwhy.read.inputs.places import resolve
+from stepwhy.read.inputs.search import matching
 from tests.engine.test_explain import kineto
-from tests.importers.run_directory.test_run_directory import MS, steps, write_run
 from tests.inputs.hostile import KINDS, explained
+from tests.read.run_directory.test_run_directory import MS, steps, write_run
 
 
 def trace_in(folder, name="trace.json"):
@@ -133,7 +133,7 @@ def test_the_limit_itself(tmp_path):
 
 
 def test_more_traces_than_are_explained_together(tmp_path, monkeypatch):
-    monkeypatch.setattr("stepwhy.inputs.places.MOST_TRACES", 2)
+    monkeypatch.setattr("stepwhy.read.inputs.places.MOST_TRACES", 2)
     for number in range(3):
         trace_in(tmp_path / "run", f"{number}.json")
     for name in ("run", "run/*.json"):

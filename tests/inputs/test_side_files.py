@@ -8,12 +8,12 @@ import os
 
 import pytest
 
-from stepwhy.errors import NotAFileError, NotFoundError, TooLargeError
-from stepwhy.inputs import within
-from stepwhy.inputs.side_files import read_side_file
-from stepwhy.regular_files import open_regular, read_regular
-from tests.importers.tf_samples import CPU, run_metadata
+from stepwhy.base.errors import NotAFileError, NotFoundError, TooLargeError
+from stepwhy.base.regular_files import open_regular, read_regular
+from stepwhy.read.inputs import within
+from stepwhy.read.inputs.side_files import read_side_file
 from tests.inputs.hostile import KINDS, counters, explained
+from tests.read.tf_samples import CPU, run_metadata
 
 NAMES = ("graph.pb", "sources.json.gz", "window.json")
 
@@ -112,7 +112,7 @@ def test_large_file_is_refused_without_any_size(folder, monkeypatch):
 
 
 def test_a_file_that_does_not_fit_into_memory_is_refused(folder, monkeypatch):
-    monkeypatch.setattr("stepwhy.inputs.memory.available_bytes", lambda: 1 << 20)
+    monkeypatch.setattr("stepwhy.read.inputs.memory.available_bytes", lambda: 1 << 20)
     with (folder / "a.json").open("wb") as file:
         file.truncate(1 << 25)
     with pytest.raises(TooLargeError, match=r"32\.0 MiB or more"):

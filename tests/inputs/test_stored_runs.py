@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from stepwhy.api import PAGE, Watch
+from stepwhy.api.watching import PAGE, Watch
+from stepwhy.base.errors import InputError, NotAFileError, TooLargeError
+from stepwhy.base.redaction import Redactor
 from stepwhy.cli import programs
-from stepwhy.errors import InputError, NotAFileError, TooLargeError
-from stepwhy.redaction import Redactor
-from tests.importers.run_directory.test_run_directory import MS, steps, write_run
 from tests.inputs.hostile import KINDS, SECONDS
+from tests.read.run_directory.test_run_directory import MS, steps, write_run
 
 
 def source(name):

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stepwhy.errors import CorruptInputError, TooLargeError, UnsupportedFormatError
-from stepwhy.importers.formats.store import reader as store
-from stepwhy.inputs.reading import read_source
+from stepwhy.base.errors import CorruptInputError, TooLargeError, UnsupportedFormatError
+from stepwhy.read.formats.store import reader as store
+from stepwhy.read.inputs.reading import read_source
 from stepwhy.trace import Meta, TraceBuilder
 from stepwhy.trace.store import load, save
 from tests.engine.test_explain import kineto
@@ -75,7 +75,7 @@ def test_rows_that_do_not_fit_into_memory(stored, monkeypatch):
     columns["padding"] = pa.array([os.urandom(MILLION // 8), *[b""] * (MILLION - 1)])
     path = stored(slices__parquet=parquet(columns))
     assert path.stat().st_size < MILLION // 4
-    monkeypatch.setattr("stepwhy.inputs.memory.available_bytes", lambda: 20 * MILLION)
+    monkeypatch.setattr("stepwhy.read.inputs.memory.available_bytes", lambda: 20 * MILLION)
     with pytest.raises(TooLargeError, match=r"23\.8 MiB or more"):
         store.read(read_source(path))
 

@@ -11,7 +11,7 @@ from stepwhy.integrations import observation
 
 
 class Watch:
-    """Stands for `stepwhy.api.Watch`: observes nothing, and records how it ends."""
+    """Stands for `stepwhy.api.watching.Watch`: observes nothing, and records how it ends."""
 
     made: list
     is_idle = False
@@ -82,7 +82,7 @@ def pauses(monkeypatch):
     calls = []
     for name in ("pause", "resume"):
         monkeypatch.setattr(
-            f"stepwhy.capture.torch.pauses.{name}", lambda name=name: calls.append(name)
+            f"stepwhy.record.torch.pauses.{name}", lambda name=name: calls.append(name)
         )
     return calls
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stepwhy.errors import MissingPackageError
+from stepwhy.base.errors import MissingPackageError
 from stepwhy.integrations.ranks import is_first_rank
 
 

@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 import stepwhy
-from stepwhy.errors import NoTracesError, OutputError
-from stepwhy.findings import CATEGORIES, Finding
+from stepwhy.base.errors import NoTracesError, OutputError
 from stepwhy.integrations import lightning_loggers, summary_writers
 from stepwhy.integrations.active_runs import ActiveRuns
 from stepwhy.integrations.contents import Report, metrics, report_of, texts
+from stepwhy.result import CATEGORIES, Finding
 from tests.engine.test_explain import kineto
 
 

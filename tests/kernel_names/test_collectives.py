@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.kernel_names.collectives import bus_bandwidth, collective_of
+from stepwhy.read.kernel_names.collectives import bus_bandwidth, collective_of
 
 
 @pytest.mark.parametrize(

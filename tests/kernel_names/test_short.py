@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from stepwhy.kernel_names.short import LONGEST, short_name
+from stepwhy.read.kernel_names.short import LONGEST, short_name
 
 ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, {}, std::array<char*, 2ul> >(int)"
 LAUNCHED = (

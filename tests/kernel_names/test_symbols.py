@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.kernel_names import own_name, qualified_name
+from stepwhy.read.kernel_names import own_name, qualified_name
 
 
 @pytest.mark.parametrize(

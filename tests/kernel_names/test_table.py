@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from stepwhy.kernel_names import (
+from stepwhy.read.kernel_names import (
     activity_row,
     instruction_row,
     is_exchange,
@@ -13,7 +13,7 @@ from stepwhy.kernel_names import (
     operation_row,
     table,
 )
-from stepwhy.kernel_names.table import Family
+from stepwhy.read.kernel_names.table import Family
 
 COMMUNICATION = [
     "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096>)",

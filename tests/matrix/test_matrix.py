@@ -30,8 +30,8 @@ from tests.forks import IMPORTED, Forks, printed, streams_to
 from tests.matrix.catalogue import PROGRAMS, Program
 
 from stepwhy.cli import cli
-from stepwhy.findings.contradictions import contradictions
-from stepwhy.findings.result import CATEGORIES, Result
+from stepwhy.result.contradictions import contradictions
+from stepwhy.result.result import CATEGORIES, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

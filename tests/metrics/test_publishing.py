@@ -8,12 +8,12 @@ import urllib.request
 
 import pytest
 
-from stepwhy.errors import OutputError
-from stepwhy.metrics import publishing
-from stepwhy.metrics.endpoint import Endpoint
-from stepwhy.metrics.model import Run
-from stepwhy.metrics.publishing import Publications, prepared
-from stepwhy.metrics.textfile import Textfile
+from stepwhy.base.errors import OutputError
+from stepwhy.show.metrics import publishing
+from stepwhy.show.metrics.endpoint import Endpoint
+from stepwhy.show.metrics.model import Run
+from stepwhy.show.metrics.publishing import Publications, prepared
+from stepwhy.show.metrics.textfile import Textfile
 
 pytest.importorskip("prometheus_client")
 

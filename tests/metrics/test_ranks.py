@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.metrics.ranks import Gpu, RankNow, RecentStep, judge, usual_step
+from stepwhy.show.metrics.ranks import Gpu, RankNow, RecentStep, judge, usual_step
 
 MS = 1_000_000
 S = 1000 * MS

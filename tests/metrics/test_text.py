@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from stepwhy.metrics.families import FAMILIES
-from stepwhy.metrics.model import DurationCounter, Process, Queue, Run, Usage
-from stepwhy.metrics.prometheus import text_of
+from stepwhy.show.metrics.families import FAMILIES
+from stepwhy.show.metrics.model import DurationCounter, Process, Queue, Run, Usage
+from stepwhy.show.metrics.prometheus import text_of
 
 pytest.importorskip("prometheus_client")
 from prometheus_client.parser import text_string_to_metric_families as parsed

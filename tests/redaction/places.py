@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from stepwhy.trace import Kind
 from stepwhy.trace.store import save
+from tests.analyse.timeline import Timeline
 from tests.engine.test_explain import kineto
-from tests.importers.run_directory.test_run_directory import steps, write_run
-from tests.passes.timeline import Timeline
+from tests.read.run_directory.test_run_directory import steps, write_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepwhy.redaction.commands import redact_command as redact
-from stepwhy.redaction.commands import shorten_path
+from stepwhy.base.redaction.commands import redact_command as redact
+from stepwhy.base.redaction.commands import shorten_path
 
 
 @pytest.mark.parametrize(

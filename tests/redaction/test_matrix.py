@@ -33,7 +33,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():
             patch.setitem(os.environ, name, value)
-        patch.setattr("stepwhy.redaction.redactor.machine_name", lambda: HOST)
+        patch.setattr("stepwhy.base.redaction.redactor.machine_name", lambda: HOST)
         patch.setattr("tests.redaction.test_matrix.mkdtemp", lambda: tmp_path_factory.mktemp("x"))
         yield
     written.cache_clear()

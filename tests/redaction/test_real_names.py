@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stepwhy.errors import StepwhyError
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.reading import read_source
-from stepwhy.redaction import Redactor
-from stepwhy.redaction.redactor import users_in
+from stepwhy.base.errors import StepwhyError
+from stepwhy.base.redaction import Redactor
+from stepwhy.base.redaction.redactor import users_in
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.registry import read_trace
 
 TRACES = os.environ.get("STEPWHY_TRACES")
 pytestmark = [

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stepwhy.redaction import Redactor
-from stepwhy.redaction.prefilter import Prefilter
+from stepwhy.base.redaction import Redactor
+from stepwhy.base.redaction.prefilter import Prefilter
 from tests.redaction.markers import ENVIRONMENT, HARMLESS, HOST, MARKERS
 
 REDACTOR = Redactor.of_process(ENVIRONMENT).knowing(["zyxother"])
@@ -18,7 +18,7 @@ TEXTS = [text for text, _ in MARKERS.values()]
 
 @pytest.fixture
 def redactor(monkeypatch: pytest.MonkeyPatch) -> Redactor:
-    monkeypatch.setattr("stepwhy.redaction.redactor.machine_name", lambda: HOST)
+    monkeypatch.setattr("stepwhy.base.redaction.redactor.machine_name", lambda: HOST)
     return Redactor.of_process(ENVIRONMENT)
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepwhy import api
+from stepwhy.api import watching
 from stepwhy.engine import explain
 from stepwhy.engine.present import show
-from stepwhy.report.console import Console
+from stepwhy.show.console import Console
 from tests.engine.test_explain import kineto
-from tests.importers.run_directory.test_run_directory import steps, write_run
+from tests.read.run_directory.test_run_directory import steps, write_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +33,6 @@ def test_lines_below_the_report_contain_no_home(tmp_path: Path) -> None:
 
 
 def test_messages_of_a_watched_block_contain_no_home(tmp_path: Path) -> None:
-    block = api.watch(tmp_path / "zyxhome4711" / "run", quiet=True)
+    block = watching.watch(tmp_path / "zyxhome4711" / "run", quiet=True)
     block._block.messages.append(f"cannot be written: {tmp_path}/zyxhome4711/run")
     assert "cannot be written: ~/run" in block._repr_html_()

@@ -19,8 +19,8 @@ def root(tmp_path):
 @pytest.fixture
 def site(root, tmp_path):
     pytest.importorskip("starlette")
-    from stepwhy.serve.access import Access
-    from stepwhy.serve.app import Site
+    from stepwhy.apps.serve.access import Access
+    from stepwhy.apps.serve.app import Site
 
     private = tmp_path / "private"
     private.mkdir()

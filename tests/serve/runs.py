@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 
 from msgspec import structs
 
-from stepwhy.report.json import render
-from stepwhy.serve.access import FORM_FIELD, Access
-from stepwhy.serve.index import Index
-from stepwhy.serve.store import Store
-from tests.report.conftest import SAMPLES
+from stepwhy.apps.serve.access import FORM_FIELD, Access
+from stepwhy.apps.serve.index import Index
+from stepwhy.apps.serve.store import Store
+from stepwhy.show.json import render
+from tests.show.conftest import SAMPLES
 
 MS = 1_000_000
 DAY_NS = 86_400 * 10**9
@@ -29,7 +29,7 @@ def write_run(
     Args:
         root: The folder.
         name: Its name.
-        sample: Name of the result of `tests.report.conftest`; a result itself.
+        sample: Name of the result of `tests.show.conftest`; a result itself.
         day: Start, in days.
         scale: Factor of all step times.
         result: Whether it has a stored result.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.serve.access import FORM_FIELD, Access, is_loopback
+from stepwhy.apps.serve.access import FORM_FIELD, Access, is_loopback
 from tests.serve.runs import Client
 
 OWN = "127.0.0.1:8600"

@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from stepwhy.report.json import render
-from stepwhy.serve.guard import OWN_PAGE
-from stepwhy.serve.summaries import entry_id
-from stepwhy.text import visible
-from tests.report.conftest import SAMPLES
+from stepwhy.apps.serve.guard import OWN_PAGE
+from stepwhy.apps.serve.summaries import entry_id
+from stepwhy.base.text import visible
+from stepwhy.show.json import render
 from tests.serve.runs import COMMIT, write_run
+from tests.show.conftest import SAMPLES
 
 WRITES = (
     "/explain",

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from stepwhy import children
-from stepwhy.errors import OutputError
-from stepwhy.serve.jobs import Job, Jobs
+from stepwhy.apps.serve.jobs import Job, Jobs
+from stepwhy.base import children
+from stepwhy.base.errors import OutputError
 
 
 def wait(condition):

@@ -16,8 +16,8 @@ from starlette.routing import Route
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from stepwhy.serve.forms import read_form
-from stepwhy.serve.patience import MOST_CONNECTIONS, PatientProtocol
+from stepwhy.apps.serve.forms import read_form
+from stepwhy.apps.serve.patience import MOST_CONNECTIONS, PatientProtocol
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST /form HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"

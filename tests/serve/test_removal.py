@@ -2,8 +2,8 @@
 
 import pytest
 
-from stepwhy.errors import OutputError
-from stepwhy.serve.removal import delete_run
+from stepwhy.apps.serve.removal import delete_run
+from stepwhy.base.errors import OutputError
 from tests.serve.runs import write_run
 
 

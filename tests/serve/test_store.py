@@ -6,11 +6,11 @@ import stat
 
 import pytest
 
-from stepwhy.serve import index as indexes
-from stepwhy.serve import store as stores
-from stepwhy.serve.index import Index
-from stepwhy.serve.store import VERSION, Store, store_file
-from stepwhy.serve.summaries import Summary
+from stepwhy.apps.serve import index as indexes
+from stepwhy.apps.serve import store as stores
+from stepwhy.apps.serve.index import Index
+from stepwhy.apps.serve.store import VERSION, Store, store_file
+from stepwhy.apps.serve.summaries import Summary
 from tests.serve.runs import write_run
 
 ONE = {"a": ("mark", Summary("run", "explained", 1, program="train.py", categories={"sync": 2}))}

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from stepwhy.report import html
-from stepwhy.report.json import render
-from stepwhy.serve import scan as scans
-from stepwhy.serve.scan import scan
-from stepwhy.serve.summaries import program_of, summarise
-from tests.report.conftest import SAMPLES
+from stepwhy.apps.serve import scan as scans
+from stepwhy.apps.serve.scan import scan
+from stepwhy.apps.serve.summaries import program_of, summarise
+from stepwhy.show import html
+from stepwhy.show.json import render
 from tests.serve.runs import COMMIT, START_NS, index_of, write_run
+from tests.show.conftest import SAMPLES
 
 
 def found_in(root):
@@ -107,7 +107,7 @@ def test_depth_and_number_are_limited(tmp_path, monkeypatch):
     write_run(tmp_path, deep)
     write_run(tmp_path, "a/b/c/d/e/f/train-2")
     assert list(found_in(tmp_path)) == [deep]
-    monkeypatch.setattr("stepwhy.inputs.folders.MOST_ENTRIES", 3)
+    monkeypatch.setattr("stepwhy.read.inputs.folders.MOST_ENTRIES", 3)
     _, note = scan(tmp_path)
     assert "not complete" in note
 

@@ -1,7 +1,7 @@
 """Charts of the step time."""
 
-from stepwhy.serve.summaries import Entry, Summary
-from stepwhy.serve.trend import HEIGHT, WIDTH, trends
+from stepwhy.apps.serve.summaries import Entry, Summary
+from stepwhy.apps.serve.trend import HEIGHT, WIDTH, trends
 from tests.serve.runs import DAY_NS, MS, START_NS
 
 

@@ -5,7 +5,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from stepwhy.stats import look_level, paired_ratio
+from stepwhy.measure.stats import look_level, paired_ratio
 
 
 def levels(looks, level, shares=None):

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stepwhy.stats import (
+from stepwhy.measure.stats import (
     detectable_change,
     expected_spread,
     moderated_mean,
@@ -14,7 +14,7 @@ from stepwhy.stats import (
     paired_ratio,
     pairs_needed,
 )
-from stepwhy.stats.moderated import BETWEEN_RUNS, EXPECTED_FREEDOM
+from stepwhy.measure.stats.moderated import BETWEEN_RUNS, EXPECTED_FREEDOM
 
 
 def test_moderated_mean_by_hand():

@@ -5,8 +5,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from stepwhy.stats import judge, median_interval, paired_difference, paired_ratio
-from stepwhy.stats.student import student_quantile
+from stepwhy.measure.stats import judge, median_interval, paired_difference, paired_ratio
+from stepwhy.measure.stats.student import student_quantile
 
 BASE_NS = 10_000_000
 

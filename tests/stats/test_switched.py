@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stepwhy.stats import arm_of_block, judge, switched_ratio
+from stepwhy.measure.stats import arm_of_block, judge, switched_ratio
 
 
 def simulated(random, effect, *, blocks=24, steps=10, correlation=0.0, noise=0.03, drift=0.0):

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from stepwhy import errors, output
-from stepwhy.bench import Trial, compare, judge_pair, sample, summarise
-from stepwhy.capture import Launch, checks
+from stepwhy.base import errors, output
 from stepwhy.cli import cli, explain_aside
+from stepwhy.measure import Trial, compare, judge_pair, sample, summarise
+from stepwhy.record import Launch, checks
 from tests.answers.test_placement import DRAWING, placement
-from tests.bench.results import MS, result, steady
-from tests.report.conftest import SAMPLES
+from tests.measure.results import MS, result, steady
+from tests.show.conftest import SAMPLES
 from tests.terminal.hostile import NAME, poisoned
 
 DAY = date(2024, 1, 31)
@@ -166,15 +166,15 @@ PLANTS = {
     "error": plant("stepwhy.engine.explain", raising),
     "bug": plant("stepwhy.engine.explain", lambda _: mock.Mock(side_effect=ValueError(NAME))),
     "sample": plant("stepwhy.engine.explain", a_sample),
-    "measure": plant("stepwhy.bench.measure_until_precise", no_precise_runs),
-    "trial": plant("stepwhy.bench.measure_until_answered", no_trial),
-    "measure_pairs": plant("stepwhy.bench.measure_pairs", no_pairs),
-    "bench": plant("stepwhy.bench.summarise", a_bench),
-    "compare": plant("stepwhy.bench.compare", a_comparison),
-    "judge": plant("stepwhy.bench.judge_pair", a_judgement),
+    "measure": plant("stepwhy.measure.measure_until_precise", no_precise_runs),
+    "trial": plant("stepwhy.measure.measure_until_answered", no_trial),
+    "measure_pairs": plant("stepwhy.measure.measure_pairs", no_pairs),
+    "bench": plant("stepwhy.measure.summarise", a_bench),
+    "compare": plant("stepwhy.measure.compare", a_comparison),
+    "judge": plant("stepwhy.measure.judge_pair", a_judgement),
     "placement": plant("stepwhy.engine.explain.read_placement", a_placement),
-    "check": plant("stepwhy.capture.checks.check", a_check),
-    "launch": plant("stepwhy.capture.launch", a_launch),
+    "check": plant("stepwhy.record.checks.check", a_check),
+    "launch": plant("stepwhy.record.launch", a_launch),
     "lab": plant(
         "stepwhy.cli.lab_pairs.lab_folder", lambda folder: lambda: Path(folder).absolute()
     ),

@@ -1,4 +1,4 @@
-"""Nothing is printed but through `stepwhy.output` and `stepwhy.report.console`."""
+"""Nothing is printed but through `stepwhy.base.output` and `stepwhy.show.console`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).resolve().parents[2] / "src/stepwhy"
-THE_WAY = {"output.py", "report/console.py"}
+THE_WAY = {"base/output.py", "show/console.py"}
 # Those that see a stream, and print no name to it.
 MAY = {
-    "api.py": {"sys.stderr"},  # reads its encoding, and whether it is a terminal
-    "capture/launcher/status.py": {"sys.stderr"},  # writes the title, which is numbers, and escaped
-    "capture/checks/probe.py": {"print"},  # answers the process that started it, in ASCII
+    "api/watching.py": {"sys.stderr"},  # reads its encoding, and whether it is a terminal
+    "record/launcher/status.py": {"sys.stderr"},  # writes the title, which is numbers, and escaped
+    "record/checks/probe.py": {"print"},  # answers the process that started it, in ASCII
 }
 STREAMS = {f"sys.{name}" for name in ("stdout", "stderr", "__stdout__", "__stderr__")}
 CALLS = {"print", "click.echo", "click.secho", "click.echo_via_pager", "click.get_text_stream"}

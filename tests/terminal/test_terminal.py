@@ -18,9 +18,9 @@ import click
 import msgspec
 import pytest
 
+from stepwhy.base.text import LONGEST_LINE
 from stepwhy.cli import cli
-from stepwhy.text import LONGEST_LINE
-from tests.report.conftest import SAMPLES
+from tests.show.conftest import SAMPLES
 from tests.terminal.hostile import BAD_FILES, BYTES, FOLDER, NAME, write_inputs
 from tests.test_errors import leaves
 

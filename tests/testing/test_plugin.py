@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from stepwhy.errors import MeasurementError
+from stepwhy.base.errors import MeasurementError
 from stepwhy.testing import StepTime, TooSlow, Unsure, checks
 from stepwhy.testing.programs import words_of
 from tests.cli.test_measuring import PROGRAM
@@ -26,7 +26,7 @@ FUNCTION = """
 import helper
 def train():
     assert helper.is_there
-    from stepwhy.capture.recorder import Recorder
+    from stepwhy.record.core.recorder import Recorder
     import os
     recorder = Recorder(os.environ["STEPWHY_RUN_DIR"], "pytorch", "2.0", "torch-optimizer")
     for n in range(30):

@@ -3,7 +3,7 @@
 import pytest
 
 from stepwhy.engine.explain import explain
-from stepwhy.importers.formats.chrome_trace import uses
+from stepwhy.read.formats.chrome_trace import uses
 from stepwhy.trace import DeviceKind, Kind, Meta, Role, TraceBuilder, builder
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import astuple, replace
 
-from stepwhy.columns.strings import FEW, Strings, strings_from
-from stepwhy.redaction import Redactor
+from stepwhy.base.columns.strings import FEW, Strings, strings_from
+from stepwhy.base.redaction import Redactor
 from stepwhy.trace import Health, Meta, TraceBuilder
 from stepwhy.trace.redacting import redacted
 

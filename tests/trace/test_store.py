@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.trace.traces import traces
 
-from stepwhy.columns import strings
-from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError, StepwhyError
-from stepwhy.importers.formats.store import reader as importer
-from stepwhy.inputs.reading import read_source
-from stepwhy.inputs.source import Source
+from stepwhy.base.columns import strings
+from stepwhy.base.errors import CorruptInputError, NewerFormatError, OutputError, StepwhyError
+from stepwhy.read.formats.store import reader as importer
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.inputs.source import Source
 from stepwhy.trace import Kind, Meta, Role, TraceBuilder, store
 from stepwhy.trace.schema import SCHEMA_VERSION, TABLES, columns_of
 from stepwhy.trace.store import is_store, load, save

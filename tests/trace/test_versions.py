@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stepwhy.errors import CorruptInputError
-from stepwhy.importers.registry import read_trace
-from stepwhy.inputs.source import Source
+from stepwhy.base.errors import CorruptInputError
+from stepwhy.read.inputs.source import Source
+from stepwhy.read.registry import read_trace
 from stepwhy.trace import NULL
 from stepwhy.trace.schema import COLUMNS, SCHEMA_VERSION, TABLES
 from stepwhy.trace.versions import column_name, table_name

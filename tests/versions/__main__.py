@@ -5,7 +5,7 @@
 
 For each version, this installs the framework with pip into a new environment (CPU builds of PyTorch
 where their index can be reached, else what the default index has), looks up every name of
-`stepwhy.capture.framework_names`, and runs small trainings under `stepwhy run`. The environment is
+`stepwhy.record.framework_names`, and runs small trainings under `stepwhy run`. The environment is
 deleted afterwards, unless it was found in FOLDER. Each result is kept as soon as it is there. Of
 several PYTHONs, the first with which pip can install a version is used. Exits with 1 where a
 training was not observed as expected, or a version could not be installed. With --names-only, the
@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepwhy.capture.framework_names import NAMES
+from stepwhy.record.framework_names import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -2,8 +2,8 @@
 
 import pytest
 
-from stepwhy.findings.hangs import At, Call, Group, Hang, Mismatch, Variant
-from stepwhy.wording.hangs import hang_sentence, mismatch_sentence, ranks_text, short_line
+from stepwhy.result.hangs import At, Call, Group, Hang, Mismatch, Variant
+from stepwhy.result.wording.hangs import hang_sentence, mismatch_sentence, ranks_text, short_line
 
 REDUCE = Call("all_reduce", 3, "[[3]]", "Float", "train.py(7): step")
 GATHER = Call("all_gather", 5, "[[5]]", "Half", "eval.py(9): evaluate")

@@ -1,7 +1,7 @@
 """Notes about the machine in words."""
 
-from stepwhy.findings.reasons import CoreContention, CoreWait, DiskWait, Throttled
-from stepwhy.wording.machine import core_wait_sentence, machine_sentence, unreliable
+from stepwhy.result.reasons import CoreContention, CoreWait, DiskWait, Throttled
+from stepwhy.result.wording.machine import core_wait_sentence, machine_sentence, unreliable
 
 MIB = 1 << 20
 MS = 1_000_000

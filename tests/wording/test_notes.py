@@ -1,8 +1,8 @@
 """Notes on ranks, files and operations, in words."""
 
-from stepwhy.findings import Op
-from stepwhy.findings.reasons import NoView, RankChoice
-from stepwhy.wording.notes import (
+from stepwhy.result import Op
+from stepwhy.result.reasons import NoView, RankChoice
+from stepwhy.result.wording.notes import (
     NO_VIEWS,
     cut_ranks,
     left_out,

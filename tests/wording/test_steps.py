@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from stepwhy.findings import Stretch
-from stepwhy.findings.reasons import (
+from stepwhy.result import Stretch
+from stepwhy.result.reasons import (
     BetweenMarkers,
     Cut,
     LongSteps,
@@ -13,7 +13,7 @@ from stepwhy.findings.reasons import (
     Repeats,
     Unprofiled,
 )
-from stepwhy.wording.steps import change_note, steps_note
+from stepwhy.result.wording.steps import change_note, steps_note
 
 MS = 1_000_000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.findings.reasons import (
+from stepwhy.result.reasons import (
     Bound,
     Gap,
     Lack,
@@ -14,7 +14,7 @@ from stepwhy.findings.reasons import (
     NotTraced,
     StarvedQueue,
 )
-from stepwhy.wording.verdict import verdict_sentence, why_unknown
+from stepwhy.result.wording.verdict import verdict_sentence, why_unknown
 
 MS = 1_000_000
 NUMBERS = {

@@ -1,8 +1,8 @@
 """The wall clock and the timeline, in words."""
 
-from stepwhy.findings import Device, Op
-from stepwhy.findings.wall_clock import GapPart, WallClock
-from stepwhy.wording.wall_clock import wall_clock_sentence
+from stepwhy.result import Device, Op
+from stepwhy.result.wall_clock import GapPart, WallClock
+from stepwhy.result.wording.wall_clock import wall_clock_sentence
 
 MS = 1_000_000
 

@@ -11,7 +11,7 @@ from playwright.sync_api import sync_playwright
 
 from stepwhy.engine.explain import Opened, explain_opened
 from stepwhy.engine.timeline import TimelineParts
-from stepwhy.report import html
+from stepwhy.show import html
 from stepwhy.trace.notation import parse
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from stepwhy.engine.timeline import explain_with_timeline
-from stepwhy.report import html
+from stepwhy.show import html
 
 _WIDTH = 1180
 # Everything but the verdict, the breakdown and the timeline is left out.

@@ -1,4 +1,4 @@
-// What the page says about its timeline, as `stepwhy.report.html.timeline` writes it.
+// What the page says about its timeline, as `stepwhy.show.html.timeline` writes it.
 
 export interface Row {
   title: string;

@@ -33,7 +33,7 @@ def is_there(name):
     except Exception:
         return False
 try:
-    from stepwhy.capture.framework_names import NAMES
+    from stepwhy.record.framework_names import NAMES
     for framework in ("torch", "jax"):
         if any(v.startswith(framework + " ") for v in versions):
             looked_up += len(NAMES[framework])

@@ -1,4 +1,6 @@
-"""The command line.
+"""The command line: a module per command, which is imported when it runs.
+
+In: arguments. Out: text, files and an exit code. Imports: every other room.
 
 Exit codes: 0 explained (even if the verdict is 'unknown'); 2 wrong usage; 3 an input that cannot be
 explained; 4 a result that cannot be written; 5 a command that cannot be started; 6 a program that
@@ -19,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepwhy import __version__, output
-from stepwhy.children import ignore_relative_path
-from stepwhy.errors import StepwhyError
-from stepwhy.text import visible
+from stepwhy import __version__
+from stepwhy.base import output
+from stepwhy.base.children import ignore_relative_path
+from stepwhy.base.errors import StepwhyError
+from stepwhy.base.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,7 +131,7 @@ def cli() -> None:
 
 def note_on_kernels() -> None:
     """Print why compiled code was not used, if other users could have written it."""
-    compiled = sys.modules.get("stepwhy.columns.compiled")
+    compiled = sys.modules.get("stepwhy.base.columns.compiled")
     reason = compiled.refusal() if compiled is not None else None
     if reason:
         output.line(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
 from stepwhy.cli.words import CommandWithCommand, words_to_run
 
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -102,11 +102,11 @@ def bench(
     during which other programs kept the machine busy do not count; if it stays busy, the result is
     void.
     """
-    from stepwhy.bench import Budget, measure, measure_until_precise, summarise
-    from stepwhy.capture.launcher.command import default_run_dir, run_name
     from stepwhy.cli.measuring import new_folder, run_progress, save_result
     from stepwhy.cli.programs import program
-    from stepwhy.findings.measurement import BENCH_FILE
+    from stepwhy.measure import Budget, measure, measure_until_precise, summarise
+    from stepwhy.record.launcher.command import default_run_dir, run_name
+    from stepwhy.result.measurement import BENCH_FILE
 
     words = words_to_run(ctx, command)
     label = run_name(words)
@@ -129,7 +129,7 @@ def bench(
     if as_json:
         output.document(text)
         return
-    from stepwhy.report.terminal.measurement import render_bench
+    from stepwhy.show.terminal.measurement import render_bench
 
     render_bench(result)
     output.line(f"Runs: {folder}")

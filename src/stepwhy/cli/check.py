@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
+from stepwhy.base.text import escape_json, one_line
 from stepwhy.cli.words import CommandWithCommand, words_to_run
-from stepwhy.text import escape_json, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
 
-    from stepwhy.capture.checks import Item, Report
-    from stepwhy.report.console import Text
+    from stepwhy.record.checks import Item, Report
+    from stepwhy.show.console import Text
 
 _WIDEST = 100  # as in the report of 'stepwhy explain'
 _GROUPS = (
@@ -49,7 +49,7 @@ def check(ctx: click.Context, out: Path | None, *, as_json: bool, command: tuple
     starts the Python interpreter that the command would use. Exits with 0 if a training could be
     observed, with 1 if not.
     """
-    from stepwhy.capture.checks import check as check_command
+    from stepwhy.record.checks import check as check_command
 
     words = words_to_run(ctx, command) if command else []
     report = check_command(words, out)
@@ -65,8 +65,8 @@ def _show(report: Report) -> None:
     """Print the report as a table, one group per state."""
     from rich.console import Group
 
-    from stepwhy.report.console import Console
-    from stepwhy.report.terminal.finish import Finish
+    from stepwhy.show.console import Console
+    from stepwhy.show.terminal.finish import Finish
 
     console = Console()
     table = Group(*_groups(report))
@@ -77,7 +77,7 @@ def _show(report: Report) -> None:
 def _groups(report: Report) -> Iterator[RenderableType]:
     from rich.table import Table
 
-    from stepwhy.report.console import Text
+    from stepwhy.show.console import Text
 
     yield _headline(report)
     name_width = max(len(item.name) for item in report.items)
@@ -99,7 +99,7 @@ def _groups(report: Report) -> Iterator[RenderableType]:
 
 
 def _headline(report: Report) -> Text:
-    from stepwhy.report.console import Text
+    from stepwhy.show.console import Text
 
     if not report.observable:
         colour, sentence = "red", f"No training can be observed here: {one_line(report.obstacle)}."
@@ -114,7 +114,7 @@ def _headline(report: Report) -> Text:
 
 def _text(item: Item) -> Text:
     """What was found, what it means, and what to do."""
-    from stepwhy.report.console import Text
+    from stepwhy.show.console import Text
 
     text = Text.assemble(one_line(item.found), (f" · {one_line(item.meaning)}", "dim"))
     if item.todo:

@@ -20,11 +20,11 @@ from stepwhy.cli.privacy import redact_option
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepwhy.bench import Trial
     from stepwhy.cli.comparing import Plan
     from stepwhy.cli.programs import Source
-    from stepwhy.findings import Comparison
-    from stepwhy.findings.gate import Gate
+    from stepwhy.measure import Trial
+    from stepwhy.result import Comparison
+    from stepwhy.result.gate import Gate
 
 _EXIT_CODES = {"passed": 0, "slower": 1, "unknown": 7}
 
@@ -109,8 +109,8 @@ def compare(  # noqa: PLR0917 - click passes them by name
 
     Without --fail-if-slower, every comparison exits with 0, whatever it finds.
     """  # noqa: D301 - \b keeps click from re-wrapping
+    from stepwhy.base.errors import StepwhyError
     from stepwhy.cli.comparing import Plan
-    from stepwhy.errors import StepwhyError
 
     wanted = targets(formats, outputs, as_json=as_json)
     plan = Plan(repeats, budget, margin, allow_busy)
@@ -152,7 +152,7 @@ def _compare(
     requested: int,
     batch_size: int | None,
 ) -> Comparison:
-    from stepwhy.bench import compare as compare_runs
+    from stepwhy.measure import compare as compare_runs
 
     labels = (sources[0].label, sources[1].label)
     return compare_runs(
@@ -168,7 +168,7 @@ def _compare(
 
 
 def _gate(result: Comparison, limit: float) -> Gate:
-    from stepwhy.bench import gate
+    from stepwhy.measure import gate
 
     return gate(result, limit)
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepwhy.errors import StepwhyError
-    from stepwhy.findings import Comparison
-    from stepwhy.findings.gate import Gate
+    from stepwhy.base.errors import StepwhyError
+    from stepwhy.result import Comparison
+    from stepwhy.result.gate import Gate
 
 FORMATS = ("text", "json", "github", "junit", "bmf")
 NAME = "step time"
@@ -114,7 +114,7 @@ def show_failure(wanted: list[Target], error: StepwhyError, name: str) -> None:
     Raises:
         OutputError: A file cannot be written.
     """
-    from stepwhy.report.ci import FAILURES
+    from stepwhy.show.ci import FAILURES
 
     for form, file in wanted:
         if form in FAILURES:
@@ -122,7 +122,7 @@ def show_failure(wanted: list[Target], error: StepwhyError, name: str) -> None:
 
 
 def _print_report(result: Comparison, folder: Path | None) -> None:
-    from stepwhy.report.terminal.measurement import render_comparison
+    from stepwhy.show.terminal.measurement import render_comparison
 
     render_comparison(result)
     if folder:
@@ -133,10 +133,10 @@ def _rendered(form: str, result: Comparison, gate: Gate, name: str) -> str:
     if form == "text":
         return _plain_report(result)
     if form == "json":
-        from stepwhy.report.json import render
+        from stepwhy.show.json import render
 
         return render(result)
-    from stepwhy.report.ci import FORMATS
+    from stepwhy.show.ci import FORMATS
 
     return FORMATS[form](result, gate, name)
 
@@ -145,8 +145,8 @@ def _plain_report(result: Comparison) -> str:
     """The report of the terminal, without colours."""
     from io import StringIO
 
-    from stepwhy.report.console import Console
-    from stepwhy.report.terminal.measurement import render_comparison
+    from stepwhy.show.console import Console
+    from stepwhy.show.terminal.measurement import render_comparison
 
     text = StringIO()
     render_comparison(result, Console(file=text, width=100))
@@ -158,9 +158,9 @@ def _put(text: str, file: Path | None) -> None:
     if file is None:
         output.document(text)
         return
-    from stepwhy.errors import OutputError
-    from stepwhy.text import utf8
-    from stepwhy.whole_files import output_file
+    from stepwhy.base.errors import OutputError
+    from stepwhy.base.text import utf8
+    from stepwhy.base.whole_files import output_file
 
     try:
         with output_file(file) as opened:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepwhy import bench, output
-from stepwhy.bench import Budget, Trial, forecast
-from stepwhy.bench.looks import LEVEL
+from stepwhy import measure
+from stepwhy.base import output
 from stepwhy.cli.measuring import run_folder, run_progress
 from stepwhy.cli.programs import program
 from stepwhy.engine.stored_runs import stored_samples
+from stepwhy.measure import Budget, Trial, forecast
+from stepwhy.measure.looks import LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stepwhy.bench import Program
+    from stepwhy.base.redaction import Redactor
     from stepwhy.cli.programs import Source
-    from stepwhy.redaction import Redactor
+    from stepwhy.measure import Program
 
 # Runs of a program that is compared with stored runs, as many as `stepwhy bench` made by default.
 _BESIDE_STORED = 5
@@ -67,7 +68,7 @@ def runs(
         a, b = (
             stored_samples(s.stored, redactor, allow_busy=plan.allow_busy)
             if s.stored
-            else bench.measure(
+            else measure.measure(
                 p, plan.repeats or _BESIDE_STORED, allow_busy=plan.allow_busy, progress=progress
             )
             for s, p in zip(sources, programs, strict=True)
@@ -80,7 +81,7 @@ def _alternate(
 ) -> Trial:
     """Run both in turns, and say before the runs if they will probably not answer."""
     if plan.repeats is None:
-        return bench.measure_until_answered(
+        return measure.measure_until_answered(
             programs,
             Budget(plan.budget),
             margin=plan.margin,
@@ -91,7 +92,7 @@ def _alternate(
     warning = forecast(plan.repeats)
     if warning:
         output.line(f"stepwhy: {warning}")
-    a, b = bench.measure_pairs(
+    a, b = measure.measure_pairs(
         programs, plan.repeats, allow_busy=plan.allow_busy, progress=progress
     )
     return Trial(a, b, LEVEL, answered=False)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
 from stepwhy.cli.privacy import redact_option
 from stepwhy.cli.small_inputs import bounded
 
 if TYPE_CHECKING:
     from stepwhy.engine.timeline import TimelineParts
-    from stepwhy.findings import Result
+    from stepwhy.result import Result
 
 
 FORMATS = ("text", "json", "markdown", "problems")
@@ -75,11 +75,11 @@ def explain(
     from stepwhy.cli.numpy_import import import_numpy_without_threads
 
     import_numpy_without_threads()
+    from stepwhy.base.errors import SeveralRunsError
     from stepwhy.cli.progress import progress
     from stepwhy.engine import explain as explain_run
-    from stepwhy.engine.engines import engine_of
+    from stepwhy.engine.executors.engines import engine_of
     from stepwhy.engine.survey import survey
-    from stepwhy.errors import SeveralRunsError
 
     parts = _timeline_parts() if html is not None else None
     with progress(paths) as report, engine_of(engine) as executor:
@@ -99,18 +99,18 @@ def explain(
         else:
             runs = []
     if runs:
-        from stepwhy.report.terminal.survey import render_survey
+        from stepwhy.show.terminal.survey import render_survey
 
         render_survey(runs)
         return
     if html is not None and parts is not None:
-        from stepwhy.report.html import write
+        from stepwhy.show.html import write
 
         write(html, result, parts.timeline(result.ranks))
     if form != "text":
         output.document(_document(result, form, show_all=show_all))
         return
-    from stepwhy.report.terminal import render as render_terminal
+    from stepwhy.show.terminal import render as render_terminal
 
     render_terminal(result, show_all=show_all)
     if html is not None:
@@ -139,14 +139,14 @@ def _chosen(form: str | None, *, as_json: bool, as_markdown: bool) -> str:
 def _document(result: Result, form: str, *, show_all: bool) -> str:
     """What is printed in a format other than that of the terminal."""
     if form == "json":
-        from stepwhy.report import json
+        from stepwhy.show import json
 
         return json.render(result)
     if form == "markdown":
-        from stepwhy.report import markdown
+        from stepwhy.show import markdown
 
         return markdown.render(result, show_all=show_all)
-    from stepwhy.report import problems
+    from stepwhy.show import problems
 
     lines = problems.render(result)
     if not lines:

@@ -16,19 +16,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy import children, output
-from stepwhy.capture.launcher.child import Child, wait_for
-from stepwhy.capture.launcher.signals import ENDING
-from stepwhy.text import visible
-from stepwhy.whole_files import create
+from stepwhy.base import children, output
+from stepwhy.base.text import visible
+from stepwhy.base.whole_files import create
+from stepwhy.record.launcher.child import Child, wait_for
+from stepwhy.record.launcher.signals import ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from stepwhy.capture import Launch
-    from stepwhy.capture.launcher.proxy import CommandProxy
-    from stepwhy.capture.launcher.signals import Received
+    from stepwhy.record import Launch
+    from stepwhy.record.launcher.proxy import CommandProxy
+    from stepwhy.record.launcher.signals import Received
 
 REPORT_FILE = "report.txt"
 _LONGEST_S = 120.0
@@ -126,7 +126,7 @@ def _done(
 
 def _secrets() -> dict[str, str]:
     """Secret variables, whose values are replaced in what is stored of a trace."""
-    from stepwhy.redaction.assignments import is_secret_variable
+    from stepwhy.base.redaction.assignments import is_secret_variable
 
     return {name: value for name, value in os.environ.items() if is_secret_variable(name)}
 
@@ -175,9 +175,9 @@ def _reduce(run_dir: Path) -> None:
     from stepwhy.cli.numpy_import import import_numpy_without_threads
 
     import_numpy_without_threads()
+    from stepwhy.base.errors import StepwhyError
     from stepwhy.engine.reduced_files import reduce_in_place
-    from stepwhy.errors import StepwhyError
-    from stepwhy.inputs.memory import available_bytes
+    from stepwhy.read.inputs.memory import available_bytes
 
     _limit_memory(available_bytes())
     try:
@@ -191,14 +191,14 @@ def _print_report(path: Path, *, is_silent: bool, command: Sequence[str] = ()) -
     from stepwhy.cli.numpy_import import import_numpy_without_threads
 
     import_numpy_without_threads()
+    from stepwhy.base.errors import NoTracesError, StepwhyError
     from stepwhy.cli import note_on_kernels
     from stepwhy.cli.progress import progress
     from stepwhy.engine.present import as_seen_from_here, show
     from stepwhy.engine.timeline import explain_with_timeline
-    from stepwhy.errors import NoTracesError, StepwhyError
-    from stepwhy.inputs.memory import available_bytes
-    from stepwhy.report import words
-    from stepwhy.report.console import Console
+    from stepwhy.read.inputs.memory import available_bytes
+    from stepwhy.show import words
+    from stepwhy.show.console import Console
 
     _limit_memory(available_bytes())
     run_dir = as_seen_from_here(path)
@@ -221,7 +221,7 @@ def _print_report(path: Path, *, is_silent: bool, command: Sequence[str] = ()) -
 def _written(run_dir: Path, command: Sequence[str]) -> list[Path]:
     """The trace files that the program of a command wrote, the last one first."""
     from stepwhy.cli.written_traces import folders_of, written_traces
-    from stepwhy.importers.formats.run_directory.files import read_run_file
+    from stepwhy.read.formats.run_directory.files import read_run_file
 
     started_ns = read_run_file(run_dir).started_ns
     return [] if started_ns is None else written_traces(folders_of(command), started_ns)
@@ -240,10 +240,10 @@ def _say(text: str) -> None:
 
 def _explain_written(run_dir: Path, command: Sequence[str]) -> None:
     """Report what a program without a loop recorded itself: the last of its traces, if any."""
+    from stepwhy.base.errors import StepwhyError
     from stepwhy.engine.present import show
     from stepwhy.engine.timeline import explain_with_timeline
-    from stepwhy.errors import StepwhyError
-    from stepwhy.report.console import Console
+    from stepwhy.show.console import Console
 
     try:
         traces = _written(run_dir, command)

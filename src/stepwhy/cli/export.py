@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
+from stepwhy.base.patterns import regex
 from stepwhy.cli.privacy import redact_option
 from stepwhy.cli.small_inputs import bounded
-from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepwhy.redaction import Redactor
+    from stepwhy.base.redaction import Redactor
 
 _FORMATS = ("chrome-trace", "perfetto", "parquet", "stepwhy", "tensorboard", "prometheus")
 # What opens the output of each format.
@@ -67,10 +67,10 @@ def export(path: str, form: str, out: Path | None, *, overwrite: bool, redact: b
     'stepwhy explain' reads chrome-trace and stepwhy back without loss. parquet and stepwhy need:
     pip install "stepwhy[parquet]"; tensorboard and prometheus need the extra of their name.
     """  # noqa: D301 - \b keeps click from re-wrapping
+    from stepwhy.base.errors import OutputError
+    from stepwhy.base.whole_files import replaces
     from stepwhy.engine.privacy import redactor_of
-    from stepwhy.errors import OutputError
-    from stepwhy.inputs.remote.addresses import shown
-    from stepwhy.whole_files import replaces
+    from stepwhy.read.inputs.remote.addresses import shown
 
     redactor = redactor_of(redact)
     name = redactor.text(Path(shown(path)).resolve().name)
@@ -99,7 +99,7 @@ def _writer(
     from stepwhy.cli.progress import progress
     from stepwhy.engine.opening import open_one
     from stepwhy.engine.series import explain_with_series
-    from stepwhy.export import EXPLAINED_WRITERS, WRITERS
+    from stepwhy.show.export import EXPLAINED_WRITERS, WRITERS
 
     if form in WRITERS:
         ending, write = WRITERS[form]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
+from stepwhy.base.text import one_line
 from stepwhy.cli.bench import busy_option, json_option, out_option
-from stepwhy.text import one_line
 
 if TYPE_CHECKING:
     from stepwhy.cli.lab_pairs import Pair
-    from stepwhy.findings import LabResult
+    from stepwhy.result import LabResult
 
 RESULT_FILE = "lab.json"
 GRADE_FILE = "grade.json"
@@ -31,7 +31,7 @@ def list_pairs() -> None:
     from rich.table import Table
 
     from stepwhy.cli.lab_pairs import pairs
-    from stepwhy.report.console import Console
+    from stepwhy.show.console import Console
 
     table = Table(
         "pair", "planted", "what it is about", box=None, pad_edge=False, padding=(0, 3, 0, 0)
@@ -78,7 +78,7 @@ def run_pair(
     """
     from stepwhy.cli.lab_pairs import find, lab_folder
     from stepwhy.cli.measuring import save_result
-    from stepwhy.report.terminal.lab import render_lab
+    from stepwhy.show.terminal.lab import render_lab
 
     pair = find(name)
     result, folder = _run(pair, size, repeats, out, allow_busy=allow_busy)
@@ -156,12 +156,12 @@ def grade(
             names, size, repeats or 3, out, again=again, run=not recompute, as_json=as_json
         )
         return
-    from stepwhy.bench import graded
     from stepwhy.cli.lab_grades import grades, stored
     from stepwhy.cli.lab_pairs import find, lab_folder, pairs
     from stepwhy.cli.measuring import run_folder, run_progress, save_result
-    from stepwhy.report.grade import is_passed
-    from stepwhy.report.terminal.grade import render_grade
+    from stepwhy.measure import graded
+    from stepwhy.show.grade import is_passed
+    from stepwhy.show.terminal.grade import render_grade
 
     chosen = [find(name) for name in names] or pairs()
     folder = run_folder(out, "lab-grade")
@@ -187,8 +187,8 @@ def _grade_gpu(folder: Path, *, again: bool, record: bool, as_json: bool) -> Non
     from stepwhy.cli.lab_gpu import gpu_grade
     from stepwhy.cli.lab_pairs import lab_folder
     from stepwhy.cli.measuring import save_result
-    from stepwhy.report.json import render
-    from stepwhy.report.terminal.gpu import render_gpu
+    from stepwhy.show.json import render
+    from stepwhy.show.terminal.gpu import render_gpu
 
     found = gpu_grade(folder, again=again)
     if record and (found.tiny or not found.card):
@@ -215,8 +215,8 @@ def _grade_predictions(
     """Measure the pairs, if asked to, and show how well predictions fit."""
     from stepwhy.cli.lab_accuracy import measure_accuracy, recompute, to_measure
     from stepwhy.cli.measuring import run_folder, run_progress
-    from stepwhy.report.json import render
-    from stepwhy.report.terminal.accuracy import render_accuracy
+    from stepwhy.show.json import render
+    from stepwhy.show.terminal.accuracy import render_accuracy
 
     if run and (chosen := to_measure(names, again=again)):
         folder = run_folder(out, "lab-predict")
@@ -233,9 +233,9 @@ def _run(
     pair: Pair, size: str, repeats: int, out: Path | None, *, allow_busy: bool
 ) -> tuple[LabResult, Path]:
     """Run the programs; returns the result and the folder of the runs."""
-    from stepwhy.bench import forecast, judge_pair, measure_pairs
     from stepwhy.cli.lab_pairs import programs_of
     from stepwhy.cli.measuring import run_folder, run_progress
+    from stepwhy.measure import forecast, judge_pair, measure_pairs
 
     folder = run_folder(out, f"lab-{pair.name.replace('/', '-')}")
     sides = programs_of(pair, size, folder)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.bench import accuracy_of, failed, judge_pair, measure_pairs, valid_pairs
+from stepwhy.base.errors import OutputError, StepwhyError
+from stepwhy.base.whole_files import write_whole
 from stepwhy.cli.lab_pairs import find, lab_folder, pairs, programs_of
 from stepwhy.cli.measuring import save_result
 from stepwhy.engine.priced import explain_priced
-from stepwhy.errors import OutputError, StepwhyError
-from stepwhy.findings import Accuracy, PairAccuracy
-from stepwhy.findings.gpu import GpuGrade
-from stepwhy.whatif.accuracy import recomputed, record_of
-from stepwhy.whatif.calibration import CALIBRATION_FILE
-from stepwhy.whole_files import write_whole
+from stepwhy.measure import accuracy_of, failed, judge_pair, measure_pairs, valid_pairs
+from stepwhy.predict.accuracy import recomputed, record_of
+from stepwhy.predict.calibration import CALIBRATION_FILE
+from stepwhy.result import Accuracy, PairAccuracy
+from stepwhy.result.gpu import GpuGrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from stepwhy.cli.lab_pairs import Pair
     from stepwhy.engine.priced import Priced
-    from stepwhy.findings import Result
-    from stepwhy.whatif.calibration import GpuGain, Measured
+    from stepwhy.predict.calibration import GpuGain, Measured
+    from stepwhy.result import Result
 
 ACCURACY_FILE = "accuracy.json"
 GPU_GRADE_FILE = "gpu-grade.json"
@@ -94,7 +94,7 @@ def recompute() -> Accuracy:
     if not found.pairs:
         return found
     save_result(lab_folder() / ACCURACY_FILE, found)
-    package = lab_folder().parent / "src" / "stepwhy" / "whatif"
+    package = lab_folder().parent / "src" / "stepwhy" / "predict"
     if package.is_dir():
         _write(package / CALIBRATION_FILE, calibration(found, stored_gpu_grade()))
     return found

@@ -16,17 +16,17 @@ import msgspec
 from msgspec.structs import replace
 
 from stepwhy import __version__
-from stepwhy.bench.gpu import gpu_pair, overhead
-from stepwhy.bench.gpu_bounds import bounds
+from stepwhy.base.errors import InputError, StepwhyError
 from stepwhy.cli.lab_gpu_items import Item, read_items
 from stepwhy.cli.lab_pairs import GPU_PREFIX, PAIR_FILE, pairs
 from stepwhy.engine import explain
-from stepwhy.errors import InputError, StepwhyError
-from stepwhy.findings import Result
-from stepwhy.findings.gpu import GpuClocks, GpuGrade, GpuPair, Overhead
-from stepwhy.inputs.side_files import read_side_file
-from stepwhy.whatif.calibration import shipped_record
-from stepwhy.whatif.gpu_gains import reach
+from stepwhy.measure.gpu import gpu_pair, overhead
+from stepwhy.measure.gpu_bounds import bounds
+from stepwhy.predict.calibration import shipped_record
+from stepwhy.predict.gpu_gains import reach
+from stepwhy.read.inputs.side_files import read_side_file
+from stepwhy.result import Result
+from stepwhy.result.gpu import GpuClocks, GpuGrade, GpuPair, Overhead
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.errors import NotFoundError, StepwhyError
-from stepwhy.findings.gpu import LivePoint  # noqa: TC001 - msgspec reads it
-from stepwhy.inputs.side_files import MOST_RECORD_BYTES, read_side_file
+from stepwhy.base.errors import NotFoundError, StepwhyError
+from stepwhy.read.inputs.side_files import MOST_RECORD_BYTES, read_side_file
+from stepwhy.result.gpu import LivePoint  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
     from pathlib import Path

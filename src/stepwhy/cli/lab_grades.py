@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.bench import grade_pair
+from stepwhy.base.errors import StepwhyError
 from stepwhy.cli.lab_pairs import programs_of
-from stepwhy.errors import StepwhyError
-from stepwhy.findings import Grade
+from stepwhy.measure import grade_pair
+from stepwhy.result import Grade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from stepwhy.cli.lab_pairs import Pair
-    from stepwhy.findings import GradedPair, Result
+    from stepwhy.result import GradedPair, Result
 
 
 def grades(

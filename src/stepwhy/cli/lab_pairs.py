@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from stepwhy.errors import NotFoundError
+from stepwhy.base.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stepwhy.bench import Program
-    from stepwhy.findings import Result
+    from stepwhy.measure import Program
+    from stepwhy.result import Result
 
 PAIR_FILE = "pair.toml"
 GPU_PREFIX = "gpu/"

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
 
 
 @click.command()
@@ -26,15 +26,15 @@ def mcp(folders: tuple[str, ...], *, allow_remote: bool) -> None:
 
     Needs: pip install "stepwhy[mcp]".
     """
-    from stepwhy.agents.folders import folders_of
-    from stepwhy.children import module_command
-    from stepwhy.optional import needs_extra
+    from stepwhy.apps.agents.folders import folders_of
+    from stepwhy.base.children import module_command
+    from stepwhy.base.optional import needs_extra
 
     served = folders_of(folders, allow_remote=allow_remote)
     with needs_extra("mcp", "Servers for agents"):
         import anyio
 
-        from stepwhy.agents.server import serve
+        from stepwhy.apps.agents.server import serve
     if sys.stdin is not None and sys.stdin.isatty():
         output.line("stepwhy: waiting for an MCP client on standard input; Ctrl-C ends")
     anyio.run(serve, module_command("stepwhy.cli.mcp_call"), served)

@@ -12,15 +12,15 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from stepwhy import output
+from stepwhy.base import output
+from stepwhy.base.text import visible
 from stepwhy.cli.small_inputs import bounded
-from stepwhy.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stepwhy.agents.answers import Answer, Failure
-    from stepwhy.agents.messages import Progressed
+    from stepwhy.apps.agents.answers import Answer, Failure
+    from stepwhy.apps.agents.messages import Progressed
 
 _STDIN = 0
 # Clients show progress to people, who read no more than a few lines per second.
@@ -36,8 +36,8 @@ def main() -> None:
     from stepwhy.cli.numpy_import import import_numpy_without_threads
 
     import_numpy_without_threads()
-    from stepwhy.agents.messages import request_in
-    from stepwhy.agents.work import answer
+    from stepwhy.apps.agents.messages import request_in
+    from stepwhy.apps.agents.work import answer
 
     _send(answer(request_in(line), _reporter(), _limited))
 
@@ -65,7 +65,7 @@ def _limited(paths: Sequence[str], make: Callable[[], Answer]) -> Answer:
 
 def _reporter() -> Callable[[str, int, int], None]:
     """Sends what this process is doing, at most a few times per second."""
-    from stepwhy.agents.messages import Progressed
+    from stepwhy.apps.agents.messages import Progressed
 
     next_s = 0.0
 
@@ -79,7 +79,7 @@ def _reporter() -> Callable[[str, int, int], None]:
 
 
 def _send(reply: Progressed | Answer | Failure) -> None:
-    from stepwhy.agents.messages import line_of
+    from stepwhy.apps.agents.messages import line_of
 
     output.document(line_of(reply).decode())
 

@@ -6,24 +6,16 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from stepwhy import output
-from stepwhy.errors import CaptureError, OutputError
-from stepwhy.report.json import render
-from stepwhy.whole_files import write_whole
+from stepwhy.base import output
+from stepwhy.base.errors import CaptureError, OutputError
+from stepwhy.base.whole_files import write_whole
+from stepwhy.show.json import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from stepwhy.findings import (
-        Accuracy,
-        BenchResult,
-        Comparison,
-        GpuGrade,
-        Grade,
-        LabResult,
-        Trial,
-    )
+    from stepwhy.result import Accuracy, BenchResult, Comparison, GpuGrade, Grade, LabResult, Trial
 
 
 def new_folder(folder: Path) -> Path:
@@ -48,8 +40,8 @@ def run_folder(out: Path | None, name: str) -> Path:
     Raises:
         CaptureError: If it is not empty, or cannot be created; nothing has run.
     """
-    from stepwhy.capture.launcher.command import default_run_dir
-    from stepwhy.capture.launcher.run_directory import next_name
+    from stepwhy.record.launcher.command import default_run_dir
+    from stepwhy.record.launcher.run_directory import next_name
 
     if out is not None:
         return new_folder(out)
@@ -101,7 +93,7 @@ def run_progress() -> Iterator[Callable[[str, int, int], None] | None]:
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
 
-    from stepwhy.report.console import description_column, progress_bar
+    from stepwhy.show.console import description_column, progress_bar
 
     columns = (
         description_column("running {task.description}"),

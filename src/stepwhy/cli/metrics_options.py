@@ -10,8 +10,8 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepwhy.capture.launcher.launch import Publish
-    from stepwhy.metrics.publishing import Publications, Publisher
+    from stepwhy.record.launcher.launch import Publish
+    from stepwhy.show.metrics.publishing import Publications, Publisher
 
 _HIGHEST_PORT = 65_535
 
@@ -55,14 +55,14 @@ def publication(
     publishers = _publishers(file, port, otlp)
     if not publishers:
         return None
-    from stepwhy.metrics.publishing import Publications, prepared
+    from stepwhy.show.metrics.publishing import Publications, prepared
 
     able = prepared(publishers, lambda text: report(f"stepwhy: {text}"))
     if not able:
         return None
 
     def publish(run_dir: Path, failed: Callable[[str], None]) -> Publications:
-        from stepwhy.capture.live import LiveRun
+        from stepwhy.apps.top import LiveRun
 
         return Publications(able, LiveRun(run_dir).read, failed)
 
@@ -72,15 +72,15 @@ def publication(
 def _publishers(file: Path | None, port: int | None, otlp: str | None) -> list[Publisher]:
     publishers: list[Publisher] = []
     if file is not None:
-        from stepwhy.metrics.textfile import Textfile
+        from stepwhy.show.metrics.textfile import Textfile
 
         publishers.append(Textfile(file))
     if port is not None:
-        from stepwhy.metrics.endpoint import Endpoint
+        from stepwhy.show.metrics.endpoint import Endpoint
 
         publishers.append(Endpoint(port))
     if otlp is not None:
-        from stepwhy.metrics.otlp import Otlp
+        from stepwhy.show.metrics.otlp import Otlp
 
         publishers.append(Otlp(otlp))
     return publishers

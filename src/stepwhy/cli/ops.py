@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
 from stepwhy.cli.bench import json_option
 from stepwhy.cli.privacy import redact_option
 from stepwhy.cli.small_inputs import bounded
 
 if TYPE_CHECKING:
-    from stepwhy.findings.profile import View
+    from stepwhy.result.profile import View
 
 
 @click.command()
@@ -57,7 +57,7 @@ def ops(path: str, kind: str, order: str, top: int, *, as_json: bool, redact: bo
     from stepwhy.engine.opening import open_one
     from stepwhy.engine.privacy import redactor_of
     from stepwhy.engine.profile import profile
-    from stepwhy.inputs.remote.addresses import shown
+    from stepwhy.read.inputs.remote.addresses import shown
 
     redactor = redactor_of(redact)
     with progress((path,)) as report:
@@ -65,10 +65,10 @@ def ops(path: str, kind: str, order: str, top: int, *, as_json: bool, redact: bo
     name = redactor.text(shown(path))
     result = replace(profile(trace, name, cast("View", kind), order), stepwhy=__version__)
     if as_json:
-        from stepwhy.report.json import render
+        from stepwhy.show.json import render
 
         output.document(render(result))
         return
-    from stepwhy.report.terminal.profile import render_profile
+    from stepwhy.show.terminal.profile import render_profile
 
     render_profile(result, order, top)

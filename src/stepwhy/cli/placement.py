@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
 from stepwhy.cli.bench import json_option
 from stepwhy.cli.privacy import redact_option
 from stepwhy.cli.small_inputs import bounded
 
 if TYPE_CHECKING:
-    from stepwhy.findings import PlacementResult
+    from stepwhy.result import PlacementResult
 
 _RUNS = 2
 
@@ -44,11 +44,11 @@ def placement(
         raise click.UsageError("one run, or two to compare")
     result = _read(paths, scope, device, moved=moved, redact=redact)
     if as_json:
-        from stepwhy.report.json import render
+        from stepwhy.show.json import render
 
         output.document(render(result))
         return
-    from stepwhy.report.terminal.placement import render_placement
+    from stepwhy.show.terminal.placement import render_placement
 
     render_placement(result, every=bool(scope or device or moved))
 
@@ -57,12 +57,12 @@ def _read(
     paths: tuple[str, ...], scope: str, device: str, *, moved: bool, redact: bool
 ) -> PlacementResult:
     from stepwhy import __version__
-    from stepwhy.answers.placement import differences, select
+    from stepwhy.analyse.answers.placement import differences, select
     from stepwhy.cli.progress import progress
     from stepwhy.engine.explain import read_placement
     from stepwhy.engine.privacy import redactor_of
-    from stepwhy.findings import PlacementResult
-    from stepwhy.inputs.remote.addresses import shown
+    from stepwhy.read.inputs.remote.addresses import shown
+    from stepwhy.result import PlacementResult
 
     # A single redactor numbers a secret that is in both in the same way.
     redactor = redactor_of(redact)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
 
 
 def _choose(_ctx: click.Context, _option: click.Parameter, show_all: bool) -> bool:

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.bench import Program
-from stepwhy.capture import command_for_script, launch
+from stepwhy.base.errors import InputError, MeasurementError, NotFoundError
+from stepwhy.base.redaction.commands import redact_command
 from stepwhy.engine import explain
 from stepwhy.engine.stored_runs import stored_runs
-from stepwhy.errors import InputError, MeasurementError, NotFoundError
-from stepwhy.inputs.remote.addresses import shown
-from stepwhy.redaction.commands import redact_command
+from stepwhy.measure import Program
+from stepwhy.read.inputs.remote.addresses import shown
+from stepwhy.record import command_for_script, launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stepwhy.findings import Result
-    from stepwhy.redaction import Redactor
+    from stepwhy.base.redaction import Redactor
+    from stepwhy.result import Result
 
 COMPARE_FILE = "compare.json"
 OUTPUT_FILE = "output.log"

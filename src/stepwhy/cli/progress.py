@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy import output
+from stepwhy.base import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ def progress(paths: Sequence[str]) -> Iterator[Callable[[str, int, int], None] |
         return
     from rich.progress import BarColumn, SpinnerColumn, TimeElapsedColumn
 
-    from stepwhy.report.console import description_column, progress_bar
+    from stepwhy.show.console import description_column, progress_bar
 
     columns = (SpinnerColumn(), description_column(), BarColumn(), TimeElapsedColumn())
     with progress_bar(*columns) as update:

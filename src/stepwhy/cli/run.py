@@ -58,9 +58,9 @@ def run(
     """
     words = words_to_run(ctx, command)
     try:
-        from stepwhy.capture import default_run_dir, launch
-        from stepwhy.capture.launcher.command import of_rank
-        from stepwhy.capture.launcher.proxy import CommandProxy
+        from stepwhy.record import default_run_dir, launch
+        from stepwhy.record.launcher.command import of_rank
+        from stepwhy.record.launcher.proxy import CommandProxy
 
         whole_run = out or default_run_dir(words, datetime.now().astimezone())
         run_dir, rank = of_rank(whole_run, os.environ)

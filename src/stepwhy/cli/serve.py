@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
 
 if TYPE_CHECKING:
-    from stepwhy.serve.server import Started
+    from stepwhy.apps.serve.server import Started
 
 
 @click.command()
@@ -49,7 +49,7 @@ def serve(folder: Path, host: str, port: int, *, private: bool) -> None:
 
     Needs: pip install "stepwhy[serve]".
     """
-    from stepwhy.serve.server import serve as serve_folder
+    from stepwhy.apps.serve.server import serve as serve_folder
 
     try:
         serve_folder(folder, host, port, private=private, started=_say)

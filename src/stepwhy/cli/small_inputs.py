@@ -17,8 +17,8 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from stepwhy.errors import TooLargeError
-from stepwhy.inputs.memory import ANY_SIZE
+from stepwhy.base.errors import TooLargeError
+from stepwhy.read.inputs.memory import ANY_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
 from stepwhy.cli.privacy import redact_option
 from stepwhy.cli.small_inputs import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepwhy.engine.sql import Limits
-    from stepwhy.redaction import Redactor
+    from stepwhy.apps.sql import Limits
+    from stepwhy.base.redaction import Redactor
 
     Row = Sequence[Any]
 
@@ -81,7 +81,7 @@ def sql(
         if not only_list:
             output.line("Query them, as in: stepwhy sql PATH 'select * from steps'")
         return
-    from stepwhy.engine.sql import answer, limits_of
+    from stepwhy.apps.sql import answer, limits_of
 
     atexit.unregister(gc.freeze)  # DuckDB's library complains of what is not collected at exit
     if not text.strip():
@@ -104,8 +104,8 @@ def _text_of(query: str | None) -> str | None:
 @bounded
 def _open(*, path: str, query: str, redactor: Redactor, limits: Limits) -> Any:
     """A database with the tables of the query, within the limits of small inputs."""
+    from stepwhy.apps.sql import open_database
     from stepwhy.cli.progress import progress
-    from stepwhy.engine.sql import open_database
 
     with progress((path,)) as report:
         return open_database(path, query, report, redact=redactor, limits=limits)
@@ -115,13 +115,13 @@ def _open(*, path: str, query: str, redactor: Redactor, limits: Limits) -> Any:
 def _print_tables(*, path: str, form: str, redactor: Redactor) -> None:
     from msgspec.structs import astuple
 
+    from stepwhy.apps.sql import Described, open_tables
     from stepwhy.cli.progress import progress
-    from stepwhy.engine.sql import Described, open_tables
 
     with progress((path,)) as report:
         columns = list(open_tables(path, report, redact=redactor).describe())
     if form == "table":
-        from stepwhy.report.terminal.rows import render_tables
+        from stepwhy.show.terminal.rows import render_tables
 
         render_tables(columns)
         return
@@ -137,11 +137,11 @@ def _print(form: str, columns: Sequence[str], batches: Iterator[Sequence[Row]]) 
         batches: Batches of rows.
     """
     if form == "table":
-        from stepwhy.report.terminal.rows import render_rows
+        from stepwhy.show.terminal.rows import render_rows
 
         render_rows(columns, batches)
         return
-    from stepwhy.report.rows import csv_lines, json_lines
+    from stepwhy.show.rows import csv_lines, json_lines
 
     for text in (csv_lines if form == "csv" else json_lines)(columns, batches):
         output.document(text)

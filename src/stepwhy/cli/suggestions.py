@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy.inputs.kinds import is_there
-from stepwhy.redaction.commands import redact_command
+from stepwhy.base.redaction.commands import redact_command
+from stepwhy.read.inputs.kinds import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

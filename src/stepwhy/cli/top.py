@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rich.console import RenderableType
 
-    from stepwhy.capture.live import JobWatch, LiveRanks
+    from stepwhy.apps.top import JobWatch, LiveRanks
     from stepwhy.engine.stopped_ranks import StoppedRanks
-    from stepwhy.findings.hangs import Standing
-    from stepwhy.metrics.ranks import Judged
-    from stepwhy.metrics.watching import Noticed
-    from stepwhy.report.console import Console
+    from stepwhy.result.hangs import Standing
+    from stepwhy.show.console import Console
+    from stepwhy.show.metrics.ranks import Judged
+    from stepwhy.show.metrics.watching import Noticed
 
 # What stopped ranks have noted is read for so long per refresh, s, and before all is printed once.
 _READ_S = 0.05
@@ -64,9 +64,9 @@ def top(folder: Path, interval: float, order: str, *, once: bool, watches: bool)
     others wait for it. The job does nothing for it, and nothing is written; except with --watch,
     where ranks that are asked trace a few steps. It ends with the job, or with Ctrl-C.
     """
-    from stepwhy.capture.live import JobWatch, LiveRanks
-    from stepwhy.errors import NotFoundError
-    from stepwhy.report.console import Console as Terminal
+    from stepwhy.apps.top import JobWatch, LiveRanks
+    from stepwhy.base.errors import NotFoundError
+    from stepwhy.show.console import Console as Terminal
 
     name = output.public(str(folder))
     if not folder.is_dir():
@@ -90,7 +90,7 @@ def _print_once(live: LiveRanks, view: _View, name: str) -> None:
     Raises:
         NoTracesError: There are none.
     """
-    from stepwhy.errors import NoTracesError
+    from stepwhy.base.errors import NoTracesError
 
     ranks = _judged(live)
     if not ranks:
@@ -102,7 +102,7 @@ def _print_once(live: LiveRanks, view: _View, name: str) -> None:
 
 
 def _judged(live: LiveRanks) -> list[Judged]:
-    from stepwhy.metrics.ranks import judge
+    from stepwhy.show.metrics.ranks import judge
 
     return judge(live.read())
 
@@ -120,7 +120,7 @@ class _Stopped:
             ranks: All ranks.
             longest_s: For how long to read at most.
         """
-        from stepwhy.findings.hangs import Standing
+        from stepwhy.result.hangs import Standing
 
         if not any(one.has_stopped for one in ranks):
             return Standing({})
@@ -159,8 +159,8 @@ class _View:
             longest_s: For how long to read what stopped ranks have noted.
             height: Lines of the terminal; None for all ranks.
         """
-        from stepwhy.report.terminal.top import top_view
-        from stepwhy.report.terminal.watch import watch_sentence
+        from stepwhy.show.terminal.top import top_view
+        from stepwhy.show.terminal.watch import watch_sentence
 
         standing, width = self._stopped.standing(ranks, longest_s), self.console.width
         sentence = "" if self._watch is None else watch_sentence(self._watch.noticed)
@@ -180,7 +180,7 @@ class _View:
 
 def _follow_in_view(live: LiveRanks, view: _View, interval: float) -> None:
     """Show the ranks on the whole screen until all have ended; the last state stays."""
-    from stepwhy.report.console import whole_screen
+    from stepwhy.show.console import whole_screen
 
     def show_in(screen: Callable[[RenderableType], None], ranks: Sequence[Judged]) -> None:
         view.notice(ranks)
@@ -202,7 +202,7 @@ def _follow_in_view(live: LiveRanks, view: _View, interval: float) -> None:
 
 def _follow_in_lines(live: LiveRanks, view: _View, interval: float) -> None:
     """Print a line for each change until all ranks have ended, and then the ranks."""
-    from stepwhy.report.terminal.watch import watch_sentence
+    from stepwhy.show.terminal.watch import watch_sentence
 
     said = ""
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
+from stepwhy.base.errors import EditError
 from stepwhy.cli.bench import Duration, json_option, out_option
 from stepwhy.cli.words import CommandWithCommand, follows_dashes
-from stepwhy.errors import EditError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,18 +66,18 @@ def trial(
     without the fix; no file of it is changed.
     """
     if listed:
-        from stepwhy.bench.fixes import FIXES
-        from stepwhy.report.terminal.trial import render_fixes
+        from stepwhy.measure.fixes import FIXES
+        from stepwhy.show.terminal.trial import render_fixes
 
         render_fixes([(fix.name, fix.title, fix.value, fix.diagnoses) for fix in FIXES])
         return
     if not words:
         raise click.UsageError("Missing argument 'TARGET'.", ctx)
-    from stepwhy.bench.trial import Budget
-    from stepwhy.capture.launcher.command import run_name
     from stepwhy.cli.measuring import run_folder, save_result
     from stepwhy.cli.trial_choice import Wish, target, try_fix
     from stepwhy.cli.trial_runs import ProgramRunner
+    from stepwhy.measure.trial import Budget
+    from stepwhy.record.launcher.command import run_name
 
     command, diagnosis = target(words, is_command=follows_dashes(ctx))
     label = run_name(command)
@@ -91,7 +91,7 @@ def trial(
     if as_json:
         output.document(text)
     else:
-        from stepwhy.report.terminal.trial import render_trial
+        from stepwhy.show.terminal.trial import render_trial
 
         render_trial(result)
         output.line(f"Runs: {folder}")

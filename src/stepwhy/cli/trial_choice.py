@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.bench.fixes import first_fix, fix_for_edit, fix_named
-from stepwhy.bench.trial import conduct, fitted
-from stepwhy.bench.trial_report import refusal, report, tried
-from stepwhy.capture.launcher.command import run_name
+from stepwhy.base.errors import EditError, MeasurementError
+from stepwhy.base.redaction.commands import redact_command
 from stepwhy.cli.trial_ledger import remember
 from stepwhy.cli.trial_runs import recorded_command
 from stepwhy.cli.words import script_to_run
-from stepwhy.diagnoses import TABLE
-from stepwhy.errors import EditError, MeasurementError
-from stepwhy.findings.edits import parse_edit
-from stepwhy.redaction.commands import redact_command
+from stepwhy.diagnose import TABLE
+from stepwhy.measure.fixes import first_fix, fix_for_edit, fix_named
+from stepwhy.measure.trial import conduct, fitted
+from stepwhy.measure.trial_report import refusal, report, tried
+from stepwhy.record.launcher.command import run_name
+from stepwhy.result.edits import parse_edit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepwhy.bench.fixes import FixAbout
-    from stepwhy.bench.trial import Budget
     from stepwhy.cli.trial_runs import ProgramRunner
-    from stepwhy.findings import Finding, Result, Trial
+    from stepwhy.measure.fixes import FixAbout
+    from stepwhy.measure.trial import Budget
+    from stepwhy.result import Finding, Result, Trial
 
 _NO_TICKS = (
     "counts the steps while the program runs, and no step was seen of a PyTorch optimizer, Keras' "

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from stepwhy.base.errors import StepwhyError
 from stepwhy.engine.whatif import predict
-from stepwhy.errors import StepwhyError
-from stepwhy.whatif import ledger
+from stepwhy.predict import ledger
 
 if TYPE_CHECKING:
-    from stepwhy.findings import Finding, Prediction, Trial
+    from stepwhy.result import Finding, Prediction, Trial
 
 # Half-width of the interval of the measured step, relative to the step. Noisier results would
 # widen all later intervals.

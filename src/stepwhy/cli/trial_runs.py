@@ -8,22 +8,22 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy.bench.trial import TrialRun
-from stepwhy.capture import TRIAL_VARIABLE, launch
-from stepwhy.capture.trials.reports import trial_reports
-from stepwhy.capture.trials.spec import Spec
+from stepwhy.base.errors import InputError, MeasurementError, NotFoundError
+from stepwhy.base.redaction import Redactor
 from stepwhy.cli.programs import OUTPUT_FILE
 from stepwhy.engine import explain
-from stepwhy.errors import InputError, MeasurementError, NotFoundError
-from stepwhy.inputs.side_files import MOST_RECORD_BYTES, read_side_file
-from stepwhy.redaction import Redactor
+from stepwhy.measure.trial import TrialRun
+from stepwhy.read.inputs.side_files import MOST_RECORD_BYTES, read_side_file
+from stepwhy.record import TRIAL_VARIABLE, launch
+from stepwhy.record.trials.reports import trial_reports
+from stepwhy.record.trials.spec import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from stepwhy.bench.fixes import FixAbout
-    from stepwhy.findings import Result
+    from stepwhy.measure.fixes import FixAbout
+    from stepwhy.result import Result
 
 RUN_FILE = "run.json"
 # What `redact_command` writes in place of what it hides.
@@ -109,13 +109,13 @@ class ProgramRunner:
                         **reported), result  # fmt: skip
 
     def run(self, *, fix: bool) -> TrialRun:
-        """Run it once, as `bench.trial` asks for."""
+        """Run it once, as `measure.trial` asks for."""
         if not self.is_timed:
             return self.observe(fix=fix)[0]
         return self._timed("on" if fix else "off", 0, self._warm_up)
 
     def run_switched(self, block_steps: int, warm_up: int) -> TrialRun:
-        """Run it once and switch the fix, as `bench.trial` asks for."""
+        """Run it once and switch the fix, as `measure.trial` asks for."""
         return self._timed("switched", block_steps, warm_up)
 
     def _timed(self, fix: str, block_steps: int, warm_up: int) -> TrialRun:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from stepwhy import output
+from stepwhy.base import output
 from stepwhy.cli.bench import json_option
 from stepwhy.cli.privacy import redact_option
 from stepwhy.cli.small_inputs import bounded
@@ -63,7 +63,7 @@ def whatif(
     """  # noqa: D301 - \b keeps click from re-wrapping
     from stepwhy.cli.progress import progress
     from stepwhy.engine.whatif import predict
-    from stepwhy.findings import parse_edit
+    from stepwhy.result import parse_edit
 
     paths, after = _split(arguments)
     if not paths:
@@ -74,11 +74,11 @@ def whatif(
     with progress(paths) as report:
         result = predict(paths, edits, report, redact=redact, timeline=timeline)
     if as_json:
-        from stepwhy.report.json import render
+        from stepwhy.show.json import render
 
         output.document(render(result))
         return
-    from stepwhy.report.terminal.whatif import render_whatif
+    from stepwhy.show.terminal.whatif import render_whatif
 
     render_whatif(result)
     if timeline is not None:
@@ -87,7 +87,7 @@ def whatif(
 
 def _split(arguments: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Paths and changes. What is the name of a file is a path, whatever it looks like."""
-    from stepwhy.findings import is_edit
+    from stepwhy.result import is_edit
 
     changes = [text for text in arguments if is_edit(text) and not os.path.lexists(text)]
     return [text for text in arguments if text not in changes], changes

@@ -50,9 +50,9 @@ def script_to_run(script: str, args: list[str]) -> list[str]:
     Raises:
         CaptureError: There is no such script.
     """
-    from stepwhy.capture import command_for_script
-    from stepwhy.errors import CaptureError
-    from stepwhy.inputs.kinds import is_there
+    from stepwhy.base.errors import CaptureError
+    from stepwhy.read.inputs.kinds import is_there
+    from stepwhy.record import command_for_script
 
     if not script.startswith("-") and not is_there(Path(script)):
         raise CaptureError(

@@ -12,11 +12,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy.errors import InputError
-from stepwhy.importers.registry import all_formats, reader_of
-from stepwhy.inputs.kinds import is_file
-from stepwhy.inputs.reading import read_source
-from stepwhy.inputs.search import has_usual_ending
+from stepwhy.base.errors import InputError
+from stepwhy.read.inputs.kinds import is_file
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.inputs.search import has_usual_ending
+from stepwhy.read.registry import all_formats, reader_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

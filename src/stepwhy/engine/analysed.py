@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 from msgspec.structs import replace
 
-from stepwhy.answers.verdict import decide
+from stepwhy.analyse.answers.verdict import decide
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.lateness.rank_summary import summarise_rank
 from stepwhy.engine.assemble import assemble
 from stepwhy.engine.rank_sets import is_cut, record_of
-from stepwhy.passes.facts import Facts
-from stepwhy.passes.rank_summary import summarise_rank
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepwhy.answers.verdict import Decision
+    from stepwhy.analyse.answers.verdict import Decision
+    from stepwhy.analyse.ranks.calls import RunCalls
+    from stepwhy.analyse.ranks.rank_times import Rank
     from stepwhy.engine.rank_sets import Opened
-    from stepwhy.findings import BoundBy, Breakdown, Device, Finding, Input, Result, TraceTotals
-    from stepwhy.passes.calls import RunCalls
-    from stepwhy.passes.ranks import Rank
+    from stepwhy.result import BoundBy, Breakdown, Device, Finding, Input, Result, TraceTotals
     from stepwhy.trace import Meta, Trace
 
     Seen = Callable[[Opened, Facts, Result], None]

@@ -7,25 +7,29 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from stepwhy import __version__
-from stepwhy.answers.breakdown import breakdown_of
-from stepwhy.answers.devices import devices_of, totals_of
-from stepwhy.answers.events import find_events
-from stepwhy.answers.host_load import described_load, host_load
-from stepwhy.answers.host_notes import core_contention, core_wait, host_notes
-from stepwhy.answers.memory import memory_uses
-from stepwhy.answers.operations import operations_of
-from stepwhy.answers.parallel import parallel_use
-from stepwhy.answers.placement import bounded, placement_of
-from stepwhy.answers.run import input_of, run_of
-from stepwhy.answers.step_summary import steady_span, step_notes, stretches, summarise_steps
-from stepwhy.answers.verdict import decide, first_to_fix, set_up_ns, set_up_share
-from stepwhy.answers.wall_clock import wall_clock
-from stepwhy.columns.memory import give_back
-from stepwhy.diagnoses import run_all
-from stepwhy.diagnoses.shared.rule import SHARE_OF_TRAINING
+from stepwhy.analyse.activity.devices import MOST_DEVICES
+from stepwhy.analyse.answers.breakdown import breakdown_of
+from stepwhy.analyse.answers.devices import devices_of, totals_of
+from stepwhy.analyse.answers.events import find_events
+from stepwhy.analyse.answers.host_load import described_load, host_load
+from stepwhy.analyse.answers.host_notes import core_contention, core_wait, host_notes
+from stepwhy.analyse.answers.memory import memory_uses
+from stepwhy.analyse.answers.operations import operations_of
+from stepwhy.analyse.answers.parallel import parallel_use
+from stepwhy.analyse.answers.placement import bounded, placement_of
+from stepwhy.analyse.answers.run import input_of, run_of
+from stepwhy.analyse.answers.step_summary import steady_span, step_notes, stretches, summarise_steps
+from stepwhy.analyse.answers.verdict import decide, first_to_fix, set_up_ns, set_up_share
+from stepwhy.analyse.answers.wall_clock import wall_clock
+from stepwhy.analyse.input.pipelines import find_pipelines
+from stepwhy.analyse.lines.by_line import line_breakdown
+from stepwhy.analyse.run.usable import MOST_MISSING_WORK, MOSTLY_START_UP
+from stepwhy.base.columns.memory import give_back
+from stepwhy.diagnose import run_all
+from stepwhy.diagnose.shared.rule import SHARE_OF_TRAINING
 from stepwhy.engine.pricing import priced
-from stepwhy.findings import Abstention, Result, Verdict
-from stepwhy.findings.reasons import (
+from stepwhy.result import Abstention, Result, Verdict
+from stepwhy.result.reasons import (
     Bound,
     LongSteps,
     MostlyStartUp,
@@ -33,30 +37,26 @@ from stepwhy.findings.reasons import (
     StarvedQueue,
     lack_of,
 )
-from stepwhy.passes.devices import MOST_DEVICES
-from stepwhy.passes.lines import line_breakdown
-from stepwhy.passes.pipelines import find_pipelines
-from stepwhy.passes.usable import MOST_MISSING_WORK, MOSTLY_START_UP
-from stepwhy.wording.machine import core_wait_sentence, machine_sentence, unreliable
-from stepwhy.wording.notes import (
+from stepwhy.result.wording.machine import core_wait_sentence, machine_sentence, unreliable
+from stepwhy.result.wording.notes import (
     devices_together,
     longest,
     mostly_set_up,
     rows_left_out,
     work_missing,
 )
-from stepwhy.wording.steps import change_note, steps_note
-from stepwhy.wording.verdict import verdict_sentence
-from stepwhy.wording.wall_clock import wall_clock_sentence
+from stepwhy.result.wording.steps import change_note, steps_note
+from stepwhy.result.wording.verdict import verdict_sentence
+from stepwhy.result.wording.wall_clock import wall_clock_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepwhy.answers.verdict import Decision
-    from stepwhy.findings import Device, Finding, HostLoad, Op
-    from stepwhy.findings.reasons import Reason, StepNote
-    from stepwhy.findings.wall_clock import WallClock
-    from stepwhy.passes.facts import Facts
+    from stepwhy.analyse.answers.verdict import Decision
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.result import Device, Finding, HostLoad, Op
+    from stepwhy.result.reasons import Reason, StepNote
+    from stepwhy.result.wall_clock import WallClock
     from stepwhy.trace import Trace
 
 T = TypeVar("T")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from stepwhy.answers.placement import placement_of
+from stepwhy.analyse.answers.placement import placement_of
+from stepwhy.analyse.facts import Facts
+from stepwhy.base.errors import NoPlacementError
 from stepwhy.engine.analysed import Analysed, analyse
 from stepwhy.engine.merging import Parts, check_one_run, ranks_of_run
 from stepwhy.engine.opening import counted, open_run, redacted_progress
@@ -16,10 +18,8 @@ from stepwhy.engine.privacy import redacted_errors, redactor_of
 from stepwhy.engine.ranks import combine
 from stepwhy.engine.reduced_files import has_reduced, part_of
 from stepwhy.engine.reduction import Details, works_of
-from stepwhy.errors import NoPlacementError
-from stepwhy.inputs.places import resolve
-from stepwhy.inputs.remote.addresses import shown
-from stepwhy.passes.facts import Facts
+from stepwhy.read.inputs.places import resolve
+from stepwhy.read.inputs.remote.addresses import shown
 from stepwhy.trace.ranks import split_ranks
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepwhy.engine.privacy import Redact
     from stepwhy.engine.rank_sets import Opened
     from stepwhy.engine.reduction import Part, Work
-    from stepwhy.findings import Placement, Result
+    from stepwhy.result import Placement, Result
 
     Progress = Callable[[str, int, int], None]
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stepwhy.passes.hangs import find_hang, find_mismatch
-from stepwhy.wording.hangs import hang_sentence, mismatch_sentence
+from stepwhy.analyse.lateness.hangs import find_hang, find_mismatch
+from stepwhy.result.wording.hangs import hang_sentence, mismatch_sentence
 
 if TYPE_CHECKING:
-    from stepwhy.findings import Result
-    from stepwhy.passes.calls import RunCalls
+    from stepwhy.analyse.ranks.calls import RunCalls
+    from stepwhy.result import Result
 
 _IDS = ("mismatched-collective", "hung-collective")
 

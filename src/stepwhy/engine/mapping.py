@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stepwhy.engine.local_processes import LocalProcesses, cores
+from stepwhy.base.errors import EngineError, InputError, LostWorkerError
+from stepwhy.engine.executors.local_processes import LocalProcesses, cores
 from stepwhy.engine.merging import Parts
 from stepwhy.engine.reduced_files import has_reduced, part_of
 from stepwhy.engine.reduction import Part
 from stepwhy.engine.summaries import decode, encode
-from stepwhy.errors import EngineError, InputError, LostWorkerError
-from stepwhy.inputs.memory import available_bytes
-from stepwhy.inputs.places import Local
-from stepwhy.inputs.reduced import MAGIC
+from stepwhy.read.inputs.memory import available_bytes
+from stepwhy.read.inputs.places import Local
+from stepwhy.read.inputs.reduced import MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Executor, Future
 
     from stepwhy.engine.reduction import Work
-    from stepwhy.inputs.places import Place
+    from stepwhy.read.inputs.places import Place
 
     Progress = Callable[[str, int, int], None]
 

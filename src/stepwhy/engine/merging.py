@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.base.errors import SeveralRunsError
 from stepwhy.engine.analysed import Analysed
 from stepwhy.engine.opening import nothing_readable
-from stepwhy.engine.rank_sets import (
-    given_twice,
-    numbered,
-    same_run,
-    why_several,
-    without_copies,
-)
-from stepwhy.errors import SeveralRunsError
-from stepwhy.wording.notes import left_out
+from stepwhy.engine.rank_sets import given_twice, numbered, same_run, why_several, without_copies
+from stepwhy.result.wording.notes import left_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,27 +6,27 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from stepwhy.base.errors import InputError, NoTracesError, SeveralRunsError
 from stepwhy.engine.privacy import redacted_errors, redactor_of
 from stepwhy.engine.rank_sets import Opened, numbered, same_run, without_copies
-from stepwhy.errors import InputError, NoTracesError, SeveralRunsError
-from stepwhy.importers.registry import read_folder, read_trace
-from stepwhy.inputs.kinds import is_file, is_folder
-from stepwhy.inputs.places import resolve
-from stepwhy.inputs.reading import read_source
-from stepwhy.inputs.remote.addresses import shown
-from stepwhy.inputs.torch_npu import rank_beside, world_size_beside
-from stepwhy.inputs.within import check_within
+from stepwhy.read.inputs.kinds import is_file, is_folder
+from stepwhy.read.inputs.places import resolve
+from stepwhy.read.inputs.reading import read_source
+from stepwhy.read.inputs.remote.addresses import shown
+from stepwhy.read.inputs.torch_npu import rank_beside, world_size_beside
+from stepwhy.read.inputs.within import check_within
+from stepwhy.read.registry import read_folder, read_trace
+from stepwhy.result.wording.notes import left_out, other_processes
 from stepwhy.trace import NULL
 from stepwhy.trace.redacting import redacted
-from stepwhy.wording.notes import left_out, other_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from stepwhy.base.redaction import Redactor
     from stepwhy.engine.privacy import Redact
-    from stepwhy.inputs.places import Place
-    from stepwhy.redaction import Redactor
+    from stepwhy.read.inputs.places import Place
     from stepwhy.trace import Trace
 
     Progress = Callable[[str, int, int], None]

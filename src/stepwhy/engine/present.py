@@ -6,19 +6,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy import output
+from stepwhy.base import output
+from stepwhy.base.errors import OutputError, StepwhyError
+from stepwhy.base.text import visible
+from stepwhy.base.whole_files import write_whole
 from stepwhy.engine.timeline import explain_with_timeline
-from stepwhy.errors import OutputError, StepwhyError
-from stepwhy.inputs.kinds import is_file
-from stepwhy.report import html, json, terminal
-from stepwhy.report.console import Console
-from stepwhy.report.passed_on import with_short_paths
-from stepwhy.text import visible
-from stepwhy.whole_files import write_whole
+from stepwhy.read.inputs.kinds import is_file
+from stepwhy.show import html, json, terminal
+from stepwhy.show.console import Console
+from stepwhy.show.passed_on import with_short_paths
 
 if TYPE_CHECKING:
-    from stepwhy.findings import Result
-    from stepwhy.findings.timeline import Timeline
+    from stepwhy.result import Result
+    from stepwhy.result.timeline import Timeline
 
 _PAGE = "report.html"
 _RESULT = "result.json"

@@ -12,20 +12,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy import output
+from stepwhy.base import output
+from stepwhy.base.errors import SeveralRunsError, StepwhyError
+from stepwhy.base.text import visible
 from stepwhy.engine.present import as_seen_from_here, show
 from stepwhy.engine.reduced_files import reduce_in_place
 from stepwhy.engine.timeline import explain_with_timeline
-from stepwhy.errors import SeveralRunsError, StepwhyError
-from stepwhy.inputs.reduced import ENDING
-from stepwhy.report.console import Console
-from stepwhy.text import visible
+from stepwhy.read.inputs.reduced import ENDING
+from stepwhy.show.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepwhy.findings import Result
-    from stepwhy.findings.timeline import Timeline
+    from stepwhy.result import Result
+    from stepwhy.result.timeline import Timeline
 
 _NICENESS = 10
 # Ranks write their traces at the same step, but not all folders are shared between machines.

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.engine.explain import read_ranks
 from stepwhy.engine.ranks import combine
-from stepwhy.findings import Refusal
-from stepwhy.passes.facts import Facts
-from stepwhy.whatif.inputs import gather
+from stepwhy.predict.inputs import gather
+from stepwhy.result import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepwhy.engine.explain import Ranks
-    from stepwhy.findings import Finding, PricingInputs, Result
+    from stepwhy.result import Finding, PricingInputs, Result
 
 
 class Priced(msgspec.Struct, frozen=True):

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stepwhy.diagnoses import hot_line, rank
-from stepwhy.diagnoses.shared.rule import within_cost
-from stepwhy.findings import Prediction, Saving
-from stepwhy.passes.host_path import least_step_ns
-from stepwhy.units import format_fraction, format_ns, quantise, quantise_within
-from stepwhy.whatif import price
+from stepwhy.analyse.run.host_path import least_step_ns
+from stepwhy.base.units import format_fraction, format_ns, quantise, quantise_within
+from stepwhy.diagnose import hot_line, rank
+from stepwhy.diagnose.shared.rule import within_cost
+from stepwhy.predict import price
+from stepwhy.result import Prediction, Saving
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stepwhy.findings import Edit, Finding
-    from stepwhy.passes.facts import Facts
-    from stepwhy.whatif.ranks import Job
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.predict.ranks import Job
+    from stepwhy.result import Edit, Finding
 
 
 _MORE = "It can save more than its cost: what waits for this work then starts earlier, too."

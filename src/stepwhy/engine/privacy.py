@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from stepwhy.errors import StepwhyError
-from stepwhy.redaction import Redactor
+from stepwhy.base.errors import StepwhyError
+from stepwhy.base.redaction import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.answers.op_costs import (
-    MEASURES,
-    OTHERS,
-    add_up,
-    costliest,
-    op_costs,
-)
-from stepwhy.answers.op_views import Row, view, why_not
-from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
-from stepwhy.findings.reasons import NoView
-from stepwhy.passes.facts import Facts
-from stepwhy.passes.lines import line_breakdown
+from stepwhy.analyse.answers.op_costs import MEASURES, OTHERS, add_up, costliest, op_costs
+from stepwhy.analyse.answers.op_views import Row, view, why_not
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.lines.by_line import line_breakdown
+from stepwhy.result.profile import Cost, ProfileNode, ProfileResult
+from stepwhy.result.reasons import NoView
+from stepwhy.result.wording.notes import NO_VIEWS, operations_added_up
 from stepwhy.trace import NULL
-from stepwhy.wording.notes import NO_VIEWS, operations_added_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from stepwhy.answers.op_costs import Costs
-    from stepwhy.findings.profile import View
+    from stepwhy.analyse.answers.op_costs import Costs
+    from stepwhy.result.profile import View
     from stepwhy.trace import Trace
 
 _COUNT, _HOST, _DEVICE, _OUTPUT, _REQUESTED = range(5)

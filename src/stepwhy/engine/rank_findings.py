@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stepwhy.diagnoses import TABLE, load
-from stepwhy.diagnoses.shared.causes import STALLS
-from stepwhy.findings import Evidence
+from stepwhy.diagnose import TABLE, load
+from stepwhy.diagnose.shared.causes import STALLS
+from stepwhy.result import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from stepwhy.engine.analysed import Analysed
-    from stepwhy.findings import Finding
+    from stepwhy.result import Finding
 
 # What only the comparison of ranks shows, what describes the record, and what is said only where
 # nothing else explains the step.

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.patterns import regex
+from stepwhy.base.patterns import regex
+from stepwhy.result.wording.notes import cut_ranks, missing_ranks, rank_again, ranks_by_name
 from stepwhy.trace import NULL
 from stepwhy.trace.health import CUT_OFF
-from stepwhy.wording.notes import cut_ranks, missing_ranks, rank_again, ranks_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,28 +6,28 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from stepwhy.answers.parallel import parallel_use
-from stepwhy.answers.rank_steps import rank_steps
-from stepwhy.answers.rank_table import group_uses, rank_uses
-from stepwhy.diagnoses import run_across
+from stepwhy.analyse.answers.parallel import parallel_use
+from stepwhy.analyse.answers.rank_steps import rank_steps
+from stepwhy.analyse.answers.rank_table import group_uses, rank_uses
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.lateness.call_lateness import late_by_calls
+from stepwhy.analyse.ranks.calls import joined
+from stepwhy.diagnose import run_across
 from stepwhy.engine.assemble import verdict_of
 from stepwhy.engine.hangs import with_hang
 from stepwhy.engine.pricing import priced
 from stepwhy.engine.rank_findings import of_every_rank
 from stepwhy.engine.rank_sets import whole_ranks
-from stepwhy.findings import Device, DeviceTotal
-from stepwhy.findings.reasons import RankChoice
-from stepwhy.passes.call_lateness import late_by_calls
-from stepwhy.passes.calls import joined
-from stepwhy.passes.facts import Facts
-from stepwhy.whatif.ranks import Job, is_table
-from stepwhy.wording.notes import rank_note
+from stepwhy.predict.ranks import Job, is_table
+from stepwhy.result import Device, DeviceTotal
+from stepwhy.result.reasons import RankChoice
+from stepwhy.result.wording.notes import rank_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from stepwhy.engine.analysed import Analysed, Detail
-    from stepwhy.findings import Result
+    from stepwhy.result import Result
     from stepwhy.trace import Meta
 
     DetailOf = Callable[[Analysed], Detail]
@@ -73,7 +73,7 @@ def combine(
     result = with_hang(result, joined(one.calls for one in analysed), _ending(analysed))
     if any(finding.verdict == "found" for finding in result.findings):
         return result
-    from stepwhy.report.without_findings import with_summary  # noqa: PLC0415 - else not needed
+    from stepwhy.show.without_findings import with_summary  # noqa: PLC0415 - else not needed
 
     return with_summary(result)
 

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from stepwhy.base.errors import InputError, OutputError
+from stepwhy.base.whole_files import write_whole
 from stepwhy.engine.analysed import Analysed
 from stepwhy.engine.privacy import redactor_of
 from stepwhy.engine.reduction import Part, Work, reduce_file
 from stepwhy.engine.summaries import decode, encode
-from stepwhy.errors import InputError, OutputError
-from stepwhy.inputs.kinds import is_file, is_folder
-from stepwhy.inputs.places import Local
-from stepwhy.inputs.reduced import IN_RUN, digest_of, is_reduced, reduced_path
-from stepwhy.inputs.side_files import MOST_RECORD_BYTES, read_side_file
+from stepwhy.read.inputs.kinds import is_file, is_folder
+from stepwhy.read.inputs.places import Local
+from stepwhy.read.inputs.reduced import IN_RUN, digest_of, is_reduced, reduced_path
+from stepwhy.read.inputs.side_files import MOST_RECORD_BYTES, read_side_file
 from stepwhy.trace import NULL
-from stepwhy.whole_files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepwhy.engine.analysed import Seen
     from stepwhy.engine.reduction import Named
-    from stepwhy.inputs.places import Place
+    from stepwhy.read.inputs.places import Place
 
     Progress = Callable[[str, int, int], None]
 

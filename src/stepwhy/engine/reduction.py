@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from stepwhy.analyse.facts import Facts
+from stepwhy.base.errors import InputError, NotFoundError
 from stepwhy.engine.analysed import Analysed, analyse, detailed
 from stepwhy.engine.opening import open_place
 from stepwhy.engine.privacy import redacted_errors
 from stepwhy.engine.rank_sets import Opened, numbers_in
-from stepwhy.errors import InputError, NotFoundError
-from stepwhy.inputs.reduced import is_reduced
-from stepwhy.passes.facts import Facts
+from stepwhy.read.inputs.reduced import is_reduced
 from stepwhy.trace import NULL, Meta
 from stepwhy.trace.ranks import split_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from stepwhy.base.redaction import Redactor
     from stepwhy.engine.analysed import Detail, Seen
-    from stepwhy.inputs.places import Place
-    from stepwhy.redaction import Redactor
+    from stepwhy.read.inputs.places import Place
 
     Progress = Callable[[str, int, int], None]
 
@@ -81,7 +81,7 @@ class Part(msgspec.Struct, frozen=True):
         ranks: Its ranks; most often one.
         beside: Notes on other processes in it.
         error: Why it cannot be read.
-        digest: What its file contained, see `inputs.reduced.digest_of`; b'' unless it is stored.
+        digest: What its file contained, see `read.inputs.reduced`; b'' unless it is stored.
     """
 
     number: int

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.whatif.quality import judge
-from stepwhy.whatif.replayed_step import replayed_step
+from stepwhy.predict.quality import judge
+from stepwhy.predict.replayed_step import replayed_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stepwhy.findings import Finding
-    from stepwhy.passes.facts import Facts
-    from stepwhy.whatif.replayed_step import ReplayedStep
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.predict.replayed_step import ReplayedStep
+    from stepwhy.result import Finding
 
 MOST_REPLAYS = 5
 """Number of fixes whose step is drawn; the findings come in order of what their fixes gain."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.engine.explain import explain
-from stepwhy.export.explained import Explained
-from stepwhy.export.series import series_of
-from stepwhy.report import markdown
-from stepwhy.report.markdown_text import prose
+from stepwhy.show import markdown
+from stepwhy.show.export.explained import Explained
+from stepwhy.show.export.series import series_of
+from stepwhy.show.markdown_text import prose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.base.redaction import Redactor
     from stepwhy.engine.rank_sets import Opened
-    from stepwhy.export.series import RunSeries
-    from stepwhy.findings import Result
-    from stepwhy.passes.facts import Facts
-    from stepwhy.redaction import Redactor
+    from stepwhy.result import Result
+    from stepwhy.show.export.series import RunSeries
 
     Progress = Callable[[str, int, int], None]
 

@@ -1,7 +1,7 @@
 """Where ranks of a running job stand, by what those that have stopped noted themselves.
 
-A rank whose step takes much too long writes `stall.json.gz` (`capture.stall_watch`): the line of
-the program that it is at, and the collectives that it has entered. A thousand such files take
+A rank whose step takes much too long writes `stall.json.gz` (`record.steps.stall_watch`): the line
+of the program that it is at, and the collectives that it has entered. A thousand such files take
 minutes to read, so each call reads for a short time only: first the lines, which are at the
 beginning, and then the collectives, first of the ranks that stand where few others do.
 """
@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stepwhy.findings.hangs import Standing
-from stepwhy.importers.formats.run_directory.stall_log import STALL_FILE, add_stall, noted
-from stepwhy.inputs.side_files import MOST_RECORD_BYTES
-from stepwhy.passes.calls import calls_of, joined
-from stepwhy.passes.hangs import find_hang
-from stepwhy.regular_files import read_regular
+from stepwhy.analyse.lateness.hangs import find_hang
+from stepwhy.analyse.ranks.calls import calls_of, joined
+from stepwhy.base.regular_files import read_regular
+from stepwhy.read.formats.run_directory.stall_log import STALL_FILE, add_stall, noted
+from stepwhy.read.inputs.side_files import MOST_RECORD_BYTES
+from stepwhy.result.hangs import Standing
 from stepwhy.trace import NULL, Meta, TraceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from stepwhy.findings.hangs import Hang
-    from stepwhy.importers.formats.run_directory.stall_log import Noted
-    from stepwhy.metrics.ranks import Judged, RankNow
-    from stepwhy.passes.calls import RunCalls
+    from stepwhy.analyse.ranks.calls import RunCalls
+    from stepwhy.read.formats.run_directory.stall_log import Noted
+    from stepwhy.result.hangs import Hang
+    from stepwhy.show.metrics.ranks import Judged, RankNow
 
     _Stand = tuple[RankNow, "_File"]
 

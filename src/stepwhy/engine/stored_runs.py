@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from stepwhy.bench import sample
+from stepwhy.base.errors import InputError, NotAFileError
 from stepwhy.engine.explain import explain
-from stepwhy.errors import InputError, NotAFileError
-from stepwhy.findings.measurement import BENCH_FILE
-from stepwhy.inputs.remote.addresses import shown
-from stepwhy.inputs.side_files import MOST_RECORD_BYTES, read_side_file
-from stepwhy.inputs.within import check_within
+from stepwhy.measure import sample
+from stepwhy.read.inputs.remote.addresses import shown
+from stepwhy.read.inputs.side_files import MOST_RECORD_BYTES, read_side_file
+from stepwhy.read.inputs.within import check_within
+from stepwhy.result.measurement import BENCH_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from stepwhy.bench import Sample
+    from stepwhy.base.redaction import Redactor
     from stepwhy.engine.explain import Progress
-    from stepwhy.redaction import Redactor
+    from stepwhy.measure import Sample
 
 
 def stored_runs(path: Path) -> list[str]:

@@ -13,26 +13,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from stepwhy import errors
+from stepwhy.analyse.ranks.calls import Position, RankCalls, RunCalls
+from stepwhy.analyse.ranks.collectives import Collectives, Role
+from stepwhy.analyse.ranks.rank_times import OpTime, Rank
+from stepwhy.analyse.ranks.step_work import StepLog
+from stepwhy.base import errors
+from stepwhy.base.errors import CorruptInputError, InputError, NewerFormatError
 from stepwhy.engine.analysed import Analysed
 from stepwhy.engine.packed_columns import BadColumnError, pack, unpack
 from stepwhy.engine.reduction import Named, Part
-from stepwhy.errors import CorruptInputError, InputError, NewerFormatError
-from stepwhy.findings import (
-    CATEGORIES,
-    BoundBy,
-    Breakdown,
-    Device,
-    Finding,
-    Input,
-    TraceTotals,
-)
-from stepwhy.findings.hangs import Call, Group  # noqa: TC001 - fields of records
-from stepwhy.inputs.reduced import MAGIC
-from stepwhy.passes.calls import Position, RankCalls, RunCalls
-from stepwhy.passes.collectives import Collectives, Role
-from stepwhy.passes.ranks import OpTime, Rank
-from stepwhy.passes.step_work import StepLog
+from stepwhy.read.inputs.reduced import MAGIC
+from stepwhy.result import CATEGORIES, BoundBy, Breakdown, Device, Finding, Input, TraceTotals
+from stepwhy.result.hangs import Call, Group  # noqa: TC001 - fields of records
 from stepwhy.trace import Meta, Phase
 
 if TYPE_CHECKING:

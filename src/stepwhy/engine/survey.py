@@ -6,22 +6,22 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from stepwhy.base.errors import InputError
 from stepwhy.engine.explain import explain_opened
 from stepwhy.engine.opening import open_places
 from stepwhy.engine.privacy import redacted_errors, redactor_of
 from stepwhy.engine.rank_sets import same_run
-from stepwhy.errors import InputError
-from stepwhy.findings.survey import Surveyed
-from stepwhy.inputs.places import resolve
+from stepwhy.read.inputs.places import resolve
+from stepwhy.result.survey import Surveyed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from stepwhy.base.redaction import Redactor
     from stepwhy.engine.explain import Progress
     from stepwhy.engine.privacy import Redact
     from stepwhy.engine.rank_sets import Opened
-    from stepwhy.inputs.places import Place
-    from stepwhy.redaction import Redactor
+    from stepwhy.read.inputs.places import Place
 
 
 def survey(

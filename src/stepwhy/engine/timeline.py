@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from stepwhy.analyse.lateness.rank_summary import summarise_rank
 from stepwhy.engine.explain import explain
 from stepwhy.engine.profile import profiles
 from stepwhy.engine.replays import not_replayed, replays_of
-from stepwhy.export.timeline import MOST_SLICES, alignment_of, packed_run, part_of, timeline_of
-from stepwhy.findings.timeline import Timeline
-from stepwhy.passes.rank_summary import summarise_rank
-from stepwhy.report.ranks import those_that_matter
+from stepwhy.result.timeline import Timeline
+from stepwhy.show.export.timeline import MOST_SLICES, alignment_of, packed_run, part_of, timeline_of
+from stepwhy.show.ranks import those_that_matter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
 
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.analyse.ranks.rank_times import Rank
     from stepwhy.engine.privacy import Redact
     from stepwhy.engine.rank_sets import Opened
-    from stepwhy.export.timeline import PackedRun, Part
-    from stepwhy.findings import RankUse, Result
-    from stepwhy.findings.profile import ProfileResult
-    from stepwhy.findings.timeline import TimelineReplay
-    from stepwhy.passes.facts import Facts
-    from stepwhy.passes.ranks import Rank
+    from stepwhy.result import RankUse, Result
+    from stepwhy.result.profile import ProfileResult
+    from stepwhy.result.timeline import TimelineReplay
+    from stepwhy.show.export.timeline import PackedRun, Part
     from stepwhy.trace import Meta
 
     Progress = Callable[[str, int, int], None]

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from stepwhy import __version__
-from stepwhy.diagnoses import run_all
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.lateness.rank_summary import summarise_rank
+from stepwhy.base.errors import EditError
+from stepwhy.diagnose import run_all
 from stepwhy.engine.explain import ranks_of
 from stepwhy.engine.opening import open_run
 from stepwhy.engine.privacy import redactor_of
-from stepwhy.errors import EditError
-from stepwhy.export.chrome_trace import write_chrome_trace
-from stepwhy.findings import Edit, Prediction, Refusal, WhatIfResult
-from stepwhy.inputs.remote.addresses import shown
-from stepwhy.passes.facts import Facts
-from stepwhy.passes.rank_summary import summarise_rank
-from stepwhy.whatif import price
-from stepwhy.whatif.quality import judge
-from stepwhy.whatif.rank_steps import price_steps
-from stepwhy.whatif.ranks import job_of
-from stepwhy.whatif.slowdown import slowdown_of
-from stepwhy.whatif.timeline import predicted_rows
+from stepwhy.predict import price
+from stepwhy.predict.quality import judge
+from stepwhy.predict.rank_steps import price_steps
+from stepwhy.predict.ranks import job_of
+from stepwhy.predict.slowdown import slowdown_of
+from stepwhy.predict.timeline import predicted_rows
+from stepwhy.read.inputs.remote.addresses import shown
+from stepwhy.result import Edit, Prediction, Refusal, WhatIfResult
+from stepwhy.show.export.chrome_trace import write_chrome_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from stepwhy.engine.privacy import Redact
-    from stepwhy.findings import Slowdown
+    from stepwhy.result import Slowdown
 
     Progress = Callable[[str, int, int], None]
 

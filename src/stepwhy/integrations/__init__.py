@@ -1,5 +1,7 @@
 """stepwhy inside other tools: callbacks of training frameworks, and loggers of results.
 
+In: a training of Keras, Lightning or Transformers, or a result. Out: a report; what loggers store.
+
 ===============================  ==========================================================
 `integrations.keras`             `StepwhyCallback` for `fit` of Keras 3
 `integrations.tf_keras`          `StepwhyCallback` for `fit` of legacy Keras

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from stepwhy.errors import NoTracesError
-from stepwhy.explanation import Explanation
-from stepwhy.findings import CATEGORIES, Result
-from stepwhy.regular_files import read_regular
-from stepwhy.report import words
-from stepwhy.report.passed_on import with_short_paths
-from stepwhy.text import one_line
-from stepwhy.units import NS_PER_MS, format_ns
+from stepwhy.api.explanation import Explanation
+from stepwhy.base.errors import NoTracesError
+from stepwhy.base.regular_files import read_regular
+from stepwhy.base.text import one_line
+from stepwhy.base.units import NS_PER_MS, format_ns
+from stepwhy.result import CATEGORIES, Result
+from stepwhy.show import words
+from stepwhy.show.passed_on import with_short_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from stepwhy.findings import Finding
+    from stepwhy.result import Finding
 
 _PAGE = "report.html"
 _MOST_PAGE = 64 << 20  # bytes; a page has a few megabytes at most
@@ -52,14 +52,14 @@ class Report(msgspec.Struct, frozen=True):
     @property
     def json(self) -> str:
         """The result as one JSON object."""
-        from stepwhy.report import json  # noqa: PLC0415 - each format is loaded when it is used
+        from stepwhy.show import json  # noqa: PLC0415 - each format is loaded when it is used
 
         return json.render(self.result)
 
     @property
     def markdown(self) -> str:
         """The report as Markdown."""
-        from stepwhy.report import markdown  # noqa: PLC0415 - as above
+        from stepwhy.show import markdown  # noqa: PLC0415 - as above
 
         return markdown.render(self.result)
 
@@ -131,7 +131,7 @@ def _sentence(result: Result, finding: Finding) -> str:
 
 def _explained(path: str) -> Report:
     from stepwhy.engine.timeline import explain_with_timeline  # noqa: PLC0415 - a training ends first
-    from stepwhy.report import html  # noqa: PLC0415 - as above
+    from stepwhy.show import html  # noqa: PLC0415 - as above
 
     result, timeline = explain_with_timeline([path])
     result = with_short_paths(result)
@@ -140,7 +140,7 @@ def _explained(path: str) -> Report:
 
 def _rendered(result: Result) -> Report:
     """A report whose page has no timeline."""
-    from stepwhy.report import html  # noqa: PLC0415 - as above
+    from stepwhy.show import html  # noqa: PLC0415 - as above
 
     result = with_short_paths(result)
     return Report(result, html.render(result))

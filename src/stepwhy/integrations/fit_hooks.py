@@ -1,6 +1,6 @@
 """The methods that `fit` of Keras calls, for both of its generations.
 
-`fit` is observed without them: `stepwhy.capture.keras` logs its batches, and leaves out validation.
+`fit` is observed without them: `stepwhy.record.keras` logs its batches, and leaves out validation.
 The callback only marks where the observation begins and ends. It has no method that runs in every
 batch.
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from stepwhy import output
-from stepwhy.text import visible
+from stepwhy.base import output
+from stepwhy.base.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable

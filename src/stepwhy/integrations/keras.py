@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
+from stepwhy.base.optional import needs_package
 from stepwhy.integrations.fit_hooks import FitHooks
-from stepwhy.optional import needs_package
 
 with needs_package("keras", "Callbacks for Keras"):
     from keras.callbacks import Callback

@@ -16,10 +16,10 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from stepwhy.capture.torch import pauses
+from stepwhy.base.optional import needs_package
 from stepwhy.integrations.harmless import harmless
 from stepwhy.integrations.reporting import Reporting
-from stepwhy.optional import needs_package
+from stepwhy.record.torch import pauses
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -6,8 +6,8 @@ import atexit
 import sys
 from typing import TYPE_CHECKING
 
-from stepwhy import output
-from stepwhy.api import Watch
+from stepwhy.api.watching import Watch
+from stepwhy.base import output
 from stepwhy.integrations.harmless import harmless
 
 if TYPE_CHECKING:

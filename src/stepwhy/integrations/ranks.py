@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from stepwhy.capture.process.ranks import place_by_launcher
+from stepwhy.record.core.process.ranks import place_by_launcher
 
 
 def is_first_rank() -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from stepwhy.findings import Result
+    from stepwhy.result import Result
 
 _NOT_YET = "<p>stepwhy: no training is explained yet</p>"
 # Calls between a method of the framework and that of the callback, with wrappers of either.

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwhy.capture.torch import pauses
+from stepwhy.base.optional import needs_package
 from stepwhy.integrations.harmless import attempt, harmless
 from stepwhy.integrations.reporting import Reporting, calling
-from stepwhy.optional import needs_package
+from stepwhy.record.torch import pauses
 
 with needs_package("transformers", "Callbacks for transformers"):
     from transformers import TrainerCallback

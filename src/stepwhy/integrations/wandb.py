@@ -15,9 +15,9 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from stepwhy.errors import OutputError
+from stepwhy.base.errors import OutputError
+from stepwhy.base.optional import needs_package
 from stepwhy.integrations.contents import metrics, report_of, texts
-from stepwhy.optional import needs_package
 
 with needs_package("wandb", "Results in Weights & Biases"):
     import wandb
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from stepwhy.explanation import Explanation
-    from stepwhy.findings import Result
+    from stepwhy.api.explanation import Explanation
     from stepwhy.integrations.contents import Report, Watched
+    from stepwhy.result import Result
 
 _TYPE = "stepwhy-result"
 

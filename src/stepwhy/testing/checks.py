@@ -8,7 +8,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from stepwhy.errors import MeasurementError
+from stepwhy.base.errors import MeasurementError
 from stepwhy.testing.call import PATH_VARIABLE
 
 if TYPE_CHECKING:

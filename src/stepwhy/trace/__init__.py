@@ -1,6 +1,11 @@
-"""The trace model: columnar, interned, integer nanoseconds on one clock."""
+"""The trace of a run as columns: slices, counters, steps, in integer nanoseconds on one clock.
 
-from stepwhy.columns.null import NULL
+In: rows, from whatever reads a file (`builder`). Out: a `Trace`, whole or as a stored file.
+`schema` says what each column means.
+Imports: `base`.
+"""
+
+from stepwhy.base.columns.null import NULL
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.health import Health, HealthCounter
 from stepwhy.trace.kinds import (

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.columns.chunks import take
-from stepwhy.columns.interning import Interner
-from stepwhy.columns.memory import give_back
-from stepwhy.columns.narrow import constant, is_constant, narrowed
-from stepwhy.columns.null import NULL
-from stepwhy.columns.order import parents_first
+from stepwhy.base.columns.chunks import take
+from stepwhy.base.columns.interning import Interner
+from stepwhy.base.columns.memory import give_back
+from stepwhy.base.columns.narrow import constant, is_constant, narrowed
+from stepwhy.base.columns.null import NULL
+from stepwhy.base.columns.order import parents_first
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
 from stepwhy.trace.model import Columns, Meta, Trace, empty_columns
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.columns.order import Order
+    from stepwhy.base.columns.order import Order
     from stepwhy.trace.kinds import DeviceKind, Kind, Role
 
     Block = NDArray[Any]

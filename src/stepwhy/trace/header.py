@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict
 
-from stepwhy.columns.strings import strings_from
+from stepwhy.base.columns.strings import strings_from
 from stepwhy.trace.health import Health, HealthCounter
 from stepwhy.trace.model import Meta, Trace
 from stepwhy.trace.schema import SCHEMA_VERSION, TABLES

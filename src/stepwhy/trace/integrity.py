@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.columns.chunks import chunks
-from stepwhy.columns.narrow import is_constant
+from stepwhy.base.columns.chunks import chunks
+from stepwhy.base.columns.narrow import is_constant
 from stepwhy.trace.kinds import (
     Copy,
     Dependence,

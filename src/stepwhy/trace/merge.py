@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.columns.chunks import chunks
-from stepwhy.columns.groups import group_rows
-from stepwhy.columns.interning import Interner
-from stepwhy.columns.null import NULL
+from stepwhy.base.columns.chunks import chunks
+from stepwhy.base.columns.groups import group_rows
+from stepwhy.base.columns.interning import Interner
+from stepwhy.base.columns.null import NULL
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
 from stepwhy.trace.model import Columns, Meta, Trace

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NewType
 import msgspec
 import numpy as np
 
-from stepwhy.columns.chunks import chunks
-from stepwhy.columns.groups import numbered
-from stepwhy.columns.null import NULL
-from stepwhy.columns.strings import Strings
+from stepwhy.base.columns.chunks import chunks
+from stepwhy.base.columns.groups import numbered
+from stepwhy.base.columns.null import NULL
+from stepwhy.base.columns.strings import Strings
 from stepwhy.trace.schema import TABLES, Table, columns_of
 
 if TYPE_CHECKING:

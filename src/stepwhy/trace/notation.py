@@ -44,8 +44,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.columns.null import NULL
-from stepwhy.patterns import regex
+from stepwhy.base.columns.null import NULL
+from stepwhy.base.patterns import regex
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.kinds import (
     Copy,

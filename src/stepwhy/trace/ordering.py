@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.chunks import take
-from stepwhy.columns.narrow import is_constant
-from stepwhy.columns.null import NULL
-from stepwhy.columns.order import parents_first, stable_order
+from stepwhy.base.columns.chunks import take
+from stepwhy.base.columns.narrow import is_constant
+from stepwhy.base.columns.null import NULL
+from stepwhy.base.columns.order import parents_first, stable_order
 from stepwhy.trace.schema import COLUMNS, Table
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.columns.order import Order
+    from stepwhy.base.columns.order import Order
     from stepwhy.trace.model import Columns
 
 _TIME_COLUMNS: dict[Table, str] = {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.columns.groups import distinct, numbered, rows_by_group
-from stepwhy.columns.null import NULL
+from stepwhy.base.columns.groups import distinct, numbered, rows_by_group
+from stepwhy.base.columns.null import NULL
 from stepwhy.trace.model import Columns, Trace
 from stepwhy.trace.schema import TABLES, Table, columns_of
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stepwhy.columns.strings import strings_from, text_chunks
-from stepwhy.redaction.prefilter import Prefilter
-from stepwhy.redaction.redactor import users_in
+from stepwhy.base.columns.strings import strings_from, text_chunks
+from stepwhy.base.redaction.prefilter import Prefilter
+from stepwhy.base.redaction.redactor import users_in
 from stepwhy.trace.health import Health
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepwhy.redaction import Redactor
+    from stepwhy.base.redaction import Redactor
     from stepwhy.trace.model import Meta, Trace
 
 

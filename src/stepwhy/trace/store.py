@@ -15,19 +15,19 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from stepwhy.columns.growing import Growing, NarrowColumn
-from stepwhy.columns.memory import give_back
-from stepwhy.columns.narrow import constant
-from stepwhy.columns.null import NULL
-from stepwhy.columns.strings import strings_from
-from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError
-from stepwhy.optional import needs_extra
+from stepwhy.base.columns.growing import Growing, NarrowColumn
+from stepwhy.base.columns.memory import give_back
+from stepwhy.base.columns.narrow import constant
+from stepwhy.base.columns.null import NULL
+from stepwhy.base.columns.strings import strings_from
+from stepwhy.base.errors import CorruptInputError, NewerFormatError, OutputError
+from stepwhy.base.optional import needs_extra
+from stepwhy.base.whole_files import output_file
 from stepwhy.trace.header import header_of, health_of, in_short, meta_of, strings_of
 from stepwhy.trace.integrity import check, check_bounds
 from stepwhy.trace.model import Columns, Trace, empty_columns
 from stepwhy.trace.schema import NARROW_COLUMNS, SCHEMA_VERSION, TABLES, Column, Table, columns_of
 from stepwhy.trace.versions import column_name, table_name
-from stepwhy.whole_files import output_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

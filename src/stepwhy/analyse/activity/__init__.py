@@ -1,0 +1,1 @@
+"""What runs where and when: slices of devices and threads as sets of time."""

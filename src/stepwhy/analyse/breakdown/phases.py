@@ -1,0 +1,57 @@
+"""Forward, backward, optimizer: the phase of every slice.
+
+The importer sets phases that are clear from a name. Here they are passed on: down the call tree,
+from a host call to the device work that it launched, and to everything on the autograd threads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.analyse.activity.selection import mask, of_role, of_threads
+from stepwhy.base.columns.nesting import inherit
+from stepwhy.trace import Kind, Phase, Role
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.activity.launches import Launches
+    from stepwhy.analyse.activity.threads import Threads
+    from stepwhy.base.columns.nesting import Nesting
+    from stepwhy.trace import Trace
+
+
+def find_phases(
+    trace: Trace, threads: Threads, nesting: Nesting, launches: Launches
+) -> NDArray[np.int8]:
+    """Phase of every slice, as `Phase` values; (slices,)."""
+    slices = trace.slices
+    phase = inherit(nesting.parent, _marked(trace, threads))
+    _rest_of_host(trace, phase)
+    work, calls = launches.joined
+    unmarked = slices.phase[work] == Phase.UNKNOWN
+    phase[work[unmarked]] = phase[calls[unmarked]]
+    phase[slices.kind == Kind.COLLECTIVE] = Phase.COMMUNICATION
+    return phase
+
+
+def _marked(trace: Trace, threads: Threads) -> NDArray[np.int8]:
+    """The phases known from names, and backward on the autograd threads; (slices,)."""
+    slices, autograd = trace.slices, of_threads(trace, threads.autograd)
+    phase: NDArray[np.int8] = slices.phase.copy()
+    if autograd.any():
+        phase[autograd[slices.track] & (phase == Phase.UNKNOWN)] = Phase.BACKWARD
+    return phase
+
+
+def _rest_of_host(trace: Trace, phase: NDArray[np.int8]) -> None:
+    """Set operations of unknown phase to forward, if the trace distinguishes phases.
+
+    If no backward operation is recorded (inference, or a trace without autograd), they stay
+    unknown.
+    """
+    host = of_role(trace, Role.HOST_THREAD)
+    if host[trace.slices.track[phase == Phase.BACKWARD]].any():
+        calls = mask(trace, (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC), host)
+        phase[calls & (phase == Phase.UNKNOWN)] = Phase.FORWARD

@@ -1,0 +1,1 @@
+"""Which ranks make others wait, and what they do meanwhile: the ledger of collectives."""

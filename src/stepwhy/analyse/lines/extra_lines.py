@@ -1,0 +1,125 @@
+"""The line of the program in which some steps spend more time than others, by stack samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepwhy.base.columns.intervals import Intervals, Measure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.trace import Trace
+
+    Spans = NDArray[np.int64]
+    """Starts and ends of steps, ns; (2, steps)."""
+
+FEWEST_SEEN = 1.5
+"""Steps of each group that samples have to cover."""
+# A sample is up to 19 ms late, and its time is known to some 10 ms.
+_SHORTEST_NS = 60_000_000
+# Share of the time of other steps that may seem to be in the line; lateness causes some.
+_IN_OTHERS = 0.4
+
+
+class ExtraLine(NamedTuple):
+    """Where the extra time of some steps is spent.
+
+    Args:
+        line: The outermost line that they run and other steps do not.
+        share: Share of the extra time in it, and in what it calls, 0..1.
+        hottest: The innermost line of the program in most of that time.
+        hottest_share: Share of the extra time in it.
+    """
+
+    line: str
+    share: float
+    hottest: str
+    hottest_share: float
+
+
+def extra_line(trace: Trace, slow: Spans, others: Spans, least: float) -> ExtraLine | None:
+    """The line that explains why some steps are slower than others.
+
+    Args:
+        trace: The trace, with `visits`.
+        slow: The slow steps.
+        others: The other steps.
+        least: Share of the extra time that has to be in the line, 0..1.
+
+    Returns:
+        None if too few steps were sampled, or no line that only slow steps run explains them.
+    """
+    if not len(trace.visits) or _usual_ns(slow) < _usual_ns(others) + _SHORTEST_NS:
+        return None
+    seen_slow, seen_others = _seen(trace, slow), _seen(trace, others)
+    if min(seen_slow, seen_others) < FEWEST_SEEN:
+        return None
+    in_slow, in_others = _time_in(trace, slow), _time_in(trace, others)
+    scale = seen_slow / seen_others
+    extra = in_slow.sum() - scale * in_others.sum()
+    slow_ns, others_ns = _by_line(trace, in_slow), _by_line(trace, in_others)
+    own = [line for line in slow_ns if others_ns[line] <= _IN_OTHERS * in_others.sum()]
+    found = [line for line in own if slow_ns[line] - scale * others_ns[line] >= least * extra]
+    if extra <= 0 or not found:
+        return None
+    return _described(trace, in_slow, _outermost(trace, in_slow, found), float(extra))
+
+
+def _usual_ns(steps: Spans) -> float:
+    return float(np.median(steps[1] - steps[0])) if steps.size else 0.0
+
+
+def _seen(trace: Trace, steps: Spans) -> float:
+    """How many of the steps were sampled; a part of a step counts as such."""
+    sampled = Measure(Intervals.of(trace.visits.start_ns, trace.visits.end_ns))
+    return float((sampled.within(*steps) / (steps[1] - steps[0])).sum())
+
+
+def _time_in(trace: Trace, steps: Spans) -> NDArray[np.int64]:
+    """Time of each visit in some steps, ns; (visits,)."""
+    time: NDArray[np.int64] = Measure(Intervals.of(*steps)).within(
+        trace.visits.start_ns, trace.visits.end_ns
+    )
+    return time
+
+
+def _by_line(trace: Trace, time_ns: NDArray[np.int64]) -> Counter[str]:
+    """Time in each line and in what it calls, ns."""
+    found: Counter[str] = Counter()
+    for lines, ns in zip(trace.visits.lines.tolist(), time_ns.tolist(), strict=True):
+        found.update(dict.fromkeys(_split(trace, lines), ns))
+    return +found
+
+
+def _outermost(trace: Trace, time_ns: NDArray[np.int64], candidates: list[str]) -> str:
+    """The candidate that calls the others."""
+    depths: dict[str, int] = {}
+    for lines in trace.visits.lines[time_ns > 0].tolist():
+        for depth, line in enumerate(_split(trace, lines)):
+            depths[line] = min(depth, depths.get(line, depth))
+    return min(candidates, key=lambda line: depths[line])
+
+
+def _described(trace: Trace, time_ns: NDArray[np.int64], line: str, extra: float) -> ExtraLine:
+    """A line with its share of the extra time, and the hottest one that it calls."""
+    inner: Counter[str] = Counter()
+    for lines, ns in zip(trace.visits.lines.tolist(), time_ns.tolist(), strict=True):
+        path = _split(trace, lines)
+        if line in path:
+            inner[path[-1]] += ns
+    (hottest, hottest_ns), *_ = inner.most_common(1)
+    share, of_hottest = inner.total() / extra, hottest_ns / extra
+    return ExtraLine(line, min(share, 1.0), hottest, min(of_hottest, 1.0))
+
+
+def _split(trace: Trace, lines: int) -> list[str]:
+    """The lines of a visit, outermost first; [] in other code."""
+    text = trace.string(lines)
+    return text.split("; ") if text else []
+
+
+__all__ = ["FEWEST_SEEN", "ExtraLine", "extra_line"]

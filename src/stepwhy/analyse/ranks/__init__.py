@@ -1,0 +1,1 @@
+"""What ranks have recorded of each other: their collectives, stages and times."""

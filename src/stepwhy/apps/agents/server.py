@@ -1,0 +1,110 @@
+"""The server: the tools over the Model Context Protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+
+from stepwhy import __version__
+from stepwhy.apps.agents.answers import Answer, Failure
+from stepwhy.apps.agents.catalog import INSTRUCTIONS, TOOLS
+from stepwhy.apps.agents.child import Calls
+from stepwhy.apps.agents.messages import Request
+from stepwhy.apps.agents.schemas import answer_schema, arguments_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from stepwhy.apps.agents.catalog import Tool
+    from stepwhy.apps.agents.child import Report
+    from stepwhy.apps.agents.folders import Folders
+
+    Call = Callable[[Request, Report], Awaitable[Answer | Failure]]
+
+
+def make_server(call: Call, folders: Folders) -> Server[Any]:
+    """A server for one connection.
+
+    Args:
+        call: Answers a call.
+        folders: The folders that it may read.
+    """
+    tools = [_described(tool, allow_remote=folders.allow_remote) for tool in TOOLS.values()]
+
+    async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=tools)
+
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        arguments = params.arguments or {}
+        request = Request(params.name, arguments, folders.roots, folders.allow_remote)
+        return _result(await call(request, _reporter(context.session)))
+
+    return Server(
+        "stepwhy",
+        version=__version__,
+        title="stepwhy",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+async def serve(command: Sequence[str], folders: Folders) -> None:
+    """Serve on standard input and output until the client closes them.
+
+    Args:
+        command: See `Calls`.
+        folders: The folders that may be read.
+    """
+    server = make_server(Calls(command).answer, folders)
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def _described(tool: Tool, *, allow_remote: bool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=arguments_schema(tool.arguments),
+        output_schema=answer_schema(tool.answer),
+        annotations=types.ToolAnnotations(
+            title=tool.title,
+            read_only_hint=True,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=allow_remote,
+        ),
+    )
+
+
+def _reporter(session: Any) -> Report:
+    """Sends progress to the client.
+
+    The protocol wants numbers that grow, and activities follow each other, so messages are counted.
+    """
+    count = 0
+
+    async def report(activity: str, done: int, total: int) -> None:
+        nonlocal count
+        count += 1
+        far = f" ({done} of {total})" if total > 1 else ""
+        await session.report_progress(count, message=f"{activity}{far}")
+
+    return report
+
+
+def _result(reply: Answer | Failure) -> types.CallToolResult:
+    if isinstance(reply, Failure):
+        return types.CallToolResult(content=[_text(str(reply))], is_error=True)
+    return types.CallToolResult(content=[_text(reply.text)], structured_content=reply.data)
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text)
+
+
+__all__ = ["make_server", "serve"]

@@ -1,0 +1,1 @@
+"""Diagnoses of operations that are computed more slowly than necessary."""

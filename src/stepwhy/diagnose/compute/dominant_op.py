@@ -1,0 +1,219 @@
+"""One operation takes most of the device's compute time, although a faster one does the same.
+
+## What it means
+Most of the step's computation is one operation with a faster replacement: in JAX the gradient of
+indexing, which adds rows to a table; in PyTorch the zeros in which the gradients of slices begin,
+if a loop takes a tensor apart by `x[:, t]`.
+
+## Why it costs
+Rows of the same index are added one after another, so the device uses little of its bandwidth, and
+less the more often indices repeat. The gradient of each slice is as large as the whole tensor, so
+a loop over T steps writes T times as much as is needed.
+
+## How it is measured
+Sum the durations of the kernels in the steady steps, grouped by the framework operation that
+launched them or, if unknown, by the kernel's name; on a CPU, by operation. The finding has no cost,
+because the replacement takes time as well. Any other operation that dominates is no problem by
+itself: a compute-bound step has to compute. The evidence then shows where the computation goes, and
+other diagnoses name precise causes.
+
+## Fix
+Multiply by one-hot rows instead of indexing, so that the gradient is a matrix product. Split a
+tensor once with `unbind` instead of indexing it in a loop.
+
+## Fix risk
+One-hot rows need memory, and results differ in the last digits.
+
+## When it abstains
+When no computation was recorded. With fewer than `FEWEST_SLICES` kernels or operations, one always
+dominates, so the verdict is `incomplete`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.measure import by_string, merged, nearest, time_of, times
+from stepwhy.diagnose.shared.program import is_pytorch
+from stepwhy.diagnose.shared.rule import Rule
+from stepwhy.diagnose.shared.slices import steady_work
+from stepwhy.read.kernel_names import Family, kernel_row
+from stepwhy.result import Evidence, Fix
+from stepwhy.trace import NULL, Kind, Phase
+
+if TYPE_CHECKING:
+    import re
+
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.shared.measure import Group
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="dominant-op",
+    family="compute",
+    name="Where the computation goes",
+    found="Replace the largest operation",
+    clear="No operation with a faster replacement dominates the step",
+    needs=(("device-time",), ("kernels",), ("steps",)),
+)
+
+DOMINANT = 0.30  # of the summed compute time; a third in one operation is worth replacing
+COMPUTE_BOUND = 0.50  # of the step in computation; below it something else limits the step
+FEWEST_SLICES = 10  # kernels or operations; among fewer, one always dominates
+
+FEWEST_TAKEN = 16  # slices per step; a few are heads of attention or parts of a gate
+MOSTLY = 0.5  # of the time of fills; the others are new tensors, such as gradients set to zero
+
+# Kernels of libraries; `stepwhy.read.kernel_names` knows their names.
+_OF_LIBRARIES = {
+    Family.ATTENTION: "attention",
+    Family.CONVOLUTION: "convolution",
+    Family.PRODUCT: "matrix product",
+}
+# First match wins, in names in lower case: a case-insensitive search takes three times as long.
+# Source: operator names of PyTorch and TensorFlow, kernel names of PyTorch and of compilers.
+_FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (family, regex(pattern))
+    for family, pattern in (
+        ("attention", r"attention|attn"),
+        ("convolution", r"conv|im2col"),
+        ("normalisation", r"norm(?!al(_|$))|(^|_)bn_"),  # not RandomStandardNormal
+        ("matrix product", r"mm\b|matmul|linear|einsum|_ogs_|moe"),
+        ("softmax", r"softmax|cross_entropy|nll_loss"),
+        ("embedding", r"embedding|gather|scatter|index"),
+        ("optimizer", r"adam|sgd|lamb|multi_tensor|foreach|apply[a-z]"),
+        ("pooling", r"pool"),
+        ("sort", r"sort|topk|radix"),
+        ("reduction", r"reduce|\bsum\b|mean|argmax"),
+        (
+            "element-wise work",
+            (
+                r"elementwise|pointwise|unrolled|triton_poi|relu|gelu|silu|dropout|cast|tanh"
+                r"|sigmoid|::(add|sub|mul|div|copy|fill|zero|pow|rsqrt|neg)_?(cuda)?\b"
+            ),
+        ),
+    )
+)
+
+
+# Gradients of `x[:, t]` and `x[:, a:b]`: zeros of the size of x, and the gradient copied into them.
+# Source: PyTorch, aten/src/ATen/native/TensorShape.cpp, `select_backward`, `slice_backward`.
+_SLICE_BACKWARD = regex(r"aten::(?:select|slice)_backward")
+_FILL = regex(r"aten::(?:fill|zero)_")
+# Gradient of indexing. Source: names of XLA's fusions ('input_scatter_fusion').
+_SCATTER = regex(r"(?<!reduce[-_])scatter")
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge how much of the computation is of one kind."""
+    rows = steady_work(facts, Kind.KERNEL, Kind.MEMSET, Kind.OP)
+    if not len(rows):
+        return RULE.no_data(
+            "device-activity", "No computation is recorded in the steps (signal 'device-activity')."
+        )
+    if len(rows) < FEWEST_SLICES:
+        return RULE.incomplete(
+            "enough-operations", "Too few operations are recorded to say which one dominates."
+        )
+    names = facts.trace.slices.name[_named_by(facts, rows)]
+    ops = by_string(facts, names, _own_ns(facts, rows))
+    families = merged((family_of(op.name), op) for op in ops)
+    total_ns = sum(family.total_ns for family in families)
+    evidence = _evidence(facts, families, ops, total_ns)
+    is_large = ops[0].total_ns >= DOMINANT * total_ns
+    if is_large and facts.share("compute") >= COMPUTE_BOUND:
+        if _adds_rows(facts, ops[0].name):
+            return RULE.finding(None, evidence, _ONE_HOT)
+        if _fills_slices(facts, ops[0].name):
+            return RULE.finding(None, evidence, _UNBIND)
+    return RULE.nothing(evidence)
+
+
+def _adds_rows(facts: Facts, name: str) -> bool:
+    """Whether an operation is the gradient of indexing in a program of JAX."""
+    if facts.trace.meta.framework != "jax" or not _SCATTER.search(name):
+        return False
+    named = facts.trace.slices.name == facts.trace.strings_where([name])[0]
+    return bool((facts.phases[named] == Phase.BACKWARD).all())
+
+
+def _fills_slices(facts: Facts, name: str) -> bool:
+    """Whether an operation fills the gradients of slices of a tensor that a loop takes apart."""
+    if not is_pytorch(facts) or not _FILL.fullmatch(name):
+        return False
+    rows = facts.slices(Kind.OP, steady=True)
+    names = facts.trace.slices.name[rows]
+    slicing = rows[facts.trace.matches(names, _SLICE_BACKWARD.fullmatch)]
+    filling = rows[facts.trace.matches(names, _FILL.fullmatch)]
+    per_step = len(slicing) / max(facts.steady_count, 1)
+    inside = time_of(facts, slicing).within(
+        facts.trace.slices.start_ns[filling], facts.trace.ends(filling)
+    )
+    all_ns = int(facts.trace.slices.dur_ns[filling].sum())
+    return per_step >= FEWEST_TAKEN and int(inside.sum()) >= MOSTLY * all_ns
+
+
+def family_of(name: str) -> str:
+    """Family of an operation or kernel, such as 'convolution'; its own name if none matches."""
+    lower = name.lower()
+    found = (family for family, pattern in _FAMILIES if pattern.search(lower))
+    return _of_library(name) or next(found, name)
+
+
+def _of_library(name: str) -> str:
+    """Family of a kernel of a library, '' for other names."""
+    row = kernel_row(name)
+    return "" if row is None else _OF_LIBRARIES.get(row.family, "")
+
+
+def _own_ns(facts: Facts, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Duration of each slice; on a CPU, where operations call each other, the self time."""
+    if not facts.has_accelerator:
+        return facts.nesting.self_ns(rows)
+    durations: NDArray[np.int64] = facts.trace.slices.dur_ns[rows]
+    return durations
+
+
+def _named_by(facts: Facts, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """For each slice, the framework operation that launched it, or itself if unknown; (rows,)."""
+    ops = nearest(facts, Kind.OP)
+    call = facts.launches.calls_of(rows)
+    op = np.where(call == NULL, np.int32(NULL), ops[call])
+    named: NDArray[np.int32] = np.where(op == NULL, rows, op)
+    return named
+
+
+def _evidence(
+    facts: Facts, families: list[Group], ops: list[Group], total_ns: int
+) -> tuple[Evidence, ...]:
+    found = [Evidence("share of the step spent computing", facts.share("compute"), "fraction")]
+    found.extend(
+        Evidence("share of the computation", g.total_ns / max(total_ns, 1), "fraction", g.name)
+        for g in families[:3]
+    )
+    devices = len(facts.leading)
+    of = f", sum of {devices} devices" if facts.has_accelerator and devices > 1 else ""
+    found.extend(times(facts, f"device time of the operation{of}", ops[:5]))
+    return tuple(found)
+
+
+_UNBIND = Fix(
+    "A loop takes a tensor apart by indexing. The gradient of each slice is a tensor of zeros as "
+    "large as the whole one. Split it once with unbind, whose gradient is one tensor, or replace "
+    "the loop by a layer such as nn.LSTM.",
+    "for inputs_t in inputs.unbind(1):    # not inputs[:, t]\n    state = cell(inputs_t, state)",
+    "none",
+)
+_ONE_HOT = Fix(
+    "A scatter in the backward pass is the gradient of indexing, usually of an embedding table. "
+    "Multiply by one-hot rows instead: the gradient is then a matrix product. Remove "
+    "xla_gpu_deterministic_ops from XLA_FLAGS if it is there: it makes scatters slow.",
+    "rows = jax.nn.one_hot(tokens, len(table), dtype=table.dtype)\n"
+    "hidden = rows @ table      # instead of table[tokens]",
+    "changes-memory",
+)

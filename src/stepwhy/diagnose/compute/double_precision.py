@@ -1,0 +1,160 @@
+"""The model computes in double precision, mostly by accident.
+
+## What it means
+Most parameters have the type float64, or operations on large tensors do in a model whose parameters
+have not. NumPy's default is float64, and models often take over the type of their data: a model is
+converted with `.double()` to end an error about mismatched types, a placeholder gets the type of an
+array, `jax_enable_x64` is set for one computation, or a mask from NumPy makes float64 of all that
+is added to it.
+
+## Why it costs
+Values of 8 bytes halve what a vector instruction computes and what a cache holds, and double what
+has to be copied. Some kernels, such as oneDNN's convolutions, exist for shorter types only. GPUs
+compute float64 without matrix units, most of them at a 32nd or 64th of the rate.
+
+## How it is measured
+`stepwhy run` logs the types of the parameters: those of the optimizer in PyTorch and Keras, the
+trainable variables of a graph, the largest arguments of a compiled function in JAX. If most are
+float64, the cost is 0.6 of the computing time, which is what half the size and faster kernels saved
+in the lab; two thirds at most.
+
+In PyTorch, profilers can also record the types of what each operation works on; `stepwhy run` does
+so on a CPU, in steps of 5 ms or more. Operations count if a tensor of theirs has the type float64,
+and no random numbers are drawn, which takes as long in any type. Scalars do not count: they leave a
+tensor in its own type. The cost is three quarters of their time, and all of that for conversions.
+The evidence names the first operation of a step that mixes float64 with another type, with the
+shapes of its tensors: the one in float64 is what to convert.
+
+## Fix
+Convert the data to float32 when it is loaded, and keep the model in the default type.
+
+## Fix risk
+float32 has 7 decimal digits. Solvers and statistics over many values may need more.
+
+## When it abstains
+If neither the types of the parameters nor those of the operations are known, as in most traces of
+other profilers. On an accelerator, only the types of the parameters count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.analyse.program.parameters import parameter_types
+from stepwhy.diagnose.compute.shared.float64 import float64_work
+from stepwhy.diagnose.shared.measure import times
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.sampled import own_lines
+from stepwhy.result import Edit, Evidence, Fix
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.compute.shared.float64 import Float64Work
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="double-precision",
+    family="compute",
+    name="Computing in double precision",
+    found="Compute in single precision instead of double precision",
+    clear="Most of the model has single precision or less",
+    needs=(("steps",),),
+)
+
+SHARE = 0.20  # of the step; of less, half a computation is hardly more than steps vary
+MOST = 0.5  # of the parameters; fewer are single statistics or constants
+COST = 0.6  # of the computing time; source: pairs of the lab on a CPU, half to two thirds
+OF_OPERATIONS = 0.75  # of their time; attention in float64 took four times as long as in float32
+MOST_SAVED = 0.67  # of the computing time; the most of these pairs
+LEAST_SAVED = 0.25  # of the computing time; small operations wait for launches, not for values
+_DOUBLE = ("float64", "complex128")
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the types of the parameters and operations, and how long they compute."""
+    types = parameter_types(facts.trace)
+    # On an accelerator, the time of an operation is that of its launch.
+    shows_operations = len(facts.trace.operands) > 0 and not facts.has_accelerator
+    if _doubled(types) < MOST and shows_operations:
+        return _of_operations(facts, float64_work(facts))
+    if not types:
+        return RULE.no_data("parameter-types", "The types of the parameters were not recorded.")
+    return _of_parameters(facts, types)
+
+
+def _doubled(types: Mapping[str, int]) -> float:
+    """Share of the parameters in float64; 0 without any."""
+    return sum(types.get(name, 0) for name in _DOUBLE) / max(sum(types.values()), 1)
+
+
+def _of_parameters(facts: Facts, types: Mapping[str, int]) -> Finding:
+    """Judge how long the step computes, by the share of its parameters in float64."""
+    doubled, compute = _doubled(types), facts.breakdown["compute"]
+    evidence = (
+        Evidence("share of the parameters in float64", doubled, "fraction"),
+        Evidence("parameters", sum(types.values()), "count"),
+        Evidence("share of the step that computes", facts.share("compute"), "fraction"),
+    )
+    if doubled < MOST or compute < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("compute in float32", LEAST_SAVED * compute, MOST_SAVED * compute)
+    fix = _FIXES.get(facts.trace.meta.framework, _ANY)
+    return RULE.finding(round(COST * compute), evidence, fix, gain, Edit("ops", "replaced"))
+
+
+def _of_operations(facts: Facts, work: Float64Work) -> Finding:
+    """Judge the time of operations on float64 in a model of another type."""
+    time_ns = work.computing_ns + work.converting_ns
+    share = Evidence(
+        "share of the step in operations on float64", time_ns / facts.wall_ns, "fraction"
+    )
+    if time_ns < SHARE * facts.wall_ns:
+        return RULE.nothing((share,))
+    evidence = (
+        share,
+        *_entering(work),
+        Evidence("operations on float64 per step", work.count, "count"),
+        *times(facts, "time of the operation in float64", work.longest),
+        *own_lines(facts),
+    )
+    cost = round(OF_OPERATIONS * work.computing_ns) + work.converting_ns
+    gain = saving("compute in float32", LEAST_SAVED * time_ns, cost)
+    return RULE.finding(cost, evidence, _MIXED, gain, Edit("ops", "replaced"))
+
+
+def _entering(work: Float64Work) -> tuple[Evidence, ...]:
+    what = "time of the first operation that mixes float64 with another type"
+    return (Evidence(what, work.enters_ns, "ns", work.enters),) if work.enters else ()
+
+
+_ANY = Fix("Convert the data and the model to float32.", "", "changes-numerics")
+_TORCH = Fix(
+    "Convert the data to float32 where it becomes a tensor, and remove .double() and "
+    "torch.set_default_dtype(torch.float64).",
+    "inputs = torch.from_numpy(array).float()\nmodel = model.float()    # before the optimizer",
+    "changes-numerics",
+)
+_TENSORFLOW = Fix(
+    "Convert the data to float32 before it enters the graph: variables and operations take over "
+    "its type.",
+    'data = data.astype("float32")',
+    "changes-numerics",
+)
+_JAX = Fix(
+    "Do not set jax_enable_x64 for the training, and convert the data to float32. Enable it only "
+    "around what needs 64 bits.",
+    'jax.config.update("jax_enable_x64", False)\n'
+    "params = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), params)",
+    "changes-numerics",
+)
+_MIXED = Fix(
+    "Convert the float64 tensor to float32 where it is made: the named operation makes float64 of "
+    "its result, and so do all that follow. Most come from NumPy, whose default is float64, and "
+    "from torch.tensor or torch.arange with dtype=torch.float64.",
+    'bias = torch.from_numpy(array.astype("float32"))\n'
+    'self.register_buffer("bias", bias)    # not a float64 array',
+    "changes-numerics",
+)
+_FIXES = {"pytorch": _TORCH, "tensorflow": _TENSORFLOW, "jax": _JAX}

@@ -1,0 +1,185 @@
+"""Matrix products or convolutions compute in FP32 on a device with faster units for other types.
+
+## What it means
+The device has units for matrix products of shorter types (TF32, bfloat16, float16), but its kernels
+multiply FP32 values without them.
+
+## Why it costs
+Matrix units multiply two to sixteen times as fast, depending on the device and the type. Values of
+two bytes also halve the memory traffic.
+
+## How it is measured
+The diagnosis looks for kernels whose names show FP32 arithmetic (`sgemm`, `scudnn`, `simt`,
+`f32f32_f32f32`, `<float`). The cost is the most that a faster type can save of their time in the
+steady steps: half at twice the rate, 80 % at eight times. The model of the device decides:
+TF32 from Ampere on; bfloat16 on AMD's Instinct, and where TF32 is as fast as FP32, as on a GeForce;
+float16 on Volta and Turing.
+
+## Fix
+Allow TF32, or compute in mixed precision. With float16, scale the loss, because small gradients
+underflow to zero.
+
+## Fix risk
+Values have fewer digits: compare the loss over some hundred steps. Some computations need FP32,
+such as solvers and statistics.
+
+## When it abstains
+Without an accelerator, and when no kernel name shows a precision, as in a timeline of TensorFlow or
+where a compiler names the kernels. If the model of the device is unknown, the finding has no cost,
+and the advice is to look it up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
+from stepwhy.diagnose.shared.precision import faster_type, model_names, precision_of
+from stepwhy.diagnose.shared.program import is_training
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.slices import steady_work
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.shared.precision import Faster, Precision
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="full-precision-matmul",
+    family="compute",
+    name="Matrix products in full precision",
+    found="Compute matrix products in a faster precision",
+    clear="Few matrix products are computed in full precision",
+    needs=(("device-time",), ("kernels",), ("steps",)),
+    accelerator_only=True,
+)
+
+SHARE = 0.20  # of the step; half of it can be saved, which is more than steps vary
+DOUBLED = 0.5  # of the time is saved at twice the rate
+LEAST_SAVED = 0.3  # of the time; small products do not fill the matrix units
+COMPUTE_BOUND = 0.8  # of the step; if the host is nearly as busy, faster kernels may save nothing
+MOST_SAVED = 0.8  # of the time; of eight times the rate, large products reach five
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of FP32 matrix kernels."""
+    rows = steady_work(facts, Kind.KERNEL)
+    full = _of_precision(facts, rows, "full")
+    if not len(full) and not len(_of_precision(facts, rows, "lower")):
+        return RULE.no_data(
+            "kernel-names", "No kernel name shows the precision of a matrix product."
+        )
+    faster = faster_type(facts)
+    if faster == "none":
+        return RULE.not_applicable("The device multiplies no other type faster than FP32.")
+    time = on_scale(facts, mean_within(facts, time_of(facts, full)), "compute")
+    evidence = _evidence(facts, full, time)
+    if not time or time < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:2])
+    fix = _fix(facts, faster)
+    if not faster:
+        return RULE.finding(None, evidence, fix)
+    edit = "compute matrix products in a faster precision"
+    most = DOUBLED if faster == "bfloat16" else MOST_SAVED
+    least = LEAST_SAVED if facts.share("compute") >= COMPUTE_BOUND else 0.0
+    gain = saving(edit, least * time, most * time)
+    change = Edit("kernels", "faster", factor=round(1 / (1 - most), 2), cost_ns=time)
+    return RULE.finding(round(most * time), evidence, fix, gain, change)
+
+
+def _of_precision(facts: Facts, rows: NDArray[np.int32], precision: Precision) -> NDArray[np.int32]:
+    """Those of the kernels whose names show a precision; (slices,)."""
+    names = facts.trace.slices.name[rows]
+    return rows[facts.trace.matches(names, lambda name: precision_of(name) == precision)]
+
+
+def _evidence(facts: Facts, rows: NDArray[np.int32], time: int) -> tuple[Evidence, ...]:
+    models = ", ".join(sorted({model for model in model_names(facts) if model}))
+    found = [
+        Evidence("share of the step in FP32 matrix products", time / max(facts.wall_ns, 1),
+                 "fraction"),
+        Evidence("FP32 matrix kernels per step", len(rows) / max(facts.steady_count, 1), "count"),
+        Evidence("model of the device", models or "not recorded", ""),
+    ]  # fmt: skip
+    found.extend(times(facts, "time of the kernel", by_name(facts, rows)[:3]))
+    return tuple(found)
+
+
+def _fix(facts: Facts, faster: Faster) -> Fix:
+    framework = facts.trace.meta.framework
+    if not faster:
+        return _LOOK_UP if framework == "pytorch" else _ANY
+    if framework == "pytorch":
+        trains = is_training(facts)
+        return (_INFERENCE if trains is False else _TRAINING)[faster]
+    return _ANY if framework != "tensorflow" else _KERAS[faster]
+
+
+_TF32 = Fix(
+    "Allow TF32, which multiplies with 10 bits of mantissa and adds in FP32. Then try "
+    "bfloat16 with torch.autocast, which is faster still.",
+    'torch.set_float32_matmul_precision("high")   # matrix products\n'
+    "torch.backends.cudnn.allow_tf32 = True       # convolutions",
+    "changes-numerics",
+)
+_BFLOAT16 = Fix(
+    "Compute in mixed precision with bfloat16, for which this device has faster units than for "
+    "FP32. It needs no scaling of the loss.",
+    'with torch.autocast("cuda", dtype=torch.bfloat16):\n    loss = model(batch)',
+    "changes-numerics",
+)
+_FLOAT16 = Fix(
+    "Compute in mixed precision with float16: this device has matrix units for it, but neither for "
+    "bfloat16 nor for TF32. Scale the loss, because small gradients become zero.",
+    'scaler = torch.amp.GradScaler("cuda")      # once\n'
+    'with torch.autocast("cuda", dtype=torch.float16):\n'
+    "    loss = model(batch)\n"
+    "scaler.scale(loss).backward()\n"
+    "scaler.step(optimizer)\n"
+    "scaler.update()",
+    "changes-numerics",
+)
+_FLOAT16_INFERENCE = Fix(
+    "Compute in float16: this device has matrix units for it, but neither for bfloat16 nor for "
+    "TF32.",
+    'with torch.inference_mode(), torch.autocast("cuda", torch.float16):\n'
+    "    output = model(batch)",
+    "changes-numerics",
+)
+_BFLOAT16_INFERENCE = Fix(
+    "Compute in bfloat16, for which this device has faster units than for FP32.",
+    'with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16):\n'
+    "    output = model(batch)",
+    "changes-numerics",
+)
+_LOOK_UP = Fix(
+    "Look up which types the device multiplies fast. Compute capability 8.0 and above: TF32 and "
+    "bfloat16. 7.0 and 7.5: float16, with a scaled loss when training; a GeForce GTX has no "
+    "matrix units. Below: FP32 is the right choice.",
+    "print(torch.cuda.get_device_name(), torch.cuda.get_device_capability())",
+    "changes-numerics",
+)
+_ANY = Fix(
+    "Look up which types the device multiplies fast, and compute matrix products in one of them.",
+    "",
+    "changes-numerics",
+)
+_MIXED_FLOAT16 = Fix(
+    "Compute in mixed precision with float16, for which this device has matrix units. A model of "
+    "Keras scales the loss by itself.",
+    'keras.mixed_precision.set_global_policy("mixed_float16")   # at the start',
+    "changes-numerics",
+)
+_MIXED_BFLOAT16 = Fix(
+    "Compute in mixed precision with bfloat16, for which this device has matrix units.",
+    'keras.mixed_precision.set_global_policy("mixed_bfloat16")  # at the start',
+    "changes-numerics",
+)
+_TRAINING = {"tf32": _TF32, "bfloat16": _BFLOAT16, "float16": _FLOAT16}
+_INFERENCE = {"tf32": _TF32, "bfloat16": _BFLOAT16_INFERENCE, "float16": _FLOAT16_INFERENCE}
+_KERAS = {"tf32": _MIXED_BFLOAT16, "bfloat16": _MIXED_BFLOAT16, "float16": _MIXED_FLOAT16}

@@ -1,0 +1,103 @@
+"""One-hot rows are multiplied by a matrix, although looking its rows up gives the same.
+
+## What it means
+Integers, such as words or categories, become one-hot rows, which are multiplied by a matrix. Each
+product selects one row of the matrix.
+
+## Why it costs
+The one-hot rows are as long as there are words: a batch of 1,024 words of 8,000 takes 64 MiB in
+int64 and 32 MiB in float32, almost all of it zeros, which are written, converted, multiplied, and
+multiplied again for the gradient. A lookup copies 1,024 rows.
+
+## How it is measured
+In PyTorch on a CPU, where the shapes of the arguments of operations were recorded, which
+`stepwhy run` does in steps of 5 ms or more. A one-hot operation counts if a matrix product right
+behind it, or behind conversions, has its result as the first factor: all dimensions are equal. In
+the graph of a session, it counts if its result flows into a matrix product. The cost is the time of
+these operations and, in PyTorch, of the gradient of the product.
+
+## Fix
+Look the rows up: an embedding, or an index.
+
+## Fix risk
+None: the values are the same. Optimizers that treat the gradients of embeddings as sparse may
+behave differently.
+
+## When it abstains
+If the shapes of the arguments were not recorded. Does not apply on accelerators, whose matrix units
+can make the product as fast as a lookup, or outside of PyTorch and sessions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnose.compute.shared.one_hot import of_graph, of_pytorch
+from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
+from stepwhy.diagnose.shared.program import is_pytorch
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.sampled import own_lines
+from stepwhy.result import Edit, Evidence, Fix
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.compute.shared.one_hot import OneHot
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="one-hot-product",
+    family="compute",
+    name="Products with one-hot rows",
+    found="Look rows up instead of multiplying by one-hot rows",
+    clear="Products with one-hot rows take little or no time",
+    needs=(("device-time",), ("host-ops",), ("steps",)),
+)
+
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.6  # of the cost; the lookup, and the gradient of it, take time as well
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of one-hot rows and of their products."""
+    if facts.has_accelerator:
+        return RULE.not_applicable("On an accelerator, the product can be as fast as a lookup.")
+    if not is_pytorch(facts) and not facts.names_nodes:
+        return RULE.not_applicable("One-hot rows are recognised in PyTorch and in graphs.")
+    found = of_pytorch(facts) if is_pytorch(facts) else of_graph(facts)
+    if found is None:
+        return RULE.no_data(
+            "operands", "What operations work on was not recorded: shapes, or what flows where."
+        )
+    cost = on_scale(facts, mean_within(facts, time_of(facts, found.rows)), "compute")
+    evidence = _evidence(facts, found, cost)
+    if not cost or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:1])
+    gain = saving("look rows up", LEAST_SAVED * cost, cost)
+    fix = _TORCH if is_pytorch(facts) else _TENSORFLOW
+    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "replaced"))
+
+
+def _evidence(facts: Facts, found: OneHot, cost: int) -> tuple[Evidence, ...]:
+    sizes = (Evidence("size of the one-hot rows", found.shape, ""),) if found.shape else ()
+    return (
+        Evidence("share of the step in one-hot rows and their products", cost / facts.wall_ns,
+                 "fraction"),
+        *sizes,
+        *times(facts, "time of the operation", by_name(facts, found.rows)[:4]),
+        *own_lines(facts),
+    )  # fmt: skip
+
+
+_TORCH = Fix(
+    "Look the rows up by an embedding, or index the matrix: the values are the same.",
+    "hidden = torch.nn.functional.embedding(tokens, self.weight)\n"
+    "# instead of one_hot(tokens, words).float() @ self.weight",
+    "none",
+)
+_TENSORFLOW = Fix(
+    "Look the rows up: the values are the same. For a product with transposed one-hot rows, which "
+    "adds rows of the same number, there is tf.math.unsorted_segment_sum.",
+    "hidden = tf.gather(weights, tokens)\n"
+    "# instead of tf.matmul(tf.one_hot(tokens, words), weights)",
+    "none",
+)

@@ -1,0 +1,124 @@
+"""Inference converts the weights of the model in every step.
+
+## What it means
+`torch.autocast` converts weights and activations to a shorter type before each operation that
+computes in it, and back before each operation that needs FP32.
+
+## Why it costs
+Each conversion is a kernel that reads and writes a whole tensor. In inference, the weights do not
+change, so converting them gives the same result in every step.
+
+## How it is measured
+Conversions (`aten::to`) that another operation calls count, because this is how autocast inserts
+them. The cost is the time of their kernels in the steady steps, for weights and activations,
+because a converted model needs neither. In training, the time is shown but not reported as a
+problem: the weights change in each step.
+
+## Fix
+Convert the model and its input once, and remove autocast.
+
+## Fix risk
+Normalisations and softmax then compute in the shorter type as well. Compare the outputs.
+
+## When it abstains
+Without an accelerator or host operations, outside of PyTorch, and when most kernels cannot be
+attributed to an operation, as with CUDA graphs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.base.patterns import regex
+from stepwhy.diagnose.compute.shared.calls import (
+    NOT_ATTRIBUTED,
+    attributes_calls,
+    calls_in_order,
+    converting,
+)
+from stepwhy.diagnose.shared.measure import by_string, mean_within, on_scale, time_of, times
+from stepwhy.diagnose.shared.program import is_pytorch, is_training
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.slices import strings_of
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.shared.slices import Rows
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="redundant-cast",
+    family="compute",
+    name="Repeated type conversions",
+    found="Convert the model once, not in every step",
+    clear="Type conversions take little time, or are needed in every step",
+    needs=(("host-ops",), ("device-time",), ("kernels",), ("steps",)),
+    accelerator_only=True,
+)
+
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.5  # of the cost; some outputs have to be converted back
+_BFLOAT16 = regex(r"bf16|bfloat")
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of the conversions that autocast inserts."""
+    if not is_pytorch(facts):
+        return RULE.not_applicable("Conversions are recognised only among PyTorch's operations.")
+    if not attributes_calls(facts):
+        return RULE.incomplete("kernel-launches", NOT_ATTRIBUTED)
+    rows, causes = _casts(facts)
+    cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+    evidence = _evidence(facts, rows, causes, cost)
+    if not cost or cost < SHARE * facts.wall_ns or is_training(facts):
+        return RULE.nothing(evidence[:2])
+    gain = saving("convert types once", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("ops", "gone", "aten::_to_copy"))
+
+
+def _casts(facts: Facts) -> tuple[Rows, Rows]:
+    """Kernels of conversions inside of operations, and these operations; (slices,) twice."""
+    calls = calls_in_order(facts)
+    causes = converting(facts, calls)
+    inside = causes != NULL
+    return calls.rows[inside], causes[inside]
+
+
+def _evidence(facts: Facts, rows: Rows, causes: Rows, cost: int) -> tuple[Evidence, ...]:
+    slices = facts.trace.slices
+    found = [
+        Evidence("conversions inside operations per step",
+                 len(rows) / max(facts.steady_count, 1), "count"),
+        Evidence("share of the step in conversions", cost / max(facts.wall_ns, 1), "fraction"),
+    ]  # fmt: skip
+    causing = by_string(facts, slices.name[causes], slices.dur_ns[rows])[:4]
+    return (*found, *times(facts, "time of conversions for the operation", causing))
+
+
+def _fix(facts: Facts) -> Fix:
+    """The conversion to the type in which the matrix kernels compute."""
+    names = strings_of(facts, facts.trace.slices.name, Kind.KERNEL)
+    is_bfloat16 = any(_BFLOAT16.search(facts.trace.string(name)) for name in names)
+    return _TO_BFLOAT16 if is_bfloat16 else _TO_FLOAT16
+
+
+_TEXT = (
+    "Convert the model and its input once to the type in which its matrix products compute, and "
+    "remove torch.autocast. The trace shows no training, which would need autocast."
+)
+_TO_FLOAT16 = Fix(
+    _TEXT,
+    "model = model.to(torch.float16)         # once\n"
+    "with torch.inference_mode():\n"
+    "    output = model(batch.to(torch.float16))",
+    "changes-numerics",
+)
+_TO_BFLOAT16 = Fix(
+    _TEXT,
+    "model = model.to(torch.bfloat16)        # once\n"
+    "with torch.inference_mode():\n"
+    "    output = model(batch.to(torch.bfloat16))",
+    "changes-numerics",
+)

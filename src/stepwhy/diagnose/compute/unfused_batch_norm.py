@@ -1,0 +1,201 @@
+"""Batch normalisation consists of many operations instead of one fused operation.
+
+## What it means
+Mean, variance, difference, square root, scale and shift of each batch normalisation are separate
+operations, and so are their gradients.
+
+## Why it costs
+The operations are limited by memory bandwidth, not by arithmetic. A fused operation reads its input
+once or twice and writes its output once. Without fusion, each operation reads and writes a whole
+activation, and more activations are kept for the backward pass.
+
+## How it is measured
+From the operations alone. In a graph: a scope with two means, a square root and a product, which is
+named after batch normalisation or keeps running statistics, and the gradients of its nodes. In an
+eager program: consecutive operations with two statistics, a square root and updates of running
+statistics, and the backward operations with the same autograd sequence numbers. A graph that only
+predicts normalises by stored statistics: operations of `tf.nn.batch_normalization` without moments,
+or a scope with variables such as `moving_mean` in which values are scaled and shifted. Layer,
+instance and group normalisation consist of the same operations but have no running statistics, so
+they do not count.
+
+The cost is the time of these operations in the steady steps, minus the fastest pass over the
+activation per normalisation and direction, which a fused operation needs as well. It is an upper
+bound: the gain is smaller if the accelerator is idle in between, or if other operations run at the
+same time.
+
+## Fix
+Use the library's batch normalisation, which is fused if the device supports it.
+
+## Fix risk
+The last digits differ, and some libraries use the unbiased variance for running statistics. Names
+of variables change, so old checkpoints need a mapping.
+
+## When it abstains
+When operations are unknown: without host operations, in a TensorFlow trace without names of nodes,
+or when a compiler fuses operations. `incomplete` when it is unclear whether normalisations are over
+batches, and when most kernels cannot be attributed to an operation, as with CUDA graphs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnose.compute.shared.batch_norm import (
+    CONVOLUTION,
+    FUSED,
+    attributed,
+    count_of,
+    in_calls,
+    in_graph,
+)
+from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnose.shared.placement import listed
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.compute.shared.batch_norm import UnfusedNorms
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="unfused-batch-norm",
+    family="compute",
+    name="Unfused batch normalisation",
+    found="Use a fused batch normalisation",
+    clear="All batch normalisation is fused",
+    needs=(("host-ops", "graph-ops"), ("device-time",), ("steps",)),
+)
+
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.5  # of the cost; a fused operation reads its input twice in each direction
+FEWEST_KNOWN = 0.5  # of the kernels' time; replayed graphs record no operations
+FULL_PASS = 0.25  # of the longest operation; shorter ones process one value per channel
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of batch normalisations that are not fused."""
+    framework = facts.trace.meta.framework
+    if framework == "jax":
+        return RULE.not_applicable("The compiler fuses operations.")
+    has_nodes = facts.names_nodes
+    if framework == "tensorflow" and not has_nodes:
+        return RULE.lacks("graph-ops")
+    if not has_nodes and attributed(facts) < FEWEST_KNOWN:
+        return RULE.incomplete(
+            "kernel-launches",
+            "For most kernels, the trace does not record which operation launched them.",
+        )
+    if not count_of(facts, CONVOLUTION):
+        return RULE.nothing((Evidence("convolutions", 0, "count"),))
+    found = in_graph(facts) if has_nodes else in_calls(facts)
+    if not found.per_step:
+        return _none(facts, found)
+    cost = _cost_ns(facts, found)
+    evidence = _evidence(facts, found, cost)
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:2])
+    fix = _PYTORCH if not has_nodes else _PREDICTING if found.predicts else _TENSORFLOW
+    edit = "fuse batch normalisation (bound: all of it but one pass over the activation)"
+    gain = saving(edit, LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "fused"))
+
+
+def _none(facts: Facts, found: UnfusedNorms) -> Finding:
+    if found.doubtful:
+        return RULE.incomplete(
+            "running-statistics",
+            "There are unfused normalisations, but they update no running statistics in "
+            "these steps, so they may not be batch normalisations.",
+        )
+    fused = count_of(facts, FUSED) / max(facts.steady_count, 1)
+    return RULE.nothing((Evidence("fused batch normalisations", fused, "count"),))
+
+
+def _cost_ns(facts: Facts, found: UnfusedNorms) -> int:
+    """Time of the mean step beyond one pass over each activation, ns."""
+    needed = facts.mean_ns(_one_pass_ns(facts.trace.slices.dur_ns[found.rows], found.group))
+    together = mean_within(facts, time_of(facts, found.rows))
+    return on_scale(facts, max(together - needed, 0), "compute")
+
+
+def _one_pass_ns(dur_ns: NDArray[np.int64], group: NDArray[np.int64]) -> int:
+    """Sum over the groups of the shortest operation that works on a whole activation, ns.
+
+    Args:
+        dur_ns: Duration of each operation; (operations,).
+        group: Group of each; (operations,).
+    """
+    _, place = np.unique(group, return_inverse=True)
+    count = int(place.max(initial=-1)) + 1
+    longest = np.zeros(count, dtype=np.int64)
+    np.maximum.at(longest, place, dur_ns)
+    is_full = dur_ns >= FULL_PASS * longest[place]
+    shortest = longest.copy()
+    np.minimum.at(shortest, place[is_full], dur_ns[is_full])
+    return int(shortest.sum())
+
+
+def _evidence(facts: Facts, found: UnfusedNorms, cost: int) -> tuple[Evidence, ...]:
+    share = cost / max(facts.wall_ns, 1)
+    forward, backward = found.rows[~found.backward], found.rows[found.backward]
+    evidence = [
+        Evidence("unfused batch normalisations", found.per_step, "count",
+                 listed(found.names)),
+        Evidence("share of the step beyond one pass over each activation", share, "fraction"),
+        Evidence("their operations per step",
+                 len(found.rows) / max(facts.steady_count, 1), "count"),
+    ]  # fmt: skip
+    evidence += _line(facts, found)
+    for what, rows in (("forward", forward), ("backward", backward)):
+        running = mean_within(facts, time_of(facts, rows))
+        if running:
+            evidence.append(Evidence(f"time in which they run, {what}", running, "ns"))
+    return tuple(evidence)
+
+
+def _line(facts: Facts, found: UnfusedNorms) -> list[Evidence]:
+    """The line of the program that builds what takes longest, if the graph names one."""
+    nodes, text = facts.trace.nodes, facts.trace.string
+    sources = dict(zip(nodes.name.tolist(), nodes.source.tolist(), strict=True))
+    slices, times = facts.trace.slices, Counter[int]()
+    columns = slices.scope[found.rows].tolist(), slices.dur_ns[found.rows].tolist()
+    for scope, ns in zip(*columns, strict=True):
+        times[sources.get(scope, NULL)] += ns
+    del times[NULL]
+    return [
+        Evidence("device time of the line that takes longest", facts.mean_ns(ns), "ns", text(line))
+        for line, ns in times.most_common(1)
+    ]
+
+
+_TENSORFLOW = Fix(
+    "Use the fused batch normalisation. Update the running statistics as before, from the "
+    "mean and variance that it returns.",
+    "net, mean, variance = tf.nn.fused_batch_norm(net, gamma, beta)\n"
+    "# or: tf.layers.batch_normalization(net, training=True, fused=True)\n"
+    "# TF2: tf_keras.layers.BatchNormalization(); that of Keras 3 needs a\n"
+    "#      compiler: model.compile(..., jit_compile=True)",
+    "changes-numerics",
+)
+_PREDICTING = Fix(
+    "Use the fused batch normalisation with the stored statistics: TensorFlow then computes it "
+    "in the convolution. Or fold the statistics into the kernel and the bias of the convolution "
+    "when the model is exported.",
+    "net = tf.nn.fused_batch_norm(net, gamma, beta, moving_mean,\n"
+    "                             moving_variance, is_training=False)[0]",
+    "changes-numerics",
+    "outputs",
+)
+_PYTORCH = Fix(
+    "Use the library's module, which maintains its own running statistics.",
+    "layers = [nn.Conv2d(3, 32, 3, bias=False), nn.BatchNorm2d(32), nn.ReLU()]",
+    "changes-numerics",
+)

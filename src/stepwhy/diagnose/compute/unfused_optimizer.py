@@ -1,0 +1,171 @@
+"""The optimizer updates each parameter separately, in several small operations.
+
+## What it means
+`optimizer.step()` loops over the parameters in Python, and runs up to a dozen operations for each.
+PyTorch does so on a CPU by default; on a GPU with `foreach=False`, and some optimizers of programs
+and libraries do.
+
+## Why it costs
+Each operation takes some microseconds to launch, and reads and writes the parameter and its state
+again. A fused optimizer updates each parameter in one pass over the memory. On a GPU, the kernels
+are often shorter than their launches, so that the GPU waits for the host.
+
+## How it is measured
+On a CPU, the cost is the time of `Optimizer.step` in the mean step: as measured in steps that were
+not recorded, or else as recorded, less what recording so many operations takes. On an accelerator,
+it is the part of it in which the device is idle while the host works, and the time of the
+optimizer's kernels beyond those of the operation that takes longest, which a fused kernel takes
+about as long as. `launch-bound` does not count this time again. The evidence counts the operations
+that the optimizer calls, and the parameters that receive a gradient.
+
+## Fix
+Use the fused implementation where the optimizer has one, otherwise the one for lists of parameters
+(`foreach`).
+
+## Fix risk
+`foreach` needs memory for intermediate results of all parameters. Results may differ by rounding.
+
+## When it abstains
+If the operations of the host, or the steps of an optimizer, were not recorded. Does not apply to
+TensorFlow and JAX, which compile the update with the step (`eager-loop` judges loops that do not).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from stepwhy.diagnose.shared.ddp import GRADIENT
+from stepwhy.diagnose.shared.measure import by_name, times
+from stepwhy.diagnose.shared.optimizer_loop import SHARE, STEP, optimizer_loop, optimizer_steps
+from stepwhy.diagnose.shared.program import is_pytorch
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.slices import named
+from stepwhy.result import Edit, Evidence, Fix
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.shared.slices import Rows
+    from stepwhy.result import Finding, Saving
+
+RULE = Rule(
+    id="unfused-optimizer",
+    family="compute",
+    name="Updating each parameter by itself",
+    found="Update all parameters at once: use a fused optimizer",
+    clear="The optimizer takes little of the step, or updates many parameters at once",
+    needs=(("host-ops",), ("steps",)),
+)
+
+# Of the step: it is what PyTorch does on a CPU unless told otherwise, and of less, the gain is
+# mostly smaller than what two runs differ by.
+SHARE_ON_CPU = 0.15
+LEAST_SAVED = 0.4  # of the cost: AdamW of large tensors on a CPU, fused
+MOST_SAVED = 0.8  # of the cost: the same for hundreds of small tensors
+# Of the cost on an accelerator: fusing Adam of 600 small parameters on an H100 saved 0.66 of it.
+# What stays is a tenth, because Python still collects each parameter.
+LEAST_SAVED_ON_DEVICE = 0.6
+MOST_SAVED_ON_DEVICE = 0.9
+_SHOWN = 3
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of an optimizer that runs operations for each parameter."""
+    if not is_pytorch(facts):
+        return RULE.not_applicable("The run does not use PyTorch's optimizers.")
+    steps = optimizer_steps(facts)
+    if not len(steps):
+        return RULE.no_data("optimizer-steps", "No step of an optimizer is recorded.")
+    loop = optimizer_loop(facts)
+    if loop is None:
+        return RULE.nothing()
+    name, cost = facts.trace.string(int(facts.trace.slices.name[steps[0]])), loop.cost_ns
+    share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction", name)
+    if cost < (SHARE if facts.has_accelerator else SHARE_ON_CPU) * facts.wall_ns:
+        return RULE.nothing((share,))
+    longest = times(facts, "time of an operation", by_name(facts, loop.calls)[:_SHOWN])
+    evidence = (share, *_counts(facts, loop.calls), *longest)
+    return RULE.finding(
+        cost, evidence, _fix(facts, name), _gain(facts, cost), Edit("ops", "fused", name)
+    )
+
+
+def _gain(facts: Facts, cost: int) -> Saving:
+    """What updating many parameters at once saves of the cost."""
+    if facts.has_accelerator:
+        least, most = LEAST_SAVED_ON_DEVICE, MOST_SAVED_ON_DEVICE
+    else:
+        least, most = LEAST_SAVED, MOST_SAVED
+    return saving("fuse optimizer", least * cost, most * cost)
+
+
+def _counts(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:
+    """Operations per step, and per parameter if the backward pass shows how many there are."""
+    per_step = len(calls) / max(facts.steady_count, 1)
+    parameters = len(named(facts, GRADIENT)) / max(facts.steady_count, 1)
+    found = (
+        Evidence("operations of the optimizer per step", per_step, "count"),
+        Evidence("median time of one", int(np.median(facts.trace.slices.dur_ns[calls])), "ns"),
+    )
+    if parameters < 1:
+        return found
+    return (
+        *found,
+        Evidence("parameters that receive a gradient", parameters, "count"),
+        Evidence("operations per parameter", per_step / parameters, "count"),
+    )
+
+
+# Source: the optimizers of `torch.optim` with fused kernels for CPUs (PyTorch 2.4) and for GPUs
+# (PyTorch 2.3), and the others.
+_FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
+_FUSED_ON_DEVICE = ("Adam", "AdamW", "SGD")
+_FOREACH = ("Adadelta", "Adagrad", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
+
+
+def _fix(facts: Facts, name: str) -> Fix:
+    """What to do for an optimizer, by the name of its step."""
+    match = STEP.fullmatch(name)
+    optimizer = match["optimizer"] if match else ""
+    on_device = facts.has_accelerator
+    if optimizer in (_FUSED_ON_DEVICE if on_device else _FUSED):
+        fix = _AT_ONCE_ON_DEVICE if on_device else _AT_ONCE_FUSED
+    elif optimizer in _FOREACH:
+        fix = _LISTS_ON_DEVICE if on_device else _LISTS
+    else:
+        fix = _OWN
+    return replace(fix, code=fix.code.replace("AdamW", optimizer))
+
+
+_AT_ONCE_FUSED = Fix(
+    "Use the fused implementation, which PyTorch has for CPUs since version 2.4.",
+    "optimizer = torch.optim.AdamW(params, lr=rate, fused=True)",
+    "changes-numerics",
+)
+_AT_ONCE_ON_DEVICE = Fix(
+    "Use the fused implementation, which updates many parameters in each kernel. Without "
+    "foreach=False, PyTorch updates lists of parameters, which is nearly as fast.",
+    "optimizer = torch.optim.AdamW(params, lr=rate, fused=True)",
+    "changes-numerics",
+)
+_LISTS_ON_DEVICE = Fix(
+    "Update lists of parameters, as PyTorch does on a GPU by default.",
+    "optimizer = torch.optim.AdamW(params, lr=rate, foreach=True)",
+    "changes-memory",
+)
+_LISTS = Fix(
+    "Update lists of parameters. This helps with many small parameters; with few large ones "
+    "it can be slower, so compare.",
+    "optimizer = torch.optim.AdamW(params, lr=rate, foreach=True)",
+    "changes-memory",
+)
+_OWN = Fix(
+    "Update lists of parameters with torch._foreach_... operations, as PyTorch's own optimizers "
+    "do; or use one of those, with fused=True.",
+    "torch._foreach_mul_(moments, beta)            # one call for all\n"
+    "torch._foreach_add_(moments, gradients, alpha=1 - beta)\n"
+    "torch._foreach_add_(params, moments, alpha=-rate)",
+    "changes-memory",
+)

@@ -1,0 +1,1 @@
+"""Diagnoses of what the host does while devices could compute."""

@@ -1,0 +1,224 @@
+"""Training stops while a checkpoint is saved.
+
+## What it means
+The loop saves the model, and often the state of the optimizer, so often that writing takes a large
+part of the time. Asynchronous saves block, too: while they copy the state, and while the one before
+is still being written. So do saves by a child process that the loop waits for.
+
+## Why it costs
+The state is copied to the memory of the host, serialised and written, usually on the thread that
+drives the loop. Meanwhile the device has nothing to do.
+
+## How it is measured
+stepwhy logs how long each saving call blocks the main thread, and the line that called it: calls of
+`torch.save`, `torch.distributed.checkpoint`, safetensors, Keras, `tf.train` (`Saver`, `Checkpoint`,
+`CheckpointManager`), SavedModel, Orbax and Flax, and in JAX programs also of pickle and NumPy. If a
+fork makes such a call, a wait for its end counts like the call itself. The cost is their time in
+steady steps, as a mean over all of these steps. In the trace of another profiler, the cost is the
+time of the mean step in which the host saves and the device is idle.
+
+## Fix
+Save every few hundred steps, or after a time, not in every step. Write in the background.
+
+## Fix risk
+None. After a crash, the steps since the last checkpoint are repeated.
+
+## When it abstains
+If the steps were not observed by `stepwhy run` and the trace shows no calls of libraries: it has no
+Python frames, and no operations of TensorFlow. `incomplete` if child processes save that the loop
+polls: whether it waits between two polls is not recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.base.patterns import regex
+from stepwhy.base.units import quantise
+from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnose.shared.program import CALLS_UNSEEN, shows_calls, uses_sessions
+from stepwhy.diagnose.shared.rule import Rule, saving, untimed
+from stepwhy.diagnose.shared.steady_events import (
+    SHOWN,
+    SUMMARY,
+    cost_per_step,
+    recorded_calls,
+    steady_events,
+    summary,
+)
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.analyse.steps.stalls import StepEvents
+    from stepwhy.result import Finding, Saving
+
+    Rows = NDArray[np.int64]
+
+RULE = Rule(
+    id="checkpoint-stall",
+    family="host",
+    name="Waiting for checkpoints",
+    found="Save checkpoints less often",
+    clear="Saving checkpoints takes little time",
+    without_steps=True,  # the log alone shows what stalls the loop
+)
+
+SHARE = 0.05  # of a recorded step; in a log, `StepEvents.recur` decides
+AFTER = 0.01  # of the time, which the interval that is advised leaves to saving
+LEAST_SAVED = 0.9  # of the cost; checkpoints that remain still take time
+_ASYNCHRONOUS = regex(r"[Aa]sync|wait_until_finished")
+_IN_CHILD = regex(r" in a child process$")
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which the loop saves."""
+    is_logged = "step-log" in facts.trace.meta.signals
+    inside = steady_events(facts, rows_of_kinds(facts.trace, "save"))
+    if is_logged and inside.recur:
+        return _from_log(facts, inside)
+    if (abstained := untimed(RULE, facts)) is not None:
+        return abstained
+    rows = _recorded(facts)
+    alone = time_of(facts, rows) & facts.partition.sets["storage"]
+    cost = on_scale(facts, mean_within(facts, alone))
+    if cost >= SHARE * facts.wall_ns and len(rows):
+        return _from_trace(facts, rows, cost)
+    if not is_logged and not len(rows) and not shows_calls(facts):
+        return RULE.no_data("stacks", CALLS_UNSEEN)
+    polled = steady_events(facts, rows_of_kinds(facts.trace, "polled-save"))
+    if is_logged and polled.recur:
+        return RULE.incomplete("thread-states", _POLLED, _calls(facts, polled.rows))
+    return RULE.nothing(summary(inside, "save", "saving") if len(inside.rows) else ())
+
+
+def _from_log(facts: Facts, inside: StepEvents) -> Finding:
+    cost = cost_per_step(facts, inside)
+    usual = max(facts.wall_ns - cost, 1)
+    enough = quantise(math.ceil(inside.per_affected_ns / (AFTER * usual)))
+    evidence = (
+        *summary(inside, "save", "saving"),
+        Evidence("steps between checkpoints that would cost 1 %", enough, "count"),
+        *_calls(facts, inside.rows),
+    )
+    name = facts.trace.string(int(facts.trace.events.name[inside.rows[-1]]))
+    fix = _fix(facts, name)
+    fix = replace(fix, code=fix.code.replace("% 500 ", f"% {enough} "))
+    return RULE.finding(cost, evidence, fix, _saving(cost), _EDIT)
+
+
+_EDIT = Edit("storage", "gone")
+_POLLED = "The loop polls child processes that save. Whether it waits for them was not recorded."
+
+
+def _saving(cost: int) -> Saving:
+    return saving("save less often: remove storage", LEAST_SAVED * cost, cost)
+
+
+def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+    """What saves, with its line, the longest first."""
+    events, text = facts.trace.events, facts.trace.string
+    pairs = list(zip(events.name[rows].tolist(), events.source[rows].tolist(), strict=True))
+    times = dict.fromkeys(pairs, 0)
+    for pair, duration in zip(pairs, events.dur_ns[rows].tolist(), strict=True):
+        times[pair] += duration
+    longest = sorted(times, key=lambda pair: -times[pair])[:SHOWN]
+    return tuple(
+        Evidence(
+            f"mean time of {text(name)}",
+            round(times[name, source] / pairs.count((name, source))),
+            "ns",
+            text(source) if source != NULL else "",
+        )
+        for name, source in longest
+    )
+
+
+def _recorded(facts: Facts) -> Rows:
+    """Recorded calls in steady steps that save something else than summaries."""
+    rows = facts.slices(Kind.STORAGE, steady=True)
+    return rows[~facts.trace.matches(facts.trace.slices.name[rows], SUMMARY.search)]
+
+
+def _from_trace(facts: Facts, rows: Rows, cost: int) -> Finding:
+    share = Evidence("share of the step that saves", cost / max(facts.wall_ns, 1), "fraction")
+    evidence = (share, *recorded_calls(facts, rows))
+    longest = by_name(facts, rows)[0].name
+    return RULE.finding(cost, evidence, _fix(facts, longest), _saving(cost), _EDIT)
+
+
+def _fix(facts: Facts, name: str) -> Fix:
+    """What to do, by framework and by what saves."""
+    if _IN_CHILD.search(name):
+        return _CHILD
+    if _ASYNCHRONOUS.search(name):
+        return _ASYNC
+    if name.startswith("Model."):
+        return _KERAS
+    if uses_sessions(facts):
+        return _TF1
+    return _FIXES.get(facts.trace.meta.framework, _ANY)
+
+
+_ANY = Fix("Save every few hundred steps, or every few minutes.", "", "none")
+_ASYNC = Fix(
+    "Save less often: an asynchronous save still blocks while it copies the state, and waits for "
+    "the save before it, if that has not ended.",
+    "",
+    "none",
+)
+_CHILD = Fix(
+    "Save less often, and let the training go on while the child writes: wait for a child only "
+    "before the next one starts.",
+    "if step % 500 == 0:\n"
+    "    if writer is not None:\n"
+    "        writer.join()                            # usually long finished\n"
+    "    writer = context.Process(target=write, args=(state, path))\n"
+    "    writer.start()",
+    "none",
+)
+_TORCH = Fix(
+    "Save every few hundred steps, or write in a thread: only the copy of the state then blocks.",
+    "if step % 500 == 0:\n"
+    "    state = model.state_dict(), optimizer.state_dict()\n"
+    "    state = copy.deepcopy(state)                 # training goes on\n"
+    "    threading.Thread(target=torch.save, args=(state, path)).start()",
+    "none",
+)
+_KERAS = Fix(
+    "Save once per epoch, or every few hundred batches. Saving weights alone takes less time.",
+    "keras.callbacks.ModelCheckpoint(\n"
+    '    "model.weights.h5", save_weights_only=True,\n'
+    '    save_freq="epoch")            # or a number of batches, e.g. 500',
+    "none",
+)
+_TF = Fix(
+    "Save every few hundred steps, and let TensorFlow write in the background.",
+    "options = tf.train.CheckpointOptions(enable_async=True)\n"
+    "if step % 500 == 0:\n"
+    "    checkpoint.save(path, options=options)",
+    "none",
+)
+_TF1 = Fix(
+    "Save after some minutes, not after a few steps: a MonitoredTrainingSession does it by itself.",
+    "session = tf.train.MonitoredTrainingSession(\n"
+    "    checkpoint_dir=folder, save_checkpoint_secs=600)",
+    "none",
+)
+_JAX = Fix(
+    "Save every few hundred steps, or write in a thread: only the copy to the host then blocks.",
+    "if step % 500 == 0:\n"
+    "    state = jax.device_get(params)               # training goes on\n"
+    "    values = (path, *jax.tree.leaves(state))\n"
+    "    threading.Thread(target=np.savez, args=values).start()",
+    "none",
+)
+_FIXES = {"pytorch": _TORCH, "tensorflow": _TF, "jax": _JAX}

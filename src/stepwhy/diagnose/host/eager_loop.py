@@ -1,0 +1,340 @@
+"""Many small operations are launched one by one from Python.
+
+## What it means
+The step consists of hundreds of small operations, each called from Python: a TensorFlow loop
+without `tf.function`, a JAX loop without `jit`, a recurrent layer that is unrolled by hand.
+
+## Why it costs
+Launching an operation takes some microseconds in Python and in the framework, whatever its size. A
+compiled step launches all of its work at once, and fuses operations, so that they write fewer
+intermediate results.
+
+## How it is measured
+Operations that the program launches count, except those of the backward pass and the optimizer. The
+cost is the time of the step in which an operation is launched, in which an operation of at most 25
+µs runs, or in which Python runs between two operations for at most 500 µs. The diagnosis is made
+for steps with at least 100 such operations that spend at least 30 % of their time this way. In
+PyTorch, which runs operations one by one by design, a sequence of them must repeat. What
+recording short operations takes is left out. If the same sequence of operations repeats, the
+evidence names it. Where [`constant-computation`](constant-computation.md) shows that most of these
+operations compute constants, that finding comes first. The saving is at most the time of the lines
+that launch the sequence, with what they compute and their backward pass, and at most half more than
+the cost. On an accelerator, `launch-bound` judges
+this.
+
+## Fix
+Compile the step: `tf.function`, `torch.compile`, `jax.jit`. Replace a loop over time by a single
+operation, or by `jax.lax.scan`. If a JAX program compiles its gradient already, compile the
+function that runs beside it, such as an augmentation, metrics or the update of the parameters; map
+one that is called once per sample over the batch with `jax.vmap`.
+
+## Fix risk
+A compiler may round differently. Python code in a compiled function runs only while the function is
+traced.
+
+## When it abstains
+If the operations of the host were not recorded. Does not apply with an accelerator.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.analyse.lines.by_line import line_breakdown
+from stepwhy.analyse.lines.slice_lines import slice_lines
+from stepwhy.base.columns.groups import distinct
+from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.eager_calls import eager_loop
+from stepwhy.diagnose.shared.eager_functions import functions_beside_gradient
+from stepwhy.diagnose.shared.program import is_pytorch
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.work_lines import work_lines
+from stepwhy.result import Evidence, Fix
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="eager-loop",
+    family="host",
+    name="Small operations, launched one by one",
+    found="Launch fewer operations: the step consists of many small ones",
+    clear="The step does not consist of small operations",
+    needs=(("host-ops",), ("steps",)),
+    refines="wall-device-gap",
+)
+
+LEAST_SAVED = 0.5  # of the cost; the operations themselves remain
+MOST_SAVED = 1.5  # of the cost; of more, most is work that remains
+UNROLLED = 200  # repeats; torch.compile unrolls loops, and a step of 24,576 took it over 38 s
+LONG_LOOP = 16  # repeats; fewer are layers of a model, which jit compiles in little time
+
+# Repeats in a step of PyTorch, which runs operations one by one by design. A program that calls a
+# small model a few times per step has no loop.
+LEAST_REPEATED = 8
+LEAST_OF_STEP = 0.25  # of its operations, in these repeats; a few conversions are no loop
+
+_LONGEST_SEQUENCE = 64  # operations; layers and cells have fewer
+_FEWEST_REPEATS = 4  # fewer are parts of a model, and no loop
+_SHOWN = 3
+_CELL = ("aten::sigmoid", "aten::tanh")
+# A Python number is written to one element: `tensor[i, j] = value`.
+_ELEMENT = ("aten::select", "aten::lift_fresh")
+_WRAPPED = regex(r"PjitFunction\((.*)\)")
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of small operations and between them."""
+    if facts.has_accelerator:
+        return RULE.not_applicable("The run uses an accelerator: see launch-bound.")
+    loop = eager_loop(facts)
+    if loop is None:
+        return RULE.nothing()
+    names = _first_step(facts, loop.calls)
+    sequence, repeats = _repeated(names)
+    is_loop = repeats >= LEAST_REPEATED and repeats * len(sequence) >= LEAST_OF_STEP * len(names)
+    if is_pytorch(facts) and not is_loop:
+        return RULE.nothing()
+    rows = _of_sequence(facts, loop.calls, sequence)
+    evidence = (
+        Evidence("share of the step", loop.cost_ns / max(facts.wall_ns, 1), "fraction"),
+        Evidence("operations per step", len(loop.calls) / max(facts.steady_count, 1), "count"),
+        Evidence("median time of an operation", _median_ns(facts, loop.calls), "ns"),
+        *_sequence_evidence(facts, sequence, repeats),
+        *work_lines(facts, rows),
+    )
+    most = min(max(loop.cost_ns, _lines_ns(facts, rows)), MOST_SAVED * loop.cost_ns)
+    gain = saving("remove dispatch", LEAST_SAVED * loop.cost_ns, most)
+    beside = _beside(facts, loop.calls, repeats)
+    fix = beside or _fix(facts, [facts.trace.string(name) for name in sequence], repeats)
+    # No edit: how long the compiled operations take is not in a record of the others.
+    return RULE.finding(loop.cost_ns, evidence, fix, gain)
+
+
+def _of_sequence(facts: Facts, calls: NDArray[np.int64], sequence: list[int]) -> NDArray[np.int64]:
+    """The operations that the sequence consists of; all of them without one."""
+    return calls[np.isin(facts.trace.slices.name[calls], sequence)] if sequence else calls
+
+
+def _lines_ns(facts: Facts, rows: NDArray[np.int64]) -> int:
+    """Time of the mean step at the lines that launch some operations, ns; 0 if none is known."""
+    lines = facts.derived(line_breakdown)
+    launching = distinct(facts.derived(slice_lines)[rows]).tolist()
+    names = {facts.trace.string(line) for line in launching if line != NULL}
+    every = () if lines is None else lines.lines
+    return sum(row.time_ns for row in every if row.kind == "line" and row.line in names)
+
+
+def _first_step(facts: Facts, calls: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Names of the operations of the first steady step, in order; (operations,)."""
+    slices = facts.trace.slices
+    step = np.searchsorted(facts.steps.starts, slices.start_ns[calls], side="right")
+    names: NDArray[np.int64] = slices.name[calls[step == step[0]]].astype(np.int64)
+    return names
+
+
+def _repeated(names: NDArray[np.int64]) -> tuple[list[int], int]:
+    """The sequence of names that repeats over most of them, and how often; ([], 0) if none does.
+
+    Args:
+        names: Names of operations, in order; (operations,).
+    """
+    best: tuple[list[int], int] = [], 0
+    for period in range(1, min(_LONGEST_SEQUENCE, len(names) // _FEWEST_REPEATS) + 1):
+        differs = np.flatnonzero(names[period:] != names[:-period])
+        begins, ends = np.append(-1, differs) + 1, np.append(differs, len(names) - period)
+        # A loop in a loop may begin or end differently each time.
+        every = (ends - begins) // period + 1
+        repeats = int(every[every >= _FEWEST_REPEATS].sum())
+        if repeats * period > len(best[0]) * best[1]:
+            start = int(begins[np.argmax(ends - begins)])
+            best = names[start : start + period].tolist(), repeats
+    return best
+
+
+def _sequence_evidence(facts: Facts, sequence: list[int], repeats: int) -> tuple[Evidence, ...]:
+    if not repeats:
+        return ()
+    names = [_shown(facts.trace.string(name)) for name in sequence[:_SHOWN]]
+    where = ", ".join(names) + (" ..." if len(sequence) > _SHOWN else "")
+    return (
+        Evidence("repeats of one sequence in a step", repeats, "count", where),
+        Evidence("operations in the sequence", len(sequence), "count"),
+    )
+
+
+def _shown(name: str) -> str:
+    wrapped = _WRAPPED.fullmatch(name)
+    return wrapped[1] if wrapped else name
+
+
+def _median_ns(facts: Facts, calls: NDArray[np.int64]) -> int:
+    return int(np.median(facts.trace.slices.dur_ns[calls]))
+
+
+_IN_PLACE = 2  # operations, on the parameter and its moment
+_LAYER = regex(r"linear|matmul|::b?mm|conv|norm|embedding|relu|softmax|dropout")
+_PRODUCT = regex(r"\b(dot|matmul|einsum|conv_general)")
+
+
+def _fix(facts: Facts, sequence: list[str], repeats: int) -> Fix:
+    """What to do, by framework and by what repeats."""
+    framework = facts.trace.meta.framework
+    if framework == "jax":
+        # What repeats without a product is the update of one parameter after another.
+        is_cell = any(_PRODUCT.search(name) for name in sequence)
+        return _JAX_SCAN if repeats >= LONG_LOOP and is_cell else _JAX
+    if framework == "pytorch":
+        return _torch_fix(sequence, repeats)
+    return _TF if framework == "tensorflow" else _ANY
+
+
+def _beside(facts: Facts, calls: NDArray[np.int64], repeats: int) -> Fix | None:
+    """What to do in JAX if the gradient is compiled, and other work of the step is not."""
+    if facts.trace.meta.framework != "jax":
+        return None
+    found = functions_beside_gradient(facts, calls, repeats)
+    if found is None:
+        return None
+    if not found.names:
+        return _JAX_BESIDE
+    return _mapped(found.names) if found.are_repeated else _compiled(found.names)
+
+
+def _mapped(names: tuple[str, ...]) -> Fix:
+    """Map functions that are called for each sample over the batch."""
+    is_one = len(names) == 1
+    called, run = ("is called", "runs its") if is_one else ("are called", "run their")
+    text = (
+        f"The gradient is compiled already, but {_listed(names)} {called} once per sample and "
+        f"{run} operations one by one. "
+        f"Map {'it' if is_one else _CALLER} over the batch with jax.vmap, and compile that. The "
+        "samples need one shape, and the Python code no branch on their values."
+    )
+    name = names[0] if is_one else "augment"
+    code = (
+        f"{name}_batch = jax.jit(jax.vmap({name}))  # once, before the loop\n"
+        f"results = {name}_batch(samples, keys)  # arrays of the whole batch"
+    )
+    return Fix(text, code, "changes-numerics")
+
+
+def _compiled(names: tuple[str, ...]) -> Fix:
+    """Compile functions beside the gradient."""
+    is_one = len(names) == 1
+    run = "runs its" if is_one else "run their"
+    text = (
+        f"The gradient is compiled already, but {_listed(names)} {run} operations one by one. "
+        f"Compile {'it' if is_one else _CALLER} with jax.jit, or call it in the compiled step. If "
+        "it is a method, compile a function that takes the arrays."
+    )
+    name = names[0] if is_one else "metrics_of"
+    return Fix(text, f"{name} = jax.jit({name})  # once, before the loop", "changes-numerics")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """'a', 'a and b' or 'a, b and c'."""
+    *before, last = names
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def _torch_fix(sequence: list[str], repeats: int) -> Fix:
+    """What to do in PyTorch, by what repeats."""
+    if all(name in sequence for name in _CELL):
+        return _TORCH_CELL
+    if all(name in sequence for name in _ELEMENT):
+        return _TORCH_ELEMENTS
+    if _updates(sequence):
+        return _TORCH_UPDATE
+    return _TORCH_LONG if repeats >= UNROLLED else _TORCH
+
+
+def _updates(sequence: list[str]) -> bool:
+    """Whether a sequence changes tensors in place, as optimizers do, and is no layer."""
+    in_place = sum(name.endswith("_") for name in sequence)
+    return in_place >= _IN_PLACE and not any(map(_LAYER.search, sequence))
+
+
+_CALLER = "the function that calls them"
+_ANY = Fix("Compile the step, so that its operations are launched at once.", "", "changes-numerics")
+_TF = Fix(
+    "Make a graph of the whole step, with the gradients and the optimizer. In Keras, leave out "
+    "run_eagerly=True.",
+    "@tf.function\n"
+    "def train_step(batch):\n"
+    "    with tf.GradientTape() as tape:\n"
+    "        loss = loss_of(batch)\n"
+    "    gradients = tape.gradient(loss, variables)\n"
+    "    optimizer.apply_gradients(zip(gradients, variables))\n"
+    "    return loss",
+    "changes-numerics",
+)
+_JAX = Fix(
+    "Compile the whole step: the gradients and the update of the parameters.",
+    "@functools.partial(jax.jit, donate_argnums=0)\n"
+    "def train_step(params, batch):\n"
+    "    loss, gradients = jax.value_and_grad(loss_of)(params, batch)\n"
+    "    new = jax.tree.map(lambda p, g: p - rate * g, params, gradients)\n"
+    "    return new, loss",
+    "changes-numerics",
+)
+_JAX_BESIDE = Fix(
+    "The gradient is compiled already. Move the operations that the loop runs one by one beside "
+    "it, at the lines above, into a function, and compile that, or into the compiled step.",
+    "@jax.jit\n"
+    "def rest_of_step(*arrays):\n"
+    "    ...  # the operations at these lines, on arrays that are passed in",
+    "changes-numerics",
+)
+_JAX_SCAN = Fix(
+    "Compile the whole step, and write its loop with jax.lax.scan, so that the body is compiled "
+    "once, not once per iteration.",
+    "@jax.jit\n"
+    "def states_of(params, inputs):             # [time, batch, features]\n"
+    "    def cell(state, row):\n"
+    "        state = jnp.tanh(row + state @ params)\n"
+    "        return state, state\n"
+    "    return jax.lax.scan(cell, jnp.zeros_like(inputs[0]), inputs)[1]",
+    "changes-numerics",
+)
+_TORCH = Fix(
+    "Compile the model, which fuses small operations; this needs a C++ compiler. Replace a loop "
+    "over samples by operations on the whole batch.",
+    "model = torch.compile(model)",
+    "changes-numerics",
+)
+_TORCH_LONG = Fix(
+    "Replace the loop by operations on the whole batch, or on whole tensors. torch.compile is no "
+    "way around it: it unrolls the loop, and takes minutes to compile so many operations.",
+    "",
+    "changes-numerics",
+)
+_TORCH_ELEMENTS = Fix(
+    "The loop writes numbers to single elements of a tensor. Make the tensor in one call, or by "
+    "operations on whole tensors. If it is the same in each step, make it once, before the loop.",
+    "table = torch.tensor(values)       # one call for lists of numbers",
+    "none",
+)
+_TORCH_UPDATE = Fix(
+    "The operations change one parameter after another in place: let an optimizer of PyTorch do "
+    "it, which updates all of them at once, or use operations on lists of tensors.",
+    "optimizer = torch.optim.AdamW(model.parameters(), fused=True)\n"
+    "...\n"
+    "torch._foreach_mul_(moments, 0.9)       # in an optimizer of your own\n"
+    "torch._foreach_add_(moments, gradients, alpha=0.1)",
+    "changes-numerics",
+)
+_TORCH_CELL = Fix(
+    "Let PyTorch run the loop over time: nn.LSTM processes a whole sequence in one call. "
+    "torch.compile fuses the operations of other cells, but is slow to compile long loops.",
+    "self.recurrent = torch.nn.LSTM(width, width, batch_first=True)\n"
+    "...\n"
+    "states, _ = self.recurrent(inputs)         # [batch, time, features]",
+    "changes-numerics",
+)

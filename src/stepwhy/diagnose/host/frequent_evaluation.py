@@ -1,0 +1,210 @@
+"""Keras evaluates or predicts so often that it takes a large part of the training time.
+
+## What it means
+`fit` evaluates its `validation_data` after each epoch, and epochs are short; or a callback, or the
+loop itself, calls `evaluate` or `predict` in each step.
+
+## Why it costs
+The model learns nothing meanwhile. Each call of `predict` or `evaluate` also makes a data set,
+traces its functions and makes an iterator, which takes longer than a small batch.
+
+## How it is measured
+stepwhy logs the calls of `evaluate` and `predict`, with the line of the program. If they are in at
+least every third step, the cost is their time within the step, all that they compute included.
+Otherwise they are no part of the step that the report describes, and have no cost per step: the
+finding says which share of the time from the first to the last call they take. It is made from a
+quarter, with at least three calls after the first, which compiles.
+
+## Fix
+Evaluate less often, or fewer samples. In a step that needs the outputs of one batch, call
+`predict_on_batch` or the model itself.
+
+## Fix risk
+None for the training, unless something in it depends on the results, such as early stopping, which
+then reacts later. A model that is called may need `training=False`.
+
+## When it abstains
+Does not apply if Keras was not seen to evaluate or predict during the training, or if the steps are
+batches of these calls, as in a program that mostly predicts. Evaluations by other frameworks are
+not known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from stepwhy.analyse.steps.stalls import rows_of_kinds, time_of
+from stepwhy.diagnose.shared.rule import SHARE_OF_TRAINING, Rule, saving
+from stepwhy.diagnose.shared.steady_events import steady_events
+from stepwhy.result import Evidence, Fix
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.analyse.steps.stalls import Rows, StepEvents
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="frequent-evaluation",
+    family="host",
+    name="Much time for evaluations",
+    found="Evaluate less often",
+    clear="Evaluations by Keras take a small part of the training time",
+    needs=(("step-log",),),
+)
+
+MOST = 1 / 3  # of the steps; a loop's iteration may count as two steps, or three
+SHARE = 0.10  # of the step; below it, the gain is less than the variation between steps
+SHARE_BETWEEN = 0.25  # of the training time; a thorough validation may be worth less than that
+MOST_INSIDE = 0.1  # of the steps begin within a call; those of a training begin before or after it
+FEWEST = 3  # calls after the first; fewer do not recur
+LEAST_SAVED = 0.8  # of the cost; a call in every tenth step or less remains
+LEAST_SAVED_OF_BATCH = 0.5  # of the cost; the outputs of the batch still have to be computed
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of the calls of `evaluate` and `predict`."""
+    rows = rows_of_kinds(facts.trace, "evaluation")
+    if not len(rows):
+        return RULE.not_applicable("Keras was not seen to evaluate or predict during the training.")
+    if _begin_inside(facts, rows):
+        return RULE.not_applicable(
+            "The steps of the run are batches that evaluate or predict computes."
+        )
+    called = steady_events(facts, rows)
+    if called.recur and called.affected.mean() >= MOST:
+        return _in_steps(facts, called)
+    return _between(facts, rows)
+
+
+def _begin_inside(facts: Facts, rows: Rows) -> bool:
+    """Whether steps are parts of the calls: then the run mostly predicts, or evaluates."""
+    starts, time = facts.trace.marks.start_ns, time_of(facts.trace, rows)
+    starts = starts[starts < time.ends[-1]]  # calls are logged up to a limit
+    inside = time.within(starts, starts + 1)
+    return len(starts) > 0 and float((inside > 0).mean()) > MOST_INSIDE
+
+
+def _in_steps(facts: Facts, called: StepEvents) -> Finding:
+    """Judge calls that are parts of the steps."""
+    # Where iterations count as several steps of different length, a share holds for all of them.
+    cost = round(_usual_share(called) * facts.wall_ns)
+    evidence = (
+        Evidence("calls per step", round(len(called.rows) / len(called.steps), 2), "count"),
+        *_calls(facts, called.rows),
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
+    )
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    fix = _fix(facts, called.rows)
+    sure = LEAST_SAVED_OF_BATCH if fix is _BATCH else LEAST_SAVED
+    gain = saving("evaluate less often", sure * cost, cost)
+    return _titled(RULE.finding(cost, evidence, fix, gain))
+
+
+def _usual_share(called: StepEvents) -> float:
+    """Share of the calls in the time of the steps, 0..1, whatever makes a few steps long."""
+    mask, durations = called.affected, called.durations_ns
+    with_call, others = int(mask.sum()), durations[~mask]
+    rest = len(others) * float(np.median(others)) if len(others) else 0.0
+    whole = with_call * float(np.median(durations[mask])) + rest
+    return min(with_call * float(np.median(called.inside_ns[mask])) / whole, 1.0)
+
+
+def _between(facts: Facts, rows: Rows) -> Finding:
+    """Judge calls between steps, or in a few of them."""
+    marks, events = facts.trace.marks, facts.trace.events
+    # What comes after the last step is no part of the training.
+    rows = rows[events.start_ns[rows] < marks.start_ns.max(initial=0)]
+    if len(rows) <= FEWEST:
+        return RULE.nothing()
+    ends = events.start_ns[rows] + events.dur_ns[rows]
+    # Whole periods: from the end of one call to the end of another.
+    share = time_of(facts.trace, rows[1:]).total_ns / max(int(ends[-1] - ends[0]), 1)
+    inside = (marks.start_ns >= ends[0]) & (marks.start_ns < ends[-1])
+    evidence = (
+        Evidence(SHARE_OF_TRAINING, share, "fraction"),
+        *_calls(facts, rows[1:]),
+        Evidence("steps from one to the next", round(int(inside.sum()) / (len(rows) - 1)), "count"),
+    )
+    if share < SHARE_BETWEEN:
+        return RULE.nothing(evidence)
+    return _titled(RULE.finding(None, evidence, _fix(facts, rows[1:])))
+
+
+def _fix(facts: Facts, rows: Rows) -> Fix:
+    same = _same(facts, rows)
+    if _name(facts, int(same[-1])) == "validation":
+        return _VALIDATION
+    return _BATCH if _batches(facts, same) == 1 else _OFTEN
+
+
+def _titled(found: Finding) -> Finding:
+    return replace(found, title=_OF_BATCH) if found.fix is _BATCH else found
+
+
+def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+    """Where the calls are that take most of the time, and how long one takes."""
+    events, same = facts.trace.events, _same(facts, rows)
+    name, source = _name(facts, int(same[-1])), facts.trace.string(int(events.source[same[-1]]))
+    batches = _batches(facts, same)
+    return (
+        Evidence(f"median time of one call ({name})", _median(events.dur_ns[same]), "ns", source),
+        *([Evidence("batches of such a call", batches, "count")] if batches else []),
+    )
+
+
+def _same(facts: Facts, rows: Rows) -> Rows:
+    """The calls of one method by the line that spends most time in calls."""
+    events, row = facts.trace.events, _longest(facts, rows)
+    is_same = (events.source == events.source[row]) & (events.name == events.name[row])
+    return rows[np.flatnonzero(is_same[rows])]
+
+
+def _longest(facts: Facts, rows: Rows) -> int:
+    """The last of the calls by the line that spends most time in them."""
+    events = facts.trace.events
+    keys, place = np.unique(events.source[rows], return_inverse=True)
+    times = np.bincount(place, weights=events.dur_ns[rows], minlength=len(keys))
+    return int(rows[place == times.argmax()][-1])
+
+
+def _name(facts: Facts, row: int) -> str:
+    return facts.trace.string(int(facts.trace.events.name[row]))
+
+
+def _batches(facts: Facts, rows: Rows) -> int:
+    """Median number of batches of some calls; 0 if unknown."""
+    counts = facts.trace.events.count[rows]
+    return _median(counts[counts > 0]) if (counts > 0).any() else 0
+
+
+def _median(values: Rows) -> int:
+    return round(float(np.median(values.astype(np.float64))))
+
+
+_OF_BATCH = "Do not make a data set for each call of predict or evaluate"
+_OFTEN = Fix(
+    "Call it in every hundredth step or once per epoch, and for a part of the samples. "
+    "predict_on_batch or the model itself would only save the data set that each call makes, not "
+    "what it computes.",
+    "if step % 100 == 0:\n    outputs = model.predict(inputs, verbose=0)",
+    "none",
+)
+_BATCH = Fix(
+    "In each call, predict and evaluate make a data set, trace its functions and make an iterator, "
+    "here for a single batch. predict_on_batch, test_on_batch and the model itself do not. If not "
+    "every step needs the results, also call it less often.",
+    "outputs = model.predict_on_batch(inputs)       # not predict(inputs)",
+    "none",
+)
+_VALIDATION = Fix(
+    "fit evaluates validation_data after every epoch. Do so after every few epochs "
+    "(validation_freq), for fewer batches (validation_steps) or for fewer samples; or make epochs "
+    "longer (steps_per_epoch). Early stopping and other callbacks that read val_loss then react "
+    "once per evaluation.",
+    "model.fit(inputs, labels, epochs=10,\n          validation_data=held_out, validation_freq=5)",
+    "none",
+)

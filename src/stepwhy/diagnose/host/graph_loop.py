@@ -1,0 +1,138 @@
+"""A loop inside the graph handles one row after another, with many small operations.
+
+## What it means
+`tf.map_fn`, `tf.while_loop` or `tf.scan` runs a part of the graph once for each row of a batch, so
+the step consists of thousands of operations on single rows.
+
+## Why it costs
+The executor schedules each operation of each iteration, which takes microseconds, as long as many
+of them compute. Small operations use one core and no matrix units. The backward pass keeps the
+values of all iterations on stacks, and runs the loop once more.
+
+## How it is measured
+Nodes that run many times in one step are in a loop; every other node runs once. The cost is their
+share of the time of all operations, applied to the time in which the step computes or schedules.
+Loops whose operations take long on average do not count, nor loops other than maps that mostly
+compute matrix products: these are recurrent layers, whose iterations depend on each other.
+
+## Fix
+Write the computation of one row for all rows at once.
+
+## Fix risk
+Intermediate values of all rows exist at the same time, which takes memory.
+
+## When it abstains
+If the operations of a step are not recorded with their nodes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.base.columns.groups import group_rows
+from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.measure import by_name, by_string, times
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.slices import steady_work
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.shared.slices import Rows
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="graph-loop",
+    family="host",
+    name="Loops of small operations in the graph",
+    found="Replace the loop in the graph by operations on the whole batch",
+    clear="No loop in the graph runs many small operations",
+    needs=(("graph-ops",), ("steps",)),
+)
+
+SHARE = 0.20  # of the step; below it the gain is less than the variation between steps
+ITERATIONS = 16  # of a node per step; unrolled or short loops run fewer
+SMALL_NS = 200_000  # mean time of an operation; larger ones hide their scheduling
+MOSTLY = 0.5  # of the time of a loop; more of it in matrix products is the work of the layer
+LEAST_SAVED = 0.3  # of the cost; the same arithmetic remains, in fewer operations
+
+# Source: TensorFlow, control_flow_ops.py: a loop has a scope of its own, 'map/while' by default.
+_LOOP = regex(r"(?:gradients\w*/)*(?P<loop>.*?while(?:_\d+)?)(?:/.*)?")
+# The names that `tf.map_fn` and `tf.vectorized_map` give to their loops.
+_MAP = regex(r"(?:^|/)(?:map|loop_body)[^/]*/")
+_PRODUCT = regex(r"MatMul|Einsum|Conv\d")
+_SHOWN = 3
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the operations that run many times in a step."""
+    rows = steady_work(facts, Kind.KERNEL, Kind.OP)
+    rows = rows[facts.trace.slices.scope[rows] != NULL]
+    if not len(rows):
+        return RULE.no_data("graph-ops", "No operation is recorded with its node.")
+    looped, iterations = _in_loops(facts, rows)
+    duration_ns = facts.trace.slices.dur_ns
+    share = float(duration_ns[looped].sum()) / max(float(duration_ns[rows].sum()), 1.0)
+    cost = round(share * (facts.breakdown["compute"] + facts.breakdown["dispatch"]))
+    loop, line = _loop(facts, looped)
+    evidence = (
+        Evidence("operations per step in loops", len(looped) / facts.steady_count, "count", loop),
+        Evidence("iterations of a loop per step, at most", iterations, "count", line),
+        Evidence("share of the time of all operations", share, "fraction"),
+        *times(facts, "time of the operation", by_name(facts, looped)[:_SHOWN]),
+    )
+    is_small = duration_ns[looped].mean() <= SMALL_NS if len(looped) else False
+    if not is_small or cost < SHARE * facts.wall_ns or _is_recurrent(facts, looped, loop):
+        return RULE.nothing(evidence if len(looped) else ())
+    gain = saving("one operation for all rows", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain, Edit("ops", "replaced"))
+
+
+def _is_recurrent(facts: Facts, looped: Rows, loop: str) -> bool:
+    """Whether the loop seems to be a recurrent layer: no map, and mostly matrix products."""
+    if _MAP.search(loop):
+        return False
+    names = facts.trace.slices.name[looped]
+    durations = facts.trace.slices.dur_ns[looped]
+    products = durations[facts.trace.matches(names, _PRODUCT.search)]
+    return bool(products.sum() >= MOSTLY * durations.sum())
+
+
+def _in_loops(facts: Facts, rows: Rows) -> tuple[Rows, float]:
+    """Those of the operations whose node runs many times per step, and how often at most."""
+    _, node = group_rows(facts.trace.slices.scope[rows])
+    runs = np.bincount(node) / max(facts.steady_count, 1)
+    looped: Rows = rows[runs[node] >= ITERATIONS]
+    return looped, float(runs.max(initial=0.0))
+
+
+def _loop(facts: Facts, looped: Rows) -> tuple[str, str]:
+    """Scope of the loop that takes longest, and the line that made it; '' if unknown."""
+    trace = facts.trace
+    scopes: NDArray[np.int32] = trace.slices.scope[looped]
+    loops: dict[str, int] = {}
+    for group in by_string(facts, scopes, trace.slices.dur_ns[looped]):
+        match = _LOOP.fullmatch(group.name)
+        if match:
+            loops[match["loop"]] = loops.get(match["loop"], 0) + group.total_ns
+    if not loops:
+        return "", ""
+    loop = max(loops, key=lambda name: loops[name])
+    inside = trace.matches(trace.nodes.name, lambda name: name.startswith(f"{loop}/"))
+    lines = trace.nodes.source[inside]
+    known = lines[lines != NULL]
+    return loop, trace.string(int(known[0])) if len(known) else ""
+
+
+_FIX = Fix(
+    "If the iterations do not depend on each other, compute all rows in one operation: most "
+    "operations accept a batch, and tf.vectorized_map replaces most uses of tf.map_fn. If they do, "
+    "larger batches make each iteration worth its scheduling.",
+    "scores = tf.vectorized_map(score, rows)    # not tf.map_fn(score, rows)",
+    "changes-memory",
+)

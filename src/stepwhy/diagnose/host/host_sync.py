@@ -1,0 +1,241 @@
+"""The host waits for the device, and then the device waits for the host.
+
+## What it means
+The thread that runs the loop is in a call that returns only when the device has finished, while the
+device has nothing left to do.
+
+## Why it costs
+Launches are queued, so the host can run ahead and the device never waits for it. A synchronisation
+drains the queue: the host launches nothing until the call returns, and then the device has to wait.
+
+## How it is measured
+Time of the steady steps in which no device works and the driving thread is inside a synchronising
+call, or inside a copy call that returned only after its copy had ended (pageable memory makes an
+asynchronous copy wait). The report also shows the total time of these calls, most of which usually
+overlaps with device work and costs nothing.
+
+## Fix
+Do not read device values in the loop (`.item()`, `.cpu()`, `print(loss)`, conditions on tensors),
+or read them every n steps. Copy to and from pinned memory with `non_blocking=True`. In JAX, do not
+call `block_until_ready()` in every step. The advice is for what blocks longest.
+
+## Fix risk
+None, provided that nothing uses a value before its copy has arrived.
+
+## When it abstains
+Without an accelerator or without recorded calls to the device API. `incomplete` without steps: in a
+slice of a longer run, the host may wait for work that was launched before the trace began.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from stepwhy.base.patterns import regex
+from stepwhy.base.units import format_bytes
+from stepwhy.diagnose.shared.measure import (
+    Group,
+    by_name,
+    grouped,
+    has_known_steps,
+    mean_within,
+    name_of,
+    nearest_of,
+    source_lines,
+    time_of,
+    times,
+)
+from stepwhy.diagnose.shared.program import is_pytorch, is_training, on_gpu
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import NULL, Copy, Kind, among
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="host-sync",
+    family="host",
+    name="The loop waits for the device",
+    found="Avoid waiting for the device in the loop",
+    clear="Waits for the device do not leave it idle",
+    needs=(("device-activity",), ("runtime-calls", "sync-calls"), ("steps",)),
+    accelerator_only=True,
+)
+
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.0  # the loop may have to wait for the same work elsewhere
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which the host waits for an idle device."""
+    calls = facts.in_steady(_calls(facts))
+    cost = facts.breakdown["sync"]
+    evidence = _evidence(facts, calls)
+    if facts.share("sync") < SHARE:
+        return RULE.nothing(evidence[:2])
+    if not has_known_steps(facts):
+        return RULE.incomplete(
+            "steps",
+            "The host waits for the device, but without steps it is unclear whether it does "
+            "so in every step, or once for work that was launched before the trace began.",
+            evidence,
+        )
+    gain = saving("remove sync", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts, calls), gain, Edit("syncs", "gone"))
+
+
+def _calls(facts: Facts) -> NDArray[np.int64]:
+    """Synchronising calls of the driving threads, ascending; (calls,)."""
+    is_sync = facts.trace.is_kind(Kind.SYNC)
+    is_sync[facts.launches.blocking_calls] = True
+    rows = np.flatnonzero(is_sync)
+    return rows[among(facts.trace.slices.track[rows], facts.threads.all)]
+
+
+def _evidence(facts: Facts, calls: NDArray[np.int64]) -> tuple[Evidence, ...]:
+    whole = mean_within(facts, time_of(facts, calls))
+    found = [
+        Evidence(
+            "share of the step blocked while the device is idle", facts.share("sync"), "fraction"
+        ),
+        Evidence("time in synchronising calls, overlapped or not", whole, "ns"),
+    ]
+    found.extend(
+        Evidence(f"time in {group.name}", facts.mean_ns(group.total_ns), "ns", where)
+        for group, where in _by_api(facts, calls)[:3]
+    )
+    found.append(
+        Evidence("synchronising calls per step", len(calls) / max(facts.steady_count, 1), "count")
+    )
+    found.extend(times(facts, "time blocked in this place", _places(facts, calls)[:3]))
+    return tuple(found)
+
+
+def _by_api(facts: Facts, calls: NDArray[np.int64]) -> list[tuple[Group, str]]:
+    """Calls by name, each with the operation that made the longest call."""
+    slices = facts.trace.slices
+    falling = calls[np.argsort(-slices.dur_ns[calls], kind="stable")]
+    longest_calls = falling[np.unique(slices.name[falling], return_index=True)[1]]
+    ops = nearest_of(facts, longest_calls, Kind.OP)
+    longest = {
+        name_of(facts, call): name_of(facts, op)
+        for call, op in zip(longest_calls.tolist(), ops.tolist(), strict=True)
+    }
+    return [(group, longest[group.name]) for group in by_name(facts, calls)]
+
+
+def _places(facts: Facts, calls: NDArray[np.int64]) -> list[Group]:
+    """Source lines of the calls, or the annotations around them if no line is known."""
+    lines, around = source_lines(facts, calls), nearest_of(facts, calls, Kind.ANNOTATION)
+    names = [
+        facts.trace.string(line) or name_of(facts, range_)
+        for line, range_ in zip(lines.tolist(), around.tolist(), strict=True)
+    ]
+    durations = facts.trace.slices.dur_ns[calls].tolist()
+    return [g for g in grouped(zip(names, durations, strict=True)) if g.name]
+
+
+def _fix(facts: Facts, calls: NDArray[np.int64]) -> Fix:
+    """Advice for what blocks longest: a copy, the reading of a value, or an explicit wait."""
+    if not len(calls):
+        return _INFERENCE if is_pytorch(facts) else _ANY
+    blocking = _longest(facts, calls)
+    if _JAX_WAIT.search(name_of(facts, blocking)):
+        return _JAX
+    if _JAX_READS.search(name_of(facts, blocking)):
+        return _JAX_READ
+    if not is_pytorch(facts):
+        return _ANY
+    around = name_of(facts, int(nearest_of(facts, np.array([blocking]), Kind.OP)[0]))
+    if _COPY.fullmatch(around) and on_gpu(facts):
+        return _of_copy(facts, blocking)
+    reads = not around or _READ.fullmatch(around)
+    return _PYTORCH if reads and is_training(facts) else _INFERENCE
+
+
+def _longest(facts: Facts, calls: NDArray[np.int64]) -> int:
+    """A call of the operation, or of the name without one, in which the host blocks longest."""
+    ops = nearest_of(facts, calls, Kind.OP)
+    names, durations = facts.trace.slices.name, facts.trace.slices.dur_ns[calls]
+    keys = np.where(ops == NULL, -1 - names[calls].astype(np.int64), names[ops])
+    _, place = np.unique(keys, return_inverse=True)
+    most = int(np.argmax(np.bincount(place, weights=durations)))
+    return int(calls[place == most][np.argmax(durations[place == most])])
+
+
+def _of_copy(facts: Facts, call: int) -> Fix:
+    """Advice for a copy that blocks, by its direction."""
+    launches, slices = facts.launches, facts.trace.slices
+    work = launches.device_rows[launches.call_row == call]
+    if len(work) and slices.copy[work[0]] == Copy.H2D:
+        return _TO_DEVICE
+    size = int(slices.bytes[work[0]]) if len(work) else NULL
+    of_bytes = f" ({format_bytes(size)})" if size > 0 else ""
+    return replace(_TO_HOST, text=_TO_HOST.text.format(of_bytes))
+
+
+# Source: operations of PyTorch that read one value, or copy a tensor between devices.
+_READ = regex(r"aten::(item|_local_scalar_dense|is_nonzero|equal)")
+_COPY = regex(r"aten::(copy_|_to_copy|to|cpu)")
+_JAX_WAIT = regex(r"block_until_ready")
+_JAX_READS = regex(r"asarray\(jax\.Array\)")  # by float() as well
+_TO_HOST = Fix(
+    "The host waits while an operation copies a tensor{} from the device. Copy into pinned memory "
+    "without blocking, and use the copy a step later; or keep the tensor on the device.",
+    "host = torch.empty(values.shape, dtype=values.dtype).pin_memory()  # once\n"
+    "host.copy_(values, non_blocking=True)\n"
+    "copied = torch.cuda.Event()\n"
+    "copied.record()\n"
+    "...                                     # launch the next work\n"
+    "copied.synchronize()                    # before host is read",
+    "none",
+)
+_TO_DEVICE = Fix(
+    "The host waits while an operation copies a tensor to the device. Copy from pinned memory "
+    "without blocking.",
+    "values = values.pin_memory().to(device, non_blocking=True)",
+    "none",
+)
+_JAX = Fix(
+    "Do not call block_until_ready() in every step: the next step can be launched while the device "
+    "still works. Wait every few steps, so that the loop does not run too far ahead.",
+    "if step % 10 == 0:\n    jax.block_until_ready(params)",
+    "none",
+)
+_JAX_READ = Fix(
+    "Do not read values in every step: float(), .item() and np.asarray() wait until the device has "
+    "computed them. Compute what you report inside the compiled step, and read it every few steps.",
+    "params, loss = train_step(params, batch)   # loss stays on the device\n"
+    "if step % 100 == 0:\n"
+    '    print(f"step {step}: loss {float(loss)}")   # waits once',
+    "none",
+)
+_ANY = Fix(
+    (
+        "Do not read values from the device inside the loop: fetch them every few steps, in a "
+        "single call."
+    ),
+    "",
+    "none",
+)
+_INFERENCE = Fix(
+    "Do not read values from the device inside the loop: collect results there, and read them at "
+    "once. Copy to and from pinned memory without blocking.",
+    "",
+    "none",
+)
+_PYTORCH = Fix(
+    "Do not read values from the device inside the loop: accumulate them on the device and "
+    "read them every few steps. Copy to and from pinned memory without blocking.",
+    "running_loss += loss.detach()          # stays on the device\n"
+    "if step % 100 == 0:\n"
+    "    print(running_loss.item())         # waits once",
+    "none",
+)

@@ -1,0 +1,137 @@
+"""Operations use fewer threads than there are cores, and the other cores idle.
+
+## What it means
+The program computes on the CPU, and each operation may use only some of its cores. The number of
+threads was set, for example by `torch.set_num_threads(1)`, by a session's
+`intra_op_parallelism_threads`, or by `OMP_NUM_THREADS`, which `torchrun` sets to 1 if it is unset.
+
+## Why it costs
+A matrix product or convolution that is divided between two cores takes little more than half the
+time.
+
+## How it is measured
+stepwhy records how many threads an operation may use and how many cores the process may use. Linux
+counts how long the cores of the machine were busy: those that idle could have worked. The cost is
+the share of the idle cores in the time of operations that take at least half a millisecond each;
+dividing shorter ones gains little. The low end of the saving allows for parts of an operation that
+one thread executes.
+
+## Fix
+Use as many threads as there are cores, divided among the processes on the machine.
+
+## Fix risk
+Results can differ in the last digits, because sums are divided differently.
+
+## When it abstains
+If `stepwhy run` did not observe a program of PyTorch or TensorFlow on Linux, or if an accelerator
+computes. `incomplete` if other programs used the cores that the operations leave: more threads
+would compete with them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.analyse.steps.cores import busy_cores, job_cores, sibling_processes, usable_cores
+from stepwhy.analyse.steps.counters import series
+from stepwhy.diagnose.shared.measure import on_scale
+from stepwhy.diagnose.shared.program import uses_sessions
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.result import Edit, Evidence, Fix
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="idle-cores",
+    family="host",
+    name="Fewer threads than cores",
+    found="Let operations use all cores",
+    clear="Operations use all cores, or are too short to divide",
+    needs=(("steps",),),
+    is_deliberate=True,
+)
+
+SHARE = 0.15  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.4  # of the cost; parts of most operations use one thread
+LONG_NS = 500_000  # to wake threads and wait for them takes tens of microseconds
+IDLE = 0.5  # of the cores without a thread; if they are less idle, the job or others use them
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the number of threads of an operation against the cores that idle."""
+    if facts.has_accelerator:
+        return RULE.not_applicable("An accelerator computes, not the cores of the CPU.")
+    span_ns = facts.observed.steady_span_ns if facts.observed else None
+    threads = series(facts.trace, "intra_op_threads").last
+    cores, busy = usable_cores(facts.trace), busy_cores(facts.trace, span_ns)
+    if threads is None or cores is None or busy is None:
+        return RULE.no_data(
+            "cores", "The number of threads or cores, or how busy the cores are, is unknown."
+        )
+    world = max(facts.trace.meta.world_size or 1, 1)
+    processes = min(sibling_processes(facts.trace, span_ns), world)
+    long_ns = _long_ns(facts)
+    evidence = (
+        Evidence("threads of an operation", threads, "count"),
+        Evidence("cores", cores, "count"),
+        Evidence("cores that are busy, on average", round(busy, 1), "count"),
+        Evidence("time of the step in operations of 0.5 ms or more", long_ns, "ns"),
+    )
+    unused = cores - threads * processes
+    cost = round(long_ns * unused / cores)
+    own = job_cores(facts.trace, span_ns)
+    is_used = own is not None and cores - own < IDLE * unused
+    if unused <= 0 or is_used or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    if cores - busy < IDLE * unused:
+        return RULE.incomplete("quiet-machine", _reason(threads, cores), evidence)
+    gain = saving("a thread per core", LEAST_SAVED * cost, cost)
+    fitting = max(cores // processes, 1)
+    edit = Edit("threads", "count", count=fitting)
+    return RULE.finding(cost, evidence, _fix(facts, fitting), gain, edit)
+
+
+def _reason(threads: int, cores: int) -> str:
+    """Why a run beside other programs shows no idle cores."""
+    allowed = f"{threads} core{'' if threads == 1 else 's'} of {cores}"
+    return f"An operation may use {allowed}, but other programs used the rest during this run."
+
+
+def _long_ns(facts: Facts) -> int:
+    """Time of the mean step in operations that are long enough to be divided, ns."""
+    rows = [facts.in_steady(activity.rows) for activity in facts.leading]
+    own = facts.nesting.self_ns(np.concatenate(rows)) if rows else np.empty(0, dtype=np.int64)
+    long_ns = on_scale(facts, facts.mean_ns(float(own[own >= LONG_NS].sum())), "compute")
+    return min(long_ns, facts.breakdown["compute"])
+
+
+def _fix(facts: Facts, threads: int) -> Fix:
+    """The fix by framework, with the number of threads for one process."""
+    if facts.trace.meta.framework != "tensorflow":
+        return Fix(_TORCH.text, _TORCH.code.replace("(2)", f"({threads})"), _TORCH.risk)
+    return _SESSION if uses_sessions(facts) else _TENSORFLOW
+
+
+_TORCH = Fix(
+    "Remove the call or the variable that sets the number of threads (torch.set_num_threads, "
+    "OMP_NUM_THREADS; torchrun sets the variable to 1 if it is unset), or set it to the number of "
+    "cores divided by the number of processes.",
+    "torch.set_num_threads(2)",
+    "changes-numerics",
+)
+_SESSION = Fix(
+    "Leave intra_op_parallelism_threads of the session at 0: an operation then uses all cores.",
+    "config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=0)\n"
+    "session = tf.compat.v1.Session(config=config)",
+    "changes-numerics",
+)
+_TENSORFLOW = Fix(
+    "Leave the number of threads of an operation at 0, at the start of the program: it then uses "
+    "all cores.",
+    "tf.config.threading.set_intra_op_parallelism_threads(0)",
+    "changes-numerics",
+)

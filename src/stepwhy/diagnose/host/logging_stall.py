@@ -1,0 +1,169 @@
+"""Writing summaries and logs holds up the training.
+
+## What it means
+The loop writes summaries, histograms, images or metrics in every step: for TensorBoard, with
+`logging`, or with a tracking service such as MLflow or Weights & Biases. Or it waits after each
+record until the disk has stored it (`os.fsync`).
+
+## Why it costs
+Values are copied to the host, which waits for the device to compute them. Histograms are computed
+from all elements, records are serialised and compressed, and some libraries wait for a disk or a
+server.
+
+## How it is measured
+The cost is the time in which TensorFlow operations make summaries while nothing computes, and the
+share of the stack samples of the training thread that are in a logging library. `stepwhy run` also
+logs how long calls of `os.fsync` and `os.fdatasync` take in the main thread outside of checkpoints.
+This time counts where nothing computes. `print` is not visible in a Python stack: its time counts
+as Python.
+
+## Fix
+Log every hundred steps, and histograms less often. Where every step matters, log an average. Call
+`os.fsync` at checkpoints only: a record that was written is safe if the process ends, and only lost
+if the machine fails.
+
+## Fix risk
+None. The curves have fewer points.
+
+## When it abstains
+If no stack was sampled and the trace has no Python frames, unless it shows the operations of
+TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from stepwhy.analyse.breakdown.disk_syncs import sync_rows, synced_steps
+from stepwhy.analyse.breakdown.logging_time import logging_lines
+from stepwhy.analyse.steps.stalls import events_in
+from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnose.shared.program import CALLS_UNSEEN, is_pytorch, shows_calls
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.steady_events import SHOWN, SUMMARY, by_lines
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import NULL, Kind, SampleRole
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.result import Finding
+
+    Rows = NDArray[np.int64]
+
+RULE = Rule(
+    id="logging-stall",
+    family="host",
+    name="Waiting for summaries and logs",
+    found="Write summaries and logs less often",
+    clear="Writing summaries and logs takes little time",
+    needs=(("steps",),),
+    refines="wall-device-gap",
+)
+
+SHARE = 0.05  # of the step; logging is not part of training
+LEAST_SAVED = 0.9  # of the cost; the remaining logs still take time
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in summaries and in libraries that log."""
+    rows = _summaries(facts)
+    lines, _ = logging_lines(facts.sampled)
+    if facts.syncing_ns >= SHARE * facts.wall_ns and facts.syncing_ns > facts.logging_ns:
+        return _from_syncs(facts)
+    if not len(rows) and not shows_calls(facts):
+        return RULE.no_data("stacks", CALLS_UNSEEN)
+    summarising = mean_within(facts, time_of(facts, rows) & facts.partition.sets["storage"])
+    cost = facts.logging_ns + on_scale(facts, summarising)
+    share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction")
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,) if len(rows) or lines else ())
+    evidence = (share, *_operations(facts, rows), *_lines(facts, lines))
+    gain = saving("log less often: remove storage", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts, rows, lines), gain, Edit("storage", "gone"))
+
+
+def _from_syncs(facts: Facts) -> Finding:
+    """Judge the waits until records are on disk."""
+    trace, cost = facts.trace, facts.syncing_ns
+    steps = synced_steps(trace, facts.unprofiled_rows)
+    inside = events_in(trace, steps, sync_rows(trace))
+    longest = by_lines(trace, inside.rows)[:SHOWN]
+    evidence = (
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
+        Evidence("calls of fsync per step", len(inside.rows) / max(len(steps), 1), "count"),
+        *(Evidence("time of fsync per step", ns // len(steps), "ns", line) for line, ns in longest),
+    )
+    gain = saving("wait less often: remove storage", LEAST_SAVED * cost, cost)
+    found = RULE.finding(cost, evidence, _SYNC, gain, Edit("storage", "gone"))
+    return replace(found, title="Do not wait for the disk after each record")
+
+
+def _summaries(facts: Facts) -> Rows:
+    """Recorded operations in steady steps that make or write summaries."""
+    rows = facts.slices(Kind.STORAGE, steady=True)
+    return rows[facts.trace.matches(facts.trace.slices.name[rows], SUMMARY.search)]
+
+
+def _operations(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+    """How many operations make summaries, and which takes most of the time."""
+    if not len(rows):
+        return ()
+    per_step = len(rows) / max(facts.steady_count, 1)
+    longest = by_name(facts, rows)[0].name
+    return (Evidence("operations per step that make summaries", per_step, "count", longest),)
+
+
+def _lines(facts: Facts, lines: Counter[tuple[str, str]]) -> tuple[Evidence, ...]:
+    """The lines that log most, with their library."""
+    samples = facts.sampled.samples
+    total = int(samples.count[samples.role == SampleRole.DRIVER].sum())
+    return tuple(
+        Evidence(f"samples of the driving thread in {library}", count / total, "fraction", line)
+        for (line, library), count in lines.most_common(SHOWN)
+    )
+
+
+def _fix(facts: Facts, rows: Rows, lines: Counter[tuple[str, str]]) -> Fix:
+    """What to do, by what logs."""
+    if len(rows) and (facts.trace.slices.scope[rows] != NULL).any():
+        return _TF1
+    libraries = {library for _, library in lines}
+    is_board = "tensorboard" in libraries and is_pytorch(facts)
+    return _TENSORBOARD if is_board else _ANY
+
+
+_TF1 = Fix(
+    "Fetch and write summaries every hundred steps.",
+    "if step % 100 == 0:\n"
+    "    _, summary = session.run([train_op, summaries])\n"
+    "    writer.add_summary(summary, step)\n"
+    "else:\n"
+    "    session.run(train_op)",
+    "none",
+)
+_TENSORBOARD = Fix(
+    "Write scalars every hundred steps, and histograms and images once per epoch.",
+    'if step % 100 == 0:\n    writer.add_scalar("loss", loss, step)',
+    "none",
+)
+_SYNC = Fix(
+    "Write records without waiting for the disk, and wait once per hundred steps or with each "
+    "checkpoint. What was written is not lost if the process ends, only if the machine fails.",
+    'file.write(record + "\\n")\n'
+    "if step % 100 == 0:\n"
+    "    file.flush()\n"
+    "    os.fsync(file.fileno())",
+    "none",
+)
+_ANY = Fix(
+    "Log every hundred steps. Where every step matters, log the mean of the values since then.",
+    "",
+    "none",
+)

@@ -1,0 +1,341 @@
+"""One line of the program takes much of the step, and no other diagnosis explains the step.
+
+## What it means
+No known problem explains most of the step, but a single line of the program takes a quarter of it
+or more, and mostly does not run layers of the model: a loss that compares all pairs of a batch, a
+conversion, a search, a wait.
+
+## Why it costs
+Whatever the line does, the step takes as much longer. Whether the step needs it, a record cannot
+show: this is where to look, not a proven fault.
+
+## How it is measured
+By the breakdown by line: kernels and the backward pass count for the line that ran the forward
+operation, and a wait for the line that waits. Time in products of matrices, convolutions,
+attention, normalisation, embeddings and other layers, and that of optimizers, does not count as the
+line's own, since a network has to compute. Neither do copies that JAX's compiler adds. What a fused
+instruction computes tells the primitive that it was compiled from.
+
+The finding is silent where another one costs half as much as the step or the line. Otherwise it
+comes first if two things hold: what other findings cost on this line is less than `SMALL` of the
+step, and none that is elsewhere costs more than half of what remains of the line, which is what it
+should gain at least. Else it comes last, without a cost. A finding lies elsewhere only if its
+evidence shows that: other lines, operations that this line does not run, or a category of the
+breakdown in which this line is not. So a known problem of the line itself always comes first.
+
+The evidence has what the record shows: passes, waits, operations with their runs, bytes and shapes;
+whether an operation runs once per sample, and whether its arguments grow from step to step. The
+saving ranges from a line that is half as long to one that is gone. On a CPU it is a prediction with
+its error, on an accelerator a bound. A line that mostly waits for something else gets no saving.
+Nor does one of which nothing shows that it can be less: it computes once with what is there, and is
+named as what the step consists of. A gain is predicted of Python, of loops, of arguments that grow,
+and of two arguments that are each repeated for the other, which compares all pairs. Shapes of
+arguments show that, the instructions of compiled programs, or in a graph the size of a result that
+is several times that of either argument. Python of up to 30 µs for each operation launches that.
+
+## Fix
+Read the line. Compute what does not change once, before the loop; replace comparisons of all pairs
+by a product of matrices; take less data; or move the work off the training thread.
+
+## Fix risk
+It depends on what the line does. If results change, compare a few losses.
+
+## When it abstains
+If the record shows no steps, names no lines, or none for most of the step, or does not tell which
+operations a line runs, or if most of them are copies that JAX's compiler added. Stack samples alone
+show only where the host is, so that computation cannot be judged by them.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, zip_longest
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from stepwhy.analyse.lines.by_line import line_breakdown
+from stepwhy.analyse.lines.slice_modules import instruction_scopes
+from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.line_costs import may_be_of
+from stepwhy.diagnose.shared.line_evidence import (
+    GROWING,
+    PAIRS,
+    PER_SAMPLE,
+    SHAPES,
+    WAITS,
+    line_evidence,
+)
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.result import Edit, Fix
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.result import Finding, LineBreakdown, LineOperation, LineTime
+
+RULE = Rule(
+    id="hot-line",
+    family="any",
+    name="Where in the program the time goes",
+    found="Look at this line: it takes much of the step, and no known problem explains it",
+    clear="The longest line runs layers of the model, or takes little of the step",
+    needs=(("steps",),),
+)
+
+SHARE = 0.25  # of the step, beside layers; half of less would save too little to look for
+EXPLAINED = 0.5  # of the step or the line; a finding that explains so much is the better answer
+SMALL = 0.1  # of the step; findings on the line that cost less together leave the question open
+LEAST_GAINED = 0.5  # of the line's own time: a line that is read can mostly be halved
+UPDATES = 0.1  # of the operations of a line, which updates of variables take in an optimizer
+MOST = 0.5  # of a time; what is known of less says little about it
+
+# They say of which steps the times are, and not what a step consists of.
+_OF_MEASUREMENT = frozenset(
+    {"warmup-included", "slow-startup", "noisy-steps", "profiler-perturbation", "wall-device-gap"}
+)
+
+# Operations that layers of a network consist of, as PyTorch, TensorFlow and XLA name them.
+_LAYERS = regex(
+    r"conv(?!ert)|mm(?:backward|\b|_)|matmul|linear|einsum|attention|attn|gemm|dot|lstm|gru|rnn"
+    r"|norm(?!al)|softmax|cross_entropy|nll_loss|embedding|pool|adam|sgd|momentum"
+    r"|relu|threshold|gelu|silu|selu|sigmoid|tanh|softplus|dropout|(?:mse|l1|huber)_loss|kl_div"
+)
+# The gradient of a bias is a sum over the batch.
+_OF_BIASES = frozenset({"aten::sum", "Sum", "BiasAddGrad"})
+_PRODUCTS = regex(r"linear|mm\b|conv\w*|MatMul")
+_SHAPE = regex(r"\d+(x\d+)*")
+_MANY_RUNS = 16  # per step; a model chooses a few times, a loop over samples more often
+LAUNCH_NS = (
+    30_000  # ns of Python to run one operation of a layer; modules that call modules take so
+)
+_UPDATE = regex(r"Assign\w*VariableOp|Resource\w*Apply\w+")
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the longest line, whatever other diagnoses find."""
+    lines = facts.derived(line_breakdown)
+    # In a slice of a run, waits may be for work that is not in it.
+    if facts.steps.source == "whole-trace" and "whole-step" not in facts.trace.meta.signals:
+        return RULE.incomplete("steps", "The trace does not show whole steps.")
+    if lines is None:
+        return RULE.no_data("program-lines", "The trace names no lines of the program.")
+    unknown_ns = sum(row.time_ns for row in lines.lines if row.kind == "uncredited")
+    if unknown_ns > MOST * lines.wall_ns:
+        return RULE.incomplete("program-lines", "For most of the step, no line is known.")
+    longest = [row for row in lines.lines if row.kind == "line" and row.time_ns >= _least(lines)]
+    judged = [(row, _own_ns(facts, row, lines)) for row in longest]
+    least = _least(lines)
+    hot = max(
+        ((row, ns) for row, ns in judged if ns >= max(least, MOST * row.time_ns)),
+        key=_by_own,
+        default=None,
+    )
+    if hot is not None:
+        return RULE.finding(None, tuple(line_evidence(facts, hot[0], lines)), _FIX)
+    if any(_added_ns(facts, row) > MOST * row.time_ns for row in longest):
+        return RULE.incomplete(
+            "program-lines", "The longest line mostly runs copies that JAX's compiler added."
+        )
+    if any(_is_untold(row, lines) for row in longest):
+        return RULE.incomplete(
+            "program-lines", "The trace does not tell which operations the longest line runs."
+        )
+    shown = next((row for row in lines.lines if row.kind == "line"), None)
+    return RULE.nothing(() if shown is None else tuple(line_evidence(facts, shown, lines)))
+
+
+def _by_own(one: tuple[LineTime, int]) -> int:
+    return one[1]
+
+
+def _least(lines: LineBreakdown) -> float:
+    return SHARE * lines.wall_ns
+
+
+def _own_ns(facts: Facts, row: LineTime, lines: LineBreakdown) -> int:
+    """Time of a line that is neither of layers nor of an optimizer, as far as it is known; ns."""
+    work_ns = _work_ns(row)
+    if _is_untold(row, lines):
+        return row.time_ns - work_ns
+    known_ns = sum(one.time_ns for one in row.operations)
+    layers_ns = sum(one.time_ns for one in row.operations if _is_needed(facts, row, one))
+    updates_ns = sum(one.time_ns for one in row.operations if _UPDATE.match(one.name))
+    if updates_ns >= UPDATES * known_ns:
+        layers_ns = known_ns  # an optimizer that consists of small operations
+    if not known_ns:
+        return row.time_ns
+    # Operations that are not named have the same share of layers.
+    work_ns += _launching_ns(row)
+    return row.time_ns - round(work_ns * layers_ns / known_ns)
+
+
+def _launching_ns(row: LineTime) -> int:
+    """The part of a line's Python that launches its operations, such as calls of modules, ns."""
+    runs = sum(one.count for one in row.operations if one.phase != "backward")
+    return min(row.categories.get("python", 0), round(LAUNCH_NS * runs))
+
+
+def _added_ns(facts: Facts, row: LineTime) -> int:
+    """Time of the known instructions of a line that were compiled from no operation, ns."""
+    scopes = facts.derived(instruction_scopes)
+    named = (one for one in row.operations if scopes and (one.name, row.line) not in scopes)
+    return sum(one.time_ns for one in named if not _LAYERS.search(one.name.lower()))
+
+
+def _is_needed(facts: Facts, row: LineTime, one: LineOperation) -> bool:
+    """Whether an operation is part of a layer or an optimizer, or made by a compiler."""
+    if one.phase == "optimizer" or _LAYERS.search(one.name.lower()):
+        return True
+    if one.phase == "backward" and one.name in _OF_BIASES and _runs_products(row):
+        return True
+    scopes = facts.derived(instruction_scopes)
+    # The compiler adds copies of its own, of which no line is the cause.
+    return bool(scopes) and _is_layer_scope(scopes.get((one.name, row.line), ""))
+
+
+def _runs_products(row: LineTime) -> bool:
+    return any(_PRODUCTS.search(one.name) for one in row.operations)
+
+
+def _is_layer_scope(scope: str) -> bool:
+    return not scope or bool(_LAYERS.search(scope.rpartition("/")[2]))
+
+
+def _is_untold(row: LineTime, lines: LineBreakdown) -> bool:
+    """Whether it is not known which operations make most of the work of a line."""
+    known_ns = sum(one.time_ns for one in row.operations)
+    is_sampled = lines.source == "samples"
+    return is_sampled or known_ns < MOST * _work_ns(row)
+
+
+def _work_ns(row: LineTime) -> int:
+    """Time of a line in which operations run or are launched, ns."""
+    return row.categories.get("compute", 0) + row.categories.get("dispatch", 0)
+
+
+def unless_explained(
+    facts: Facts, findings: Sequence[Finding], families: Mapping[str, str] | None = None
+) -> list[Finding]:
+    """The findings; that of the longest line only if no other explains the step or the line.
+
+    Args:
+        facts: Facts of the run.
+        findings: All findings, with their causes.
+        families: Family of each diagnosis by its id; None if not known.
+    """
+    known = families or {}
+    return [_beside(facts, f, findings, known) if _is_hot(f) else f for f in findings]
+
+
+def _is_hot(finding: Finding) -> bool:
+    return finding.id == RULE.id and finding.verdict == "found"
+
+
+def _beside(
+    facts: Facts, hot: Finding, findings: Sequence[Finding], families: Mapping[str, str]
+) -> Finding:
+    others = [
+        f
+        for f in findings
+        if f.verdict == "found" and f.id != RULE.id and not f.explained_by
+        # Neither says what a step consists of.
+        if f.id not in _OF_MEASUREMENT and families.get(f.id) != "memory"
+    ]
+    lines = facts.derived(line_breakdown)
+    row = _row_of(hot, lines)
+    time_ns = round(float(hot.evidence[0].value) * facts.wall_ns)
+    here = [f for f in others if row is None or lines is None or may_be_of(f, row, lines)]
+    elsewhere = max((_cost_ns(f) for f in others if f not in here), default=0)
+    if max(map(_cost_ns, others), default=0) >= EXPLAINED * min(facts.wall_ns, time_ns):
+        return RULE.not_applicable("Another finding explains most of the step, or of the line.")
+    explained_ns = sum(map(_cost_ns, here))
+    is_open = explained_ns < SMALL * facts.wall_ns and all(f.cost_ns_per_step for f in here)
+    if not is_open or elsewhere > LEAST_GAINED * (time_ns - explained_ns):
+        return RULE.finding(None, hot.evidence, _FIX)
+    return _leading(facts, hot, row, time_ns)
+
+
+def _cost_ns(finding: Finding) -> int:
+    return finding.cost_ns_per_step or 0
+
+
+def _row_of(hot: Finding, lines: LineBreakdown | None) -> LineTime | None:
+    rows = () if lines is None else lines.lines
+    return next((row for row in rows if row.line == hot.evidence[0].where), None)
+
+
+def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> Finding:
+    """The finding with its cost, and with its gain unless the line mostly waits."""
+    waits = 0 if row is None else sum(row.categories.get(name, 0) for name in WAITS)
+    own_ns = time_ns - waits
+    if own_ns < MOST * time_ns:
+        return RULE.finding(time_ns, hot.evidence, _FIX_WAIT)
+    if row is not None and not _may_be_left_out(hot, row):
+        return replace(RULE.finding(None, hot.evidence, _FIX_OWN), title=_OWN)
+    gain = saving("the line half as long, or gone", LEAST_GAINED * own_ns, own_ns)
+    gain = replace(gain, note=_NOTE)
+    # A replay removes operations by name, and so those of other lines as well.
+    edit = None if facts.has_accelerator or row is None else _edit(row, own_ns)
+    return RULE.finding(time_ns, hot.evidence, _FIX, gain, edit)
+
+
+def _may_be_left_out(hot: Finding, row: LineTime) -> bool:
+    """Whether anything shows that a line does more than to compute once with what is there.
+
+    Loops, arguments that grow and comparisons of all pairs do, and so does Python.
+    """
+    if _work_ns(row) + _launching_ns(row) < MOST * row.time_ns or _is_loop(row):
+        return True
+    if any(one.what.startswith((PER_SAMPLE, GROWING, PAIRS)) for one in hot.evidence):
+        return True
+    shapes = [str(one.value) for one in hot.evidence if one.what == SHAPES]
+    return any(map(_is_of_pairs, shapes))
+
+
+def _is_loop(row: LineTime) -> bool:
+    many = (one.time_ns for one in row.operations if one.count >= _MANY_RUNS)
+    return sum(many) > SMALL * row.time_ns
+
+
+def _is_of_pairs(shapes: str) -> bool:
+    """Whether two arguments are each repeated for the other, as '64x1x3, 1x64x3' are.
+
+    Lists of tensors, such as '8x3+2', are no operands of one computation.
+    """
+    known = filter(_SHAPE.fullmatch, shapes.split(", "))
+    sizes = [tuple(map(int, one.split("x")))[::-1] for one in known]
+    for one, other in combinations(sizes, 2):
+        pairs = list(zip_longest(one, other, fillvalue=1))
+        if any(a == 1 < b for a, b in pairs) and any(b == 1 < a for a, b in pairs):
+            return True
+    return False
+
+
+def _edit(row: LineTime, own_ns: int) -> Edit:
+    in_python = row.categories.get("python", 0) > _work_ns(row)
+    return Edit("python" if in_python else "ops", "gone", cost_ns=own_ns)
+
+
+_NOTE = "A bound, not a prediction: from a line half as long to one that is gone. It may be needed."
+_FIX = Fix(
+    "Read the line, and ask whether each step needs it. What does not change can be computed once, "
+    "before the loop. A comparison of all pairs can often be a product of matrices. To see what it "
+    "costs in all, leave it out in a short run.",
+    "",
+    "changes-numerics",
+)
+_OWN = "Much of what the step computes is this line, and nothing shows that it can be less"
+_FIX_OWN = Fix(
+    "This is what the step consists of, not a fault that was found: the line computes once with "
+    "what is there. Ask whether each step needs the result. To see what the line costs in all, "
+    "leave it out in a short run.",
+    "",
+    "changes-numerics",
+)
+_FIX_WAIT = Fix(
+    "The line waits for something else, so that a shorter line need not be a gain. Find out what "
+    "it waits for: the device, the next batch, or another process.",
+    "",
+    "none",
+)

@@ -1,0 +1,1 @@
+"""Diagnoses of steps that wait for their batches."""

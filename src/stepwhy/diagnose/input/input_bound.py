@@ -1,0 +1,285 @@
+"""The step waits for its next batch.
+
+## What it means
+The device is idle because the driving thread waits for the next batch, or prepares it itself.
+
+## Why it costs
+Loading that does not run in parallel with the previous step adds its whole time to every step.
+
+## How it is measured
+Time of the steady steps in which the device is idle and the driving thread is inside the fetch of
+a batch (a `DataLoader`'s `__next__`, `IteratorGetNext`, a queue's dequeue) or inside functions
+that prepare one. Time in which the device still computes is not counted. The step log shows whether
+only a few of the steps wait.
+
+## Fix
+Prepare batches in parallel with the step, in worker processes or a prefetching pipeline; then make
+preparing them cheaper, for example once instead of in every epoch. If the training thread itself
+does the work, add workers; if it waits for workers, use more of them, or do less work per sample.
+If the workers of the `DataLoader` that the steps wait for have a batch ready most of the time, more
+of them do not help: make batches cheaper to receive. What a `tf.data` pipeline already does is not
+advised: if its recorded stages work ahead and in parallel, it has to do less, for example by a
+`cache`.
+
+## Fix risk
+None for the result, apart from the order of random augmentation. Workers need memory, and on a
+machine with few cores they compete with the training itself; the low end of the saving allows for
+that.
+
+## When it abstains
+When no fetch of a batch is recorded: a loop may still wait for a loader that the profiler does not
+know. When the device was in use but not recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from stepwhy.analyse.input.batch_work import fetches_from_workers, find_batch_work
+from stepwhy.analyse.input.overlap import workers_for
+from stepwhy.diagnose.input.shared.loaders import batches_ready
+from stepwhy.diagnose.input.shared.long_waits import long_waits
+from stepwhy.diagnose.input.shared.overlap import with_workers
+from stepwhy.diagnose.shared.measure import (
+    Group,
+    by_name,
+    by_string,
+    enclosing,
+    mean_within,
+    source_lines,
+    time_of,
+)
+from stepwhy.diagnose.shared.pipeline_stages import caches, calls_in_parallel, shuffles, works_ahead
+from stepwhy.diagnose.shared.program import uses_loader
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.shared.slices import Rows
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="input-bound",
+    family="input",
+    name="Waiting for input",
+    found="Prepare batches in parallel with the step",
+    clear="Batches are ready when the step asks for them",
+    needs=(("device-time",), ("steps",)),
+)
+
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+WORKING_SHARE = 0.5  # of the fetches' time; above it the driving thread itself prepares the batch
+WORTH_NAMING = 0.05  # of the fetches' time, for a line of the input code
+LEAST_SAVED = 0.5  # of the wait; workers share cores and memory bandwidth with the training
+
+_WORK = (Kind.OP, Kind.PYTHON, Kind.FRAMEWORK, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the share of the step in which the device waits for input."""
+    fetches = _outermost(facts, facts.slices(Kind.INPUT, steady=True))
+    if not len(fetches) and not facts.breakdown["input_wait"]:
+        return RULE.no_data("input", "No fetch of a batch is recorded (signal 'input').")
+    cost = facts.breakdown["input_wait"]
+    working = _works_itself(facts, fetches)
+    ready = None if working else batches_ready(facts)
+    evidence = (*_evidence(facts, fetches, working), *([ready] if ready else []))
+    if facts.share("input_wait") < SHARE:
+        return RULE.nothing(evidence[:1])
+    gain = saving("remove input_wait", LEAST_SAVED * cost, cost)
+    if ready:
+        found = RULE.finding(cost, evidence, _PYTORCH_READY, gain, Edit("input", "gone"))
+        return replace(found, title="Make batches cheaper to receive")
+    fix, edit = _fix(facts, fetches, working), _edit(facts, working=working)
+    found = RULE.finding(cost, evidence, fix, gain, edit)
+    return replace(found, title=_LESS_WORK) if fix.text.startswith(_LIMITS) else found
+
+
+def _outermost(facts: Facts, rows: Rows) -> Rows:
+    """Fetches that are not part of another fetch."""
+    return rows[[enclosing(facts, int(r), Kind.INPUT) < 0 for r in rows]] if len(rows) else rows
+
+
+def _works_itself(facts: Facts, fetches: Rows) -> bool:
+    """Whether the driving thread prepares the batch itself, rather than waiting for workers."""
+    if works_ahead(facts.trace):
+        return False
+    from_workers = fetches_from_workers(facts)
+    if from_workers is not None:
+        return not from_workers
+    inside = facts.in_input.copy()
+    inside[fetches] = False
+    busy = mean_within(facts, time_of(facts, _among(facts, inside, *_WORK)))
+    return busy > WORKING_SHARE * max(mean_within(facts, time_of(facts, fetches)), 1)
+
+
+def _evidence(facts: Facts, fetches: Rows, working: bool) -> tuple[Evidence, ...]:
+    found = [
+        Evidence("share of the step spent waiting for input", facts.share("input_wait"), "fraction")
+    ]
+    if not len(fetches):
+        return tuple(found)
+    waits = long_waits(facts)
+    found.extend(waits or _fetched(facts, fetches))
+    who = "the training thread itself" if working else "other threads; the training thread waits"
+    # Annotations of the program do not show the work inside them.
+    if working or facts.trace.meta.framework:
+        found.append(Evidence("who prepares the batch", who, ""))
+    durations = facts.trace.slices.dur_ns[fetches]
+    found.extend(
+        Evidence("time in the input code", facts.mean_ns(g.total_ns), "ns", g.name)
+        for g in ([] if waits else _hottest(facts, fetches)[:3])
+        if g.total_ns > WORTH_NAMING * durations.sum()
+    )
+    return tuple(found)
+
+
+def _fetched(facts: Facts, fetches: Rows) -> tuple[Evidence, ...]:
+    """The fetches in the recorded steps; they say little if only a few of all steps wait."""
+    top = by_name(facts, fetches)[0]
+    durations = facts.trace.slices.dur_ns[fetches]
+    return (
+        Evidence("median time of a fetch", int(np.median(durations)), "ns", top.name),
+        Evidence("longest fetch", int(durations.max()), "ns", top.name),
+        Evidence("fetches per step", len(fetches) / max(facts.steady_count, 1), "count"),
+    )
+
+
+def _hottest(facts: Facts, fetches: Rows) -> list[Group]:
+    """Source lines of the input code, or operations if no line is known, longest first."""
+    inside = facts.in_input.copy()
+    inside[fetches] = False
+    rows = _among(facts, inside, *_WORK, Kind.INPUT)
+    lines, names = source_lines(facts, rows), facts.trace.slices.name[rows]
+    keys = np.where(lines == NULL, names, lines)
+    return by_string(facts, keys, facts.nesting.self_ns(rows))
+
+
+def _among(facts: Facts, mask: NDArray[np.bool_], *kinds: Kind) -> NDArray[np.int64]:
+    """Steady slices of some kinds that a (slices,) mask selects; rows of slices."""
+    rows = facts.slices(*kinds, steady=True)
+    return rows[mask[rows]]
+
+
+def _edit(facts: Facts, *, working: bool) -> Edit | None:
+    """What the fix changes: workers of a loader, or batches that are prepared beside the step.
+
+    None if others prepare them already, but too slowly: how many more could is not recorded.
+    """
+    if not working:
+        return None
+    work = find_batch_work(facts) if uses_loader(facts) else None
+    if work is None:
+        return Edit("input", "prefetch")
+    return Edit("input", "workers", count=workers_for(facts, work))
+
+
+def _fix(facts: Facts, fetches: Rows, working: bool) -> Fix:
+    if uses_loader(facts):
+        work = find_batch_work(facts) if working else None
+        workers = workers_for(facts, work) if work else 2
+        return with_workers(_PYTORCH_WORKERS, workers) if working else _PYTORCH_MORE
+    if facts.trace.meta.framework == "tensorflow":
+        names = " ".join(g.name for g in by_name(facts, fetches))
+        return _TF_QUEUE if "Queue" in names else _of_stages(facts)
+    return _ANY
+
+
+def _of_stages(facts: Facts) -> Fix:
+    """What the stages of the `tf.data` pipeline do not do already, as far as they are recorded."""
+    is_ahead, is_parallel = works_ahead(facts.trace), calls_in_parallel(facts.trace)
+    if not is_ahead:
+        return _TF_AHEAD if is_parallel else _TF_DATA
+    if not is_parallel:
+        return _TF_PARALLEL
+    fix = _TF_LESS if caches(facts.trace) else _TF_CACHE
+    fills = shuffles(facts.trace) and long_waits(facts)
+    return replace(fix, text=f"{fix.text} {_FILLS}") if fills else fix
+
+
+_PYTORCH_WORKERS = Fix(
+    (
+        "Let worker processes prepare the batches: without workers, the DataLoader runs in the "
+        "training loop."
+    ),
+    "loader = DataLoader(dataset, batch_size=32, num_workers=2,\n"
+    "                    persistent_workers=True)",
+    "none",
+)
+_PYTORCH_READY = Fix(
+    "The workers keep up, so more of them do not help: receiving a batch takes the time. Pass few "
+    "large tensors, which lie in shared memory; many small ones, and other objects, are pickled.",
+    "",
+    "none",
+)
+_PYTORCH_MORE = Fix(
+    "The workers cannot keep up: use as many as there are cores, or do less per sample "
+    "(decode smaller images, store preprocessed samples).",
+    "workers = len(os.sched_getaffinity(0))   # cores of this job\n"
+    "loader = DataLoader(dataset, batch_size=32, num_workers=workers,\n"
+    "                    persistent_workers=True)",
+    "none",
+)
+_TF_DATA = Fix(
+    "Prepare batches in parallel, ahead of the step.",
+    "dataset = (dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "           .batch(batch_size).prefetch(tf.data.AUTOTUNE))",
+    "none",
+)
+_TF_AHEAD = Fix(
+    "The pipeline calls its functions in parallel, but does not work ahead: let it prepare batches "
+    "while the step computes.",
+    "dataset = dataset.prefetch(tf.data.AUTOTUNE)",
+    "none",
+)
+_TF_PARALLEL = Fix(
+    "The pipeline works ahead already. If one of its functions is called for one element at a "
+    "time, let it be called for several.",
+    "dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)",
+    "none",
+)
+_LIMITS = (
+    "The pipeline already calls its functions in parallel and works ahead, so more of either gains "
+    "little: it has to do less."
+)
+_LESS_WORK = "Do less work per batch, which is prepared in parallel already"
+_FILLS = (
+    "Few steps wait, but long: a shuffle buffer is filled before its first element, in each pass "
+    "over the data."
+)
+_TF_CACHE = Fix(
+    f"{_LIMITS} If it prepares the same elements in each epoch, keep them with cache(), in memory "
+    "if they fit or in a file: behind the last stage whose result is always the same, before "
+    "shuffling and random augmentation. Otherwise do less work per element.",
+    "dataset = files.map(decode, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "dataset = dataset.cache()         # or .cache('/fast/disk/train')\n"
+    "dataset = dataset.shuffle(n)\n"
+    "dataset = dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "dataset = dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)",
+    "changes-memory",
+)
+_TF_LESS = Fix(
+    f"{_LIMITS} Do less work per element, or store what is the same in each epoch in files.",
+    "",
+    "none",
+)
+_TF_QUEUE = Fix(
+    "The queue runs empty: fill it with more threads, or replace it with a tf.data pipeline "
+    "that prefetches. A py_func that computes holds Python's GIL, so more threads do not speed it "
+    "up: precompute its results into TFRecords.",
+    "batch = tf.train.shuffle_batch(tensors, batch_size, capacity,\n"
+    "                               min_after_dequeue,\n"
+    "                               num_threads=os.cpu_count())\n"
+    "# or\n"
+    "dataset = dataset.map(parse, tf.data.experimental.AUTOTUNE)\n"
+    "dataset = dataset.batch(batch_size).prefetch(2)",
+    "none",
+)
+_ANY = Fix("Prepare the next batch in the background while the step computes.", "", "none")

@@ -1,0 +1,228 @@
+"""Each step makes a new iterator over its data, and takes one batch of it.
+
+## What it means
+The loop gets its batch by `next(iter(loader))`, `next(iter(dataset))` or `dataset.take(1)`, or runs
+the initializer of an iterator in each step. The iterator is thrown away after one batch.
+
+## Why it costs
+A new iterator starts from the beginning: it shuffles the order of the samples, fills the shuffle
+buffer and starts threads or worker processes. What they prepared beyond the first batch is lost.
+It may also harm the training: a data set that is not shuffled always gives the same batch, and a
+shuffle buffer only ever sees the first samples.
+
+## How it is measured
+stepwhy logs iterators over a `DataLoader` or a `tf.data.Dataset` that are made although the
+previous one had batches left. The cost is the time from making the iterator until its first batch
+is ready. For a `DataLoader` without workers it ends earlier, when the order of the samples has been
+drawn. For sessions of TensorFlow 1, it is the time of the calls that run `MakeIterator`, and of the
+first batch after them. Time in which the device computes does not count. The pattern is found only
+if more than half of the steps make an iterator. The expected saving begins at half of the cost,
+because the time usually includes the preparation of one batch, which is still needed.
+
+## Fix
+Make the iterator once, before the loop.
+
+## Fix risk
+The training sees other batches: all samples of an epoch, each once.
+
+## When it abstains
+If `stepwhy run` did not observe the steps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from stepwhy.analyse.program.session_parts import RUN
+from stepwhy.analyse.steps.sampled_lines import driver_lines
+from stepwhy.analyse.steps.stalls import rows_of_kinds, time_of_kinds
+from stepwhy.base.columns.groups import distinct
+from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnose.shared.program import is_pytorch
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.slices import strings_among
+from stepwhy.diagnose.shared.steady_events import cost_per_step, steady_events
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import NULL, Kind, Role
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.analyse.steps.stalls import StepEvents
+    from stepwhy.diagnose.shared.slices import Rows
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="iterator-rebuild",
+    family="input",
+    name="Iterators made in every step",
+    found="Make the iterator over the data once, not in every step",
+    clear="Steps take their batches from an iterator that lasts",
+    needs=(("step-log",),),
+    refines="input-bound",
+)
+
+MOST = 0.5  # of the steps; fewer make an iterator for a validation, or for an epoch
+SHARE = 0.05  # of the step; the iterator of the step before could serve as well
+LEAST_SAVED = 0.5  # of the cost; the batch itself still has to be made
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time to make iterators over the data, until their first batch."""
+    rows = rows_of_kinds(facts.trace, "iterator")
+    is_other = ~_in_evaluations(facts, rows)
+    made = steady_events(facts, rows[is_other])
+    if not made.recur or made.affected.mean() < MOST:
+        return _in_sessions(facts) if is_other.all() else RULE.nothing()
+    computing_ns = facts.breakdown["compute"] + facts.breakdown["communication"]
+    cost = min(cost_per_step(facts, made), max(facts.wall_ns - computing_ns, 0))
+    line = _keras_line(facts, made)
+    if line:
+        return _in_callback(facts, made, line, cost)
+    per_step = made.affected.mean()
+    evidence = (
+        Evidence(
+            "iterators made per step", round(float(per_step), 2), "count", _place(facts, made)
+        ),
+        Evidence("time until it has its first batch", made.per_affected_ns, "ns"),
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
+    )
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("keep the iterator", LEAST_SAVED * cost, cost)
+    return RULE.finding(
+        cost, evidence, _TORCH if _of_loader(facts, made) else _TF, gain, Edit("input", "gone")
+    )
+
+
+def _in_evaluations(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each event begins in a logged evaluation, which `frequent-evaluation` judges."""
+    starts = facts.trace.events.start_ns[rows]
+    evaluating = time_of_kinds(facts.trace, "evaluation").within(starts, starts + 1)
+    found: NDArray[np.bool_] = evaluating > 0
+    return found
+
+
+def _keras_line(facts: Facts, made: StepEvents) -> str:
+    """The line of a Keras callback that makes the iterators; '' if another one does.
+
+    Keras makes a data set of arrays by functions of its own.
+    """
+    events, row = facts.trace.events, made.rows[-1]
+    line = facts.trace.string(int(events.source[row]))
+    traced = rows_of_kinds(facts.trace, "trace")
+    traced = traced[np.isin(events.name[traced], facts.trace.strings_where(_ADAPTERS))]
+    adapts = bool((events.source[traced] == events.source[row]).any())
+    return line if adapts or _CALLBACK.search(line) else ""
+
+
+def _in_callback(facts: Facts, made: StepEvents, line: str, cost: int) -> Finding:
+    """Judge a callback that calls `predict` or `evaluate`: all of the call counts."""
+    lines = driver_lines(facts.sampled)
+    share = 0.0
+    if lines is not None:
+        # Sampled lines name the class of a method, too.
+        place = line.partition(": ")[0]
+        at_line = (n for (one, _), n in lines.items() if one.partition(": ")[0] == place)
+        share = sum(at_line) / lines.total()
+    cost = max(cost, round(share * facts.wall_ns))
+    evidence = (
+        Evidence("samples of the driving thread at", share, "fraction", line),
+        Evidence("iterators made per step", round(float(made.affected.mean()), 2), "count"),
+        Evidence("time until one has its first batch", made.per_affected_ns, "ns"),
+    )
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("predict without a data set", LEAST_SAVED * cost, cost)
+    found = RULE.finding(cost, evidence, _PREDICT, gain, Edit("python", "gone"))
+    return replace(found, title="Do not make a data set for each call of predict or evaluate")
+
+
+def _of_loader(facts: Facts, made: StepEvents) -> bool:
+    """Whether a `DataLoader` made the iterators; JAX programs use them as well as tf.data."""
+    names = facts.trace.events.name
+    loaders = names[rows_of_kinds(facts.trace, "epoch")]
+    return is_pytorch(facts) or bool((loaders == names[made.rows[-1]]).any())
+
+
+def _place(facts: Facts, made: StepEvents) -> str:
+    """The line that makes the iterators, and over what."""
+    events, row = facts.trace.events, made.rows[-1]
+    texts = (events.source[row], events.name[row])
+    return ", ".join(facts.trace.string(int(text)) for text in texts if text != NULL)
+
+
+def _in_sessions(facts: Facts) -> Finding:
+    """Judge runs of a session that initialise an iterator in each step."""
+    inputs = facts.slices(Kind.INPUT, steady=True)
+    rows = inputs[strings_among(facts, {"MakeIterator"})[facts.trace.slices.name[inputs]]]
+    starts = facts.trace.slices.start_ns[rows]
+    steps = distinct(facts.steps.starts.searchsorted(starts, side="right"))
+    if len(steps) < max(MOST * facts.steady_count, 1):
+        return RULE.nothing()
+    times = [on_scale(facts, mean_within(facts, time_of(facts, r))) for r in (rows, inputs)]
+    cost = min(times[1], facts.breakdown["input_wait"])
+    evidence = (
+        Evidence("initializers run per step", len(rows) / facts.steady_count, "count"),
+        Evidence("time of MakeIterator", times[0], "ns", _run_line(facts, rows)),
+        Evidence("with the time until the batch is there", times[1], "ns"),
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
+    )
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("keep the iterator", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _TF1, gain, Edit("input", "gone"))
+
+
+def _run_line(facts: Facts, rows: Rows) -> str:
+    """Line of the last call of `Session.run` that initialises an iterator."""
+    trace, slices = facts.trace, facts.trace.slices
+    runs = trace.rows(Kind.STEP, Kind.ANNOTATION, role=Role.HOST_THREAD)
+    runs = runs[strings_among(facts, {RUN})[slices.name[runs]]]
+    runs = runs[slices.start_ns[runs] <= slices.start_ns[rows[-1]]]
+    source = slices.source[runs[slices.start_ns[runs].argmax()]] if len(runs) else NULL
+    return "" if source == NULL else trace.string(int(source))
+
+
+# Functions of `keras.trainers.data_adapters.array_data_adapter`.
+_ADAPTERS = ("Dataset_flat_map_slice_batch_indices", "Dataset_map_grab_batch")
+_CALLBACK = regex(r": (?:\w+\.)?on_(?:train_|test_|predict_)?(?:batch|epoch)_(?:begin|end)\b")
+_PREDICT = Fix(
+    "In each call, predict, evaluate and fit make a data set, trace its functions and make an "
+    "iterator. predict_on_batch and the model itself do not. Call them in every hundredth step, "
+    "or once per epoch.",
+    "outputs = model.predict_on_batch(inputs)       # not predict(inputs)",
+    "none",
+)
+_TORCH = Fix(
+    "Make the iterator once, and a new one only when its epoch has ended. A loop over the loader "
+    "does the same.",
+    "def forever(loader):\n"
+    "    while True:\n"
+    "        yield from loader\n"
+    "\n"
+    "batches = forever(loader)\n"
+    "for step in range(steps):\n"
+    "    batch = next(batches)",
+    "changes-numerics",
+)
+_TF = Fix(
+    "Make the iterator once, before the loop. A loop over the data set does the same.",
+    "batches = iter(dataset.repeat())\nfor step in range(steps):\n    batch = next(batches)",
+    "changes-numerics",
+)
+_TF1 = Fix(
+    "Run the initializer once, before the loop, and repeat the data set.",
+    "iterator = tf.data.make_initializable_iterator(dataset.repeat())\n"
+    "batch = iterator.get_next()\n"
+    "...\n"
+    "session.run(iterator.initializer)\n"
+    "for step in range(steps):\n"
+    "    session.run(train)",
+    "changes-numerics",
+)

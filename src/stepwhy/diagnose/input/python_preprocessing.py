@@ -1,0 +1,399 @@
+"""Python code prepares batches more slowly than the step needs them.
+
+## What it means
+A Python function of the program prepares each element of a batch. It is called by a `tf.py_func` in
+a queue or in `tf.data`, by a PyTorch `Dataset`, or by the training loop, which feeds its result.
+The step waits for it.
+
+## Why it costs
+Only one thread at a time can run Python code, so more threads in the training process do not help
+code that computes, and the loop itself has to wait for the GIL. Worker processes help as long as
+there are free cores. Results that are computed once, before training, cost nothing during training.
+Threads that wait, for storage or a network, need no core, and more of them wait at the same time.
+
+## How it is measured
+Stack samples show how much time threads spend in lines of the program that an input pipeline called
+(or, if the loop feeds placeholders, in lines outside the framework), and in which function. The
+cost is capped at the time that the step waits for input. For threads of the training process, the
+cap includes time in framework code without CPU use, which is the wait for the GIL; if the loop
+feeds, the cap is the time outside the framework. The number of processes needed to keep up is this
+work per step divided by the rest of the step. The high end of the saving includes what the rest of
+the step may lose to a shortage of cores. Workers that have a batch ready most of the time keep up,
+whatever they do.
+
+Where few or no such lines were sampled, TensorFlow's model of a `tf.data` pipeline tells how many
+elements a generator yields for each batch, and how long each takes: TensorFlow converts every one
+of them in Python, which takes longer than most generators.
+
+Threads of the training process mostly wait if half of this time or more is not covered by the time
+in which the threads of the process ran or waited for a core, without that of the main thread and
+of operations. That is a lower bound: where it is less, the thread may still wait.
+
+## Fix
+Do the work once and store the result: TFRecords, arrays, a cache on disk. If it must be repeated
+for each element (random augmentation), use worker processes, or operations that do not run Python
+code. If it only reads or decodes files, store what it decodes, uncompressed. If its threads mostly
+wait, use more of them, or ask for more at a time.
+
+## Fix risk
+None if the function is deterministic. Random augmentation would be the same in every epoch once it
+is stored: keep it in the pipeline.
+
+## When it abstains
+When no stack was sampled (traces of other profilers, or a system that does not permit py-spy), and
+when no known input pipeline called a sampled line. Does not apply if the training loop itself
+prepares the batches, in a `DataLoader` without workers or a generator: `serial-input` and
+`missing-prefetch` judge that.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from stepwhy.analyse.breakdown.preparation import find_preparation
+from stepwhy.analyse.steps.counters import series
+from stepwhy.diagnose.input.shared.blocked import blocked_share
+from stepwhy.diagnose.input.shared.generator_stage import generator_stage
+from stepwhy.diagnose.input.shared.loaders import batches_ready
+from stepwhy.diagnose.shared.augmentation import RANDOM, is_random
+from stepwhy.diagnose.shared.measure import contention_ns
+from stepwhy.diagnose.shared.program import feeds_placeholders, is_pytorch
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import Kind, SampleRole
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.breakdown.preparation import Preparation
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="python-preprocessing",
+    family="input",
+    name="Preparing batches in Python",
+    found="Precompute the Python preprocessing, or run it in parallel",
+    clear="Preparing batches in Python does not delay the step",
+    needs=(("steps",),),
+    refines="input-bound",
+)
+
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+SINGLE = 16  # elements per step that a generator yields; fewer are batches, or large elements
+LEAST_SAVED = 0.7  # of the cost; precomputed results still have to be read
+MOSTLY_WAITS = 0.5  # of the preparation is blocked; more threads then do most of it at once
+LEAST_SAVED_BY_THREADS = 0.5  # of the cost; what they wait for may be busy itself
+LEAST_REST = 0.01  # of the step; the breakdown resolves no less
+MOST_THREADS = 16  # advised; more of them rarely wait for storage at a time
+# Of the function's samples; C functions that the program calls directly count as the program.
+READS = 0.3
+# The standard library ("python") and packages that open, unpack, decode or parse files.
+_READERS = frozenset({
+    "python", "PIL", "cv2", "imageio", "tifffile", "pydicom", "nibabel", "rasterio", "decord", "av",
+    "soundfile", "audioread", "h5py", "netCDF4", "zarr", "numcodecs", "lmdb", "pyarrow", "pandas",
+    "fsspec", "s3fs", "gcsfs",
+})  # fmt: skip
+
+_SINGLE_ELEMENTS = "Let the generator yield whole batches: TensorFlow takes long for each element"
+_FIX_GENERATOR = Fix(
+    "Pass the arrays to from_tensor_slices, which needs no Python per element. If a generator is "
+    "needed, let it yield whole batches, or many elements at a time and unbatch them later.",
+    "dataset = tf.data.Dataset.from_tensor_slices((rows, labels)).batch(256)\n"
+    "def batches():          # or many rows at a time\n"
+    "    for start in range(0, len(rows), 256):\n"
+    "        yield rows[start : start + 256], labels[start : start + 256]",
+    "none",
+)
+_SERIAL = "The training loop itself prepares the batches: see serial-input and missing-prefetch."
+_NO_STACK = "No stack of the training was sampled."
+_NO_LINE = "No sampled line prepares batches."
+_GIL = "waiting for the GIL, or a core"
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the Python that prepares batches against the time that the step waits for it."""
+    if not len(facts.sampled.samples):
+        return _of_generator(facts) or RULE.no_data("stacks", _NO_STACK)
+    fed = _feeds(facts)
+    work = find_preparation(facts.sampled, fed=fed)
+    if work is None:
+        return _of_generator(facts) or RULE.no_data("stacks", _NO_LINE)
+    if work.role is SampleRole.DRIVER and work.entry:
+        return RULE.not_applicable(_SERIAL)
+    ready = batches_ready(facts) if work.role is SampleRole.WORKER else None
+    if ready is not None:
+        return RULE.nothing((ready,))
+    # Several processes share the work, so each delays the step by its share.
+    busy = work.at_once / max(work.producers or 1.0, 1.0)
+    waits = _waits(facts, work)
+    cost = min(sum(waits.values()), round(min(busy, 1.0) * facts.wall_ns))
+    blocked = blocked_share(facts, work)
+    if blocked is not None and blocked >= MOSTLY_WAITS and cost >= SHARE * facts.wall_ns:
+        return _mostly_waits(facts, work, cost, blocked)
+    evidence = _evidence(facts, work, waits, cost)
+    if cost < SHARE * facts.wall_ns:
+        return _of_generator(facts) or RULE.nothing(evidence[:2])
+    competitors = 0.0 if work.role is SampleRole.DRIVER else _running(work)
+    most = cost + contention_ns(facts, cost, competitors)
+    gain = saving("precompute: remove input_wait", LEAST_SAVED * cost, most)
+    return RULE.finding(cost, evidence, _fix(facts, work), gain, Edit("input", "gone"))
+
+
+def _of_generator(facts: Facts) -> Finding | None:
+    """The finding about a generator that yields single elements; None if it is no cause."""
+    stage = generator_stage(facts)
+    if stage is None or stage.per_batch < SINGLE:
+        return None
+    cost = min(round(stage.per_batch * stage.element_ns), facts.usual_input_wait_ns)
+    if cost < SHARE * facts.wall_ns:
+        return None
+    share = Evidence("share of the step", cost / facts.wall_ns, "fraction")
+    gain = saving("yield batches: remove input_wait", LEAST_SAVED * cost, cost)
+    evidence, edit = (share, *stage.evidence()), Edit("input", "gone")
+    found = RULE.finding(cost, evidence, _FIX_GENERATOR, gain, edit)
+    return replace(found, title=_SINGLE_ELEMENTS)
+
+
+def _mostly_waits(facts: Facts, work: Preparation, cost: int, blocked: float) -> Finding:
+    """The finding about threads that wait for something, and hardly compute."""
+    per_step = round(work.at_once * facts.wall_ns)
+    rest = _rest_ns(facts, cost)
+    needed = math.ceil(per_step / rest) if rest else MOST_THREADS
+    evidence = (
+        *_place(facts, work, cost),
+        Evidence("share of its time without using a core, at least", blocked, "fraction"),
+        Evidence("time in this code per step", per_step, "ns"),
+        Evidence("threads in it at once, on average", round(work.at_once, 1), "count"),
+        *_keep_up(per_step, rest, "threads"),
+    )
+    gain = saving("more threads: remove input_wait", LEAST_SAVED_BY_THREADS * cost, cost)
+    found = RULE.finding(cost, evidence, _more_threads(work, needed), gain)
+    return replace(found, title=_MORE_THREADS)
+
+
+def _feeds(facts: Facts) -> bool:
+    """Whether the loop feeds placeholders: only then is its own Python code known to be input."""
+    return feeds_placeholders(facts) and not len(facts.slices(Kind.INPUT, steady=True))
+
+
+def _waits(facts: Facts, work: Preparation) -> dict[str, int]:
+    """Time of the step that this Python code can explain: label and ns."""
+    parts = facts.breakdown
+    if work.role is SampleRole.DRIVER and not work.entry:
+        return {"outside the framework": parts["python"] + parts["unexplained"]}
+    waited = facts.lock_wait_ns
+    waits = {"waiting for input": max(facts.usual_input_wait_ns - waited, 0)}
+    if waited:
+        waits[_GIL] = waited
+    return waits
+
+
+def _evidence(
+    facts: Facts, work: Preparation, waits: dict[str, int], cost: int
+) -> tuple[Evidence, ...]:
+    per_step = round(_running(work) * facts.wall_ns)
+    found = [
+        *_place(facts, work, cost),
+        Evidence("time in this code per step", per_step, "ns"),
+        *_keep_up(per_step, _rest_ns(facts, cost), "processes"),
+        *(Evidence(f"time of the step {name}", ns, "ns") for name, ns in waits.items()),
+    ]
+    if work.producers is not None:
+        found.append(Evidence("processes that do it", round(work.producers), "count"))
+    cores = series(facts.trace, "cores").last
+    if cores is not None:
+        found.append(Evidence("cores of the machine", cores, "count"))
+    return tuple(found)
+
+
+def _rest_ns(facts: Facts, cost: int) -> int | None:
+    """The step without the wait; None if too little is left of it to be told from nothing."""
+    rest = facts.wall_ns - cost
+    return rest if rest >= LEAST_REST * facts.wall_ns else None
+
+
+def _keep_up(per_step: int, rest: int | None, who: str) -> tuple[Evidence, ...]:
+    """How many threads or processes make a batch in the rest of the step, if that is known."""
+    if not rest:
+        return ()
+    return (
+        Evidence("step without the wait for it", rest, "ns"),
+        Evidence(f"{who} needed to keep up", math.ceil(per_step / rest), "count"),
+    )
+
+
+def _place(facts: Facts, work: Preparation, cost: int) -> tuple[Evidence, ...]:
+    """Which code it is, and what runs it."""
+    share = work.function_share
+    return (
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
+        Evidence("share of this Python in one function", share, "fraction", work.line),
+        *_reading(work),
+        Evidence("runs in", _runs_in(work), ""),
+    )
+
+
+def _runs_in(work: Preparation) -> str:
+    if work.entry == "feed" and work.role is SampleRole.THREAD:
+        return "other threads of the training's process, which fill a queue"
+    return _WHO[work.role].format(_CALLERS.get(work.entry, work.entry))
+
+
+def _reading(work: Preparation) -> list[Evidence]:
+    """In which library the function reads, unpacks or decodes; none if it does not."""
+    if not _reads(work):
+        return []
+    name = "the standard library" if work.package == "python" else work.package
+    return [Evidence("share of the function in one library", work.package_share, "fraction", name)]
+
+
+def _reads(work: Preparation) -> bool:
+    return work.package in _READERS and work.package_share >= READS
+
+
+def _running(work: Preparation) -> float:
+    """Number of processes it keeps busy; the threads of one process share the GIL."""
+    return min(work.at_once, 1.0) if work.producers is None else work.at_once
+
+
+_CALLERS = {"": "the program", "feed": "the loop", "generator": "a generator"}
+_WHO = {
+    SampleRole.DRIVER: "the driving thread itself, called by {}",
+    SampleRole.THREAD: "other threads of the training's process, called by {}",
+    SampleRole.WORKER: "worker processes, called by {}",
+}
+
+
+def _fix(facts: Facts, work: Preparation) -> Fix:
+    fix = _precomputed(facts, work)
+    if fix not in {_TF, _PYDATASET} or work.role is not SampleRole.THREAD:
+        return fix
+    return replace(fix, text=f"{fix.text} {_NO_THREADS if facts.lock_wait_ns else _PERHAPS}")
+
+
+def _precomputed(facts: Facts, work: Preparation) -> Fix:
+    if is_random(work.line):
+        return _TF_RANDOM if work.entry == "py_func" else RANDOM
+    if is_pytorch(facts):
+        return _PYTORCH_FILES if _reads(work) else _PYTORCH
+    if work.entry == "PyDataset":
+        return _PYDATASET
+    if facts.trace.meta.framework == "tensorflow":
+        return _TF if work.entry else _TF_FED
+    return _ANY
+
+
+def _more_threads(work: Preparation, needed: int) -> Fix:
+    """The fix for threads that wait."""
+    if work.entry != "feed":
+        how = _MORE_OF.get(work.entry, "")
+        return Fix(f"{_WAITS}{how} {_OR_FEWER}", "", "none")
+    count = min(max(needed, 2), MOST_THREADS)
+    return replace(_MORE_FEEDERS, code=_MORE_FEEDERS.code.replace("(4)", f"({count})"))
+
+
+_MORE_THREADS = "Let more threads prepare batches, because the present ones mostly wait"
+_NO_THREADS = (
+    "More threads do not help, because only one thread at a time can run Python code, and the "
+    "training waits for it already."
+)
+_PERHAPS = (
+    "More threads help only as far as this code waits, for files or a network: only one thread at "
+    "a time can run Python code."
+)
+_WAITS = (
+    "These threads mostly wait and use no core meanwhile: for storage, a network, a timer or "
+    "another process. Several of them wait at the same time, unless what they wait for is busy "
+    "itself."
+)
+_OR_FEWER = "Or wait less often: read more at a time, or keep what was read."
+_MORE_OF = {
+    "py_func": (
+        " Let more of them call the function: with num_parallel_calls in tf.data, with num_threads "
+        "at a queue."
+    ),
+    "PyDataset": " Give the data set more workers, as threads: use_multiprocessing=False.",
+    "generator": " Let tf.data interleave several generators, each with a part of the data.",
+}
+_MORE_FEEDERS = Fix(
+    f"{_WAITS} Start more threads that fill the queue, each with other elements. {_OR_FEWER}",
+    "for _ in range(4):\n    threading.Thread(target=fill_queue, daemon=True).start()",
+    "none",
+)
+_TF_RANDOM = Fix(
+    "By its name, the function augments at random, so that its results cannot be stored: each "
+    "epoch needs new ones. Write it with operations of TensorFlow (tf.image, tf.random), which run "
+    "in several threads and do not call Python. Or let one call do a whole batch, because each "
+    "call takes the interpreter's lock.",
+    "",
+    "unknown",
+)
+_TFRECORDS = (
+    "# once:\n"
+    "with tf.io.TFRecordWriter(path) as writer:\n"
+    "    for x in data:\n"
+    "        writer.write(to_example(x, prepare(x)).SerializeToString())\n"
+    "# in the training, TF1 and TF2:\n"
+    "dataset = (tf.data.TFRecordDataset(path).shuffle(n).repeat()\n"
+    "           .map(parse, tf.data.experimental.AUTOTUNE)\n"
+    "           .batch(batch_size).prefetch(2))"
+)
+_TF = Fix(
+    "Compute it once and store the result in TFRecords.",
+    _TFRECORDS,
+    "none",
+)
+_TF_FED = Fix(
+    "If this function prepares the fed values: compute it once, store the result in "
+    "TFRecords, and read them inside the graph, ahead of the step.",
+    _TFRECORDS,
+    "none",
+)
+_PYDATASET = Fix(
+    "Compute it once and store the result: load arrays in __getitem__ instead of computing them. "
+    "Or let several processes prepare the batches, as far as there are free cores.",
+    'np.save("prepared.npy", np.stack([prepare(x) for x in data]))   # once\n'
+    "\n"
+    "class Batches(keras.utils.PyDataset):\n"
+    "    def __init__(self, **kwargs):\n"
+    "        super().__init__(workers=2, use_multiprocessing=True, **kwargs)\n"
+    '        self.prepared = np.load("prepared.npy", mmap_mode="r")',
+    "changes-memory",
+)
+_PYTORCH = Fix(
+    "Compute it once and store the result: load arrays in __getitem__ instead of computing "
+    "them. More workers help as long as there are free cores.",
+    'np.save("prepared.npy", np.stack([prepare(x) for x in data]))   # once\n'
+    "\n"
+    "class Prepared(torch.utils.data.Dataset):\n"
+    "    def __init__(self):\n"
+    '        self.prepared = np.load("prepared.npy", mmap_mode="r")\n'
+    "\n"
+    "    def __len__(self):\n"
+    "        return len(self.prepared)\n"
+    "\n"
+    "    def __getitem__(self, i):\n"
+    "        return images[i], self.prepared[i].copy()",
+    "none",
+)
+_PYTORCH_FILES = Fix(
+    "Much of this time is in a library, not in the program's own code. If it reads or decodes "
+    "files that give the same values in every epoch: do that once, store the arrays uncompressed "
+    "and at the size that the model needs, and augment them later. Otherwise use a faster decoder, "
+    "or more workers as long as there are free cores.",
+    'np.save("decoded.npy", np.stack([read(path) for path in paths]))   # once\n'
+    "\n"
+    "class Decoded(torch.utils.data.Dataset):\n"
+    "    def __init__(self):\n"
+    '        self.decoded = np.load("decoded.npy", mmap_mode="r")\n'
+    "\n"
+    "    def __len__(self):\n"
+    "        return len(self.decoded)\n"
+    "\n"
+    "    def __getitem__(self, i):\n"
+    "        return augment(self.decoded[i].copy())",
+    "none",
+)
+_ANY = Fix("Compute it once, before training, and read the result during training.", "", "none")

@@ -1,0 +1,225 @@
+"""Every epoch prepares the same elements again.
+
+## What it means
+The input pipeline read its data more than once during the observation and repeated the same work
+for each element, while the step waits for it.
+
+## Why it costs
+Except for augmentation, the result does not depend on the epoch. Reading, decoding and computing it
+again takes as long as the first time.
+
+## How it is measured
+A PyTorch DataLoader that is iterated again reads the same data set again. In `tf.data`, a `repeat`
+has restarted its input if it has passed on more elements than its input has produced since the last
+start; the work before it, up to a `cache`, is repeated. Or the loop has iterated the same data set
+again: then all is repeated that comes before the first function that draws random numbers. That
+must be most of the pipeline's work; where its stages have ended before TensorFlow's model was read,
+the others must explain less than half of the wait.
+The cost is the time of the step spent waiting for input, without the time in which workers start
+again.
+
+A `DataLoader` without workers prepares batches in the training loop, so that the lines of the data
+set are known. `stepwhy run` looks at the code of `__getitem__` and of what it calls. A function
+counts if neither its code nor what its caller runs before it names random numbers: its result for
+an element is the same in each epoch. The cost is then the time at the lines of such functions, if
+the loader was iterated more than once.
+
+## Fix
+Keep prepared elements: `dataset.cache()` before shuffling and random augmentation, a file of
+prepared arrays, or a data set that caches them if they fit into memory.
+
+## Fix risk
+Cached elements take memory or disk space. Random augmentation must come after the cache, or it is
+the same in every epoch.
+
+## When it abstains
+When the data was read only once, or the number of epochs is unknown: TensorFlow 1 queues, Keras
+epochs, loaders of other libraries. Except for operations of TensorFlow that draw random numbers,
+stepwhy cannot see whether a data set returns different elements each time; if so, there is nothing
+to cache. Does not apply if the pipeline has a cache, or if the function that takes most of the
+preparation augments at random, by its name: its results must be new. Does not apply to a
+`DataLoader` without workers if its lines or the code of its functions are unknown: `serial-input`
+and `missing-prefetch` judge that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.analyse.breakdown.preparation import find_preparation
+from stepwhy.analyse.input.batch_work import find_batch_work
+from stepwhy.diagnose.input.shared.loaders import batches_ready
+from stepwhy.diagnose.input.shared.long_waits import long_waits
+from stepwhy.diagnose.input.shared.repeated_work import Repeated, iterated_again, restarted
+from stepwhy.diagnose.shared.augmentation import is_random
+from stepwhy.diagnose.shared.pipeline_stages import caches, shuffles
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS, stable_lines
+from stepwhy.result import Edit, Evidence, Fix
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.result import Finding
+    from stepwhy.trace import Trace
+
+RULE = Rule(
+    id="repeated-preprocessing",
+    family="input",
+    name="Preparing the same elements in every epoch",
+    found="Cache prepared elements for the next epoch",
+    clear="Repeated preprocessing does not delay the step",
+    needs=(("steps",),),
+    refines="input-bound",
+)
+
+SHARE = 0.25  # of the step; below it, another worker or prefetching is simpler than a cache
+LEAST_SAVED = 0.5  # of the wait; cached elements still have to be fetched and batched
+SHARE_OF_LINES = 0.10  # of the step; below it the gain is less than the variation between steps
+MOST_SAVED_OF_LINES = 1.15  # of the time of the lines; they displace other data from the caches
+LEAST_SAVED_OF_LINES = 0.7  # of the time of the lines; the kept result still has to be read
+REPEATED = 0.5  # of the pipeline's work; with less, a cache leaves most of it
+
+_SHOWN = 3
+_SERIAL = "The DataLoader has no workers: see serial-input and missing-prefetch."
+_CACHED = "The pipeline has a cache."
+_CALLS_PYTHON = (
+    "The functions of the pipeline call Python: whether they return the same in each epoch is "
+    "unknown."
+)
+_RANDOM_NUMBERS = "All functions of the pipeline draw random numbers: each epoch needs new results."
+_NEW_RESULTS = (
+    "By its name, the function that takes most of the preparation augments at random, so that each "
+    "epoch needs new results."
+)
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the wait for a pipeline that has read its data more than once."""
+    repeated = _loader(facts) or restarted(facts.trace) or iterated_again(facts)
+    if repeated is None:
+        return RULE.no_data(
+            "input-reads", "The trace does not show whether the data was read more than once."
+        )
+    work = find_batch_work(facts)
+    if work is not None and work.source == "DataLoader":
+        return _of_functions(facts, repeated)
+    if repeated.is_random:
+        return RULE.not_applicable(_RANDOM_NUMBERS)
+    if repeated.is_unknown:
+        return RULE.incomplete("input-reads", _CALLS_PYTHON)
+    if caches(facts.trace):
+        return RULE.not_applicable(_CACHED)
+    ready = batches_ready(facts)
+    if ready is not None:
+        return RULE.nothing((ready,))
+    cost = facts.usual_input_wait_ns
+    share = cost / max(facts.wall_ns, 1)
+    waits = Evidence("share of the step waiting for input", share, "fraction")
+    if cost < SHARE * facts.wall_ns or repeated.share < REPEATED:
+        return RULE.nothing((waits, *repeated.evidence[:1]))
+    gain = saving("cache: remove input_wait", LEAST_SAVED * repeated.share * cost, cost)
+    lines = _lines(facts.trace)
+    if lines and is_random(lines[0].where):
+        return RULE.not_applicable(_NEW_RESULTS)
+    evidence = (waits, *repeated.evidence, *long_waits(facts), *lines)
+    # What fills a shuffle buffer runs while few steps wait, and delays no operation of the others.
+    edit = None if long_waits(facts) and shuffles(facts.trace) else Edit("input", "gone")
+    return RULE.finding(cost, evidence, _fix(facts), gain, edit)
+
+
+def _of_functions(facts: Facts, repeated: Repeated) -> Finding:
+    """Judge the functions that return the same in each epoch, in a DataLoader without workers."""
+    lines = stable_lines(facts)
+    if not lines:
+        return RULE.not_applicable(_SERIAL)
+    cost = sum(line.total_ns for line in lines)
+    share = Evidence(OF_FUNCTIONS, cost / max(facts.wall_ns, 1), "fraction", lines[0].name)
+    if cost < SHARE_OF_LINES * facts.wall_ns:
+        return RULE.nothing((share,))
+    at = (Evidence("time at", line.total_ns, "ns", line.name) for line in lines[:_SHOWN])
+    evidence = (share, *repeated.evidence, *at)
+    most = min(MOST_SAVED_OF_LINES * cost, facts.wall_ns)
+    gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, most)
+    return RULE.finding(cost, evidence, _PYTORCH, gain)
+
+
+def _fix(facts: Facts) -> Fix:
+    if facts.trace.meta.framework != "tensorflow":
+        return _PYTORCH
+    return _TF_DATA if restarted(facts.trace) else _TF_EPOCHS
+
+
+def _lines(trace: Trace) -> tuple[Evidence, ...]:
+    """The function that takes most of the preparation time, if stacks were sampled."""
+    work = find_preparation(trace)
+    if work is None:
+        return ()
+    what = "share of the Python preprocessing in one function"
+    return (Evidence(what, round(work.function_share, 3), "fraction", work.line),)
+
+
+def _loader(facts: Facts) -> Repeated | None:
+    """The DataLoader that was restarted most often; None if none was."""
+    events = facts.trace.events
+    rows = np.flatnonzero(np.isin(events.kind, facts.trace.strings_where(["epoch"])))
+    names, counts = np.unique(events.name[rows], return_counts=True)
+    if not len(counts) or counts.max() < 2:
+        return None
+    name = names[counts.argmax()]
+    starts = events.start_ns[rows[events.name[rows] == name]]
+    found = [
+        Evidence("epochs started", int(counts.max()), "count", facts.trace.string(int(name))),
+        *_steps_per_epoch(facts.trace, starts),
+    ]
+    return Repeated(tuple(found))
+
+
+def _steps_per_epoch(
+    trace: Trace, starts_ns: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> list[Evidence]:
+    """Median number of steps per epoch, if steps were observed."""
+    if not len(trace.marks):
+        return []
+    places = np.searchsorted(trace.marks.start_ns, starts_ns)
+    return [Evidence("steps per epoch", round(float(np.median(np.diff(places)))), "count")]
+
+
+_PYTORCH = Fix(
+    "Prepare each element once: store the results in a file before training, or cache them "
+    "in memory if they fit. Workers do not share memory, so prefer a file with several "
+    "workers. Leave random augmentation in __getitem__.",
+    'np.save("prepared.npy", np.stack([prepare(x) for x in data]))   # once\n'
+    "\n"
+    "class Prepared(torch.utils.data.Dataset):\n"
+    "    def __init__(self):\n"
+    '        self.prepared = np.load("prepared.npy", mmap_mode="r")\n'
+    "\n"
+    "    def __len__(self):\n"
+    "        return len(self.prepared)\n"
+    "\n"
+    "    def __getitem__(self, i):\n"
+    "        return augment(self.prepared[i].copy())",
+    "changes-memory",
+)
+_TF_DATA = Fix(
+    "Cache the output of the deterministic part of the pipeline, in memory or in a file, "
+    "before shuffling and repeating it.",
+    "dataset = (files.map(decode, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "           .cache()                   # or .cache('/fast/disk/train')\n"
+    "           .shuffle(n).repeat().map(augment)\n"
+    "           .batch(batch_size).prefetch(tf.data.AUTOTUNE))",
+    "changes-memory",
+)
+_TF_EPOCHS = Fix(
+    "Keep the output of the part of the pipeline that is the same in each epoch: before shuffling "
+    "and random augmentation, in memory if all elements fit as they are there, else in a file. "
+    "Make the data set once: a new one has an empty cache.",
+    "dataset = files.map(decode, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "dataset = dataset.cache()         # or .cache('/fast/disk/train')\n"
+    "dataset = dataset.shuffle(n)\n"
+    "dataset = dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "dataset = dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)",
+    "changes-memory",
+)

@@ -1,0 +1,222 @@
+"""Batches are prepared one after another, and take longer than the rest of the step.
+
+## What it means
+One thread prepares one batch after another: a `DataLoader` without workers, a generator that the
+loop iterates over, a `map` without parallel calls. Or a TensorFlow graph generates random numbers
+in each step, as its input.
+
+## Why it costs
+The step waits although other cores could prepare the next batches. A single thread, even one that
+works ahead, cannot keep up.
+
+## How it is measured
+The cost is the time in which nothing computes because the step waits for its batch. The work is
+serial if the thread that asks for the batch prepares it: the fetch is that of a `DataLoader`
+without workers, more than half of it is spent in stages of `tf.data` that have no threads of
+their own, or stack samples are in a generator of the program. It is also serial if, by
+TensorFlow's own figures, one stage does most of the work and calls its function for one element at
+a time. Work that is shorter than the rest of the step is left to `missing-prefetch`, because one
+thread that works ahead is enough for it; Python in threads of `tf.data` or in worker processes is
+left to `python-preprocessing`.
+
+Random numbers of a graph are input if a product, a convolution or another computing operation reads
+them, directly or after scaling, casting or slicing. They are not input if they are combined element
+by element with other data: those are dropout masks and noise, which must be new. The cost is then
+the time in which the numbers are generated and nothing else runs.
+
+The saving assumes as many workers as keep up, at most one less than there are cores, and that the
+CPU time of the step is divided among all cores. Beside operations on CPUs, worker processes may
+save nothing, because they compete for the cores and hand batches over through shared memory: the
+saving then starts at zero.
+
+## Fix
+Let several workers prepare batches. What is the same in every epoch can be computed once instead.
+Random input of a benchmark can be generated once and kept in a variable.
+
+## Fix risk
+None for the result, apart from the order of random augmentation. Workers need memory. Stored random
+numbers are the same in every step: wrong if the training needs new ones.
+
+## When it abstains
+When neither a fetch of batches, nor stack samples, nor the data flow of a graph is recorded.
+`incomplete` if the steps wait for batches, but the record does not show what prepares them, and
+whether in parallel. Does not apply to a machine with one core.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from stepwhy.analyse.input.batch_work import find_batch_work
+from stepwhy.analyse.input.overlap import rest_ns, workers_for
+from stepwhy.analyse.program.reads import reads_of
+from stepwhy.diagnose.input.shared.overlap import (
+    UNSEEN_WORK,
+    cautioned,
+    cores_of,
+    gain_of,
+    is_prepared_in_parallel,
+    overlap_evidence,
+    with_workers,
+)
+from stepwhy.diagnose.input.shared.random_input import rows_of_random_input
+from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnose.shared.program import is_pytorch
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.analyse.input.batch_work import BatchWork
+    from stepwhy.result import Finding
+
+    Rows = NDArray[np.signedinteger[Any]]
+
+RULE = Rule(
+    id="serial-input",
+    family="input",
+    name="Batches prepared one after another",
+    found="Prepare several batches at a time",
+    clear="No serial work on the input delays the step",
+    needs=(("steps",),),
+    refines="input-bound",
+)
+
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+RANDOM_SHARE = 0.25  # of the step; synthetic input stands for real input, which is not free either
+LEAST_SAVED = 0.7  # of the cost; stored numbers still have to be read from memory
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge work on the input that nothing else runs beside."""
+    work = find_batch_work(facts)
+    if work is None:
+        return _random(facts)
+    if cores_of(facts) == 1:
+        return RULE.not_applicable("The machine has only one core.")
+    evidence = overlap_evidence(facts, work)
+    is_longer = work.is_ahead or work.work_ns > rest_ns(facts, work)
+    if work.exposed_ns < SHARE * facts.wall_ns or not is_longer:
+        return RULE.nothing(evidence[:1])
+    gain = gain_of(facts, work, "prepare batches in parallel")
+    edit = Edit("input", "workers", count=workers_for(facts, work))
+    return RULE.finding(work.exposed_ns, evidence, cautioned(_fix(facts, work), facts), gain, edit)
+
+
+def _random(facts: Facts) -> Finding:
+    """Judge the time in which the graph only generates its own random input."""
+    is_known = bool(facts.leading) and "passes" not in facts.trace.meta.signals
+    reads = reads_of(facts) if is_known and facts.names_nodes else {}
+    if not reads:
+        if facts.share("input_wait") >= SHARE and not is_prepared_in_parallel(facts):
+            return RULE.incomplete("input", UNSEEN_WORK)
+        if len(facts.slices(Kind.INPUT, steady=True)):
+            return RULE.nothing()
+        return RULE.no_data("input", _UNKNOWN)
+    rows, others = rows_of_random_input(facts, reads)
+    alone = time_of(facts, rows) - time_of(facts, others)
+    cost = on_scale(facts, mean_within(facts, alone), "compute")
+    evidence = _evidence(facts, rows, cost)
+    if cost < RANDOM_SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:1])
+    gain = saving("keep or prefetch random input", LEAST_SAVED * cost, cost)
+    found = RULE.finding(cost, evidence, _RANDOM, gain, Edit("input", "free"))
+    return replace(found, title=_RANDOM_TITLE)
+
+
+def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
+    share = Evidence(
+        "share of the step that only generates random input",
+        cost / max(facts.wall_ns, 1),
+        "fraction",
+    )
+    nodes = facts.trace.nodes
+    lines = dict(zip(nodes.name.tolist(), nodes.source.tolist(), strict=True))
+    scopes = facts.trace.slices.scope[rows]
+    found = [share]
+    for scope in set(scopes.tolist()):
+        group = by_name(facts, rows[scopes == scope])[0]
+        line = lines.get(scope, NULL)
+        name = facts.trace.string(scope)
+        where = f"{name} · {facts.trace.string(line)}" if line != NULL else name
+        what = f"device time of {group.name}"
+        found.append(Evidence(what, facts.mean_ns(group.total_ns), "ns", where))
+    found[1:] = sorted(found[1:], key=lambda each: (-float(each.value), each.where))[:4]
+    return tuple(found)
+
+
+def _fix(facts: Facts, work: BatchWork) -> Fix:
+    if work.source == "generator":
+        fix = _GENERATOR_TORCH if is_pytorch(facts) else _GENERATOR
+    else:
+        fix = {"DataLoader": _TORCH, "PyDataset": _KERAS}.get(work.source, _TF)
+    return with_workers(fix, workers_for(facts, work))
+
+
+_UNKNOWN = (
+    "Neither fetches of batches, nor stack samples of the work on them, nor which operation of a "
+    "graph reads from which is recorded."
+)
+_TORCH = Fix(
+    "Let worker processes prepare the batches: without workers, the DataLoader runs in the "
+    "training loop. What is the same in every epoch can be computed once instead.",
+    "loader = DataLoader(dataset, batch_size=32, shuffle=True, num_workers=2,\n"
+    "                    persistent_workers=True)",
+    "changes-memory",
+)
+_KERAS = Fix(
+    "Let several processes prepare the batches: with one worker, a PyDataset runs in the training "
+    "loop. What is the same in every epoch can be computed once instead.",
+    "class Batches(keras.utils.PyDataset):\n"
+    "    def __init__(self, **kwargs):\n"
+    "        super().__init__(workers=2, use_multiprocessing=True, **kwargs)",
+    "changes-memory",
+)
+_TF = Fix(
+    "Call the function for several elements at a time, and prefetch batches.",
+    "dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "dataset = dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)",
+    "none",
+)
+_GENERATOR_TORCH = Fix(
+    "Turn the generator into a Dataset that makes one sample, and let worker processes of a "
+    "DataLoader call it. What is the same in every epoch can be computed once instead.",
+    "class Samples(torch.utils.data.Dataset):\n"
+    "    def __len__(self):\n"
+    "        return len(texts)\n"
+    "\n"
+    "    def __getitem__(self, i):\n"
+    "        return make_sample(texts[i])\n"
+    "\n"
+    "loader = DataLoader(Samples(), batch_size=32, num_workers=2,\n"
+    "                    persistent_workers=True)",
+    "changes-memory",
+)
+_GENERATOR = Fix(
+    "Make each batch in a function of its number, and let several processes call it. What is the "
+    "same in every epoch can be computed once instead.",
+    'with multiprocessing.get_context("spawn").Pool(2) as workers:\n'
+    "    for batch in workers.imap(make_batch, range(steps)):\n"
+    "        params = train_step(params, batch)",
+    "changes-memory",
+)
+_RANDOM_TITLE = "Generate random input once, or ahead of the step"
+_RANDOM = Fix(
+    "If the numbers may be the same in each step, as in a benchmark, generate them once and "
+    "keep them in a variable. If they must be new, let an input pipeline generate them on the "
+    "CPU, ahead of the step.",
+    "# generated once, by the initializer:\n"
+    "values = tf.random_normal([2000, 5000])\n"
+    'a = tf.get_variable("a", initializer=values, trainable=False)\n'
+    "# or new ones in each step, generated during the previous one:\n"
+    "dataset = tf.data.Dataset.range(steps)\n"
+    "dataset = dataset.map(lambda _: tf.random_normal([2000, 5000]))\n"
+    "a = tf.data.make_one_shot_iterator(dataset.prefetch(2)).get_next()",
+    "changes-numerics",
+)

@@ -1,0 +1,1 @@
+"""Diagnoses of the measurement itself: what the recorded steps do not stand for."""

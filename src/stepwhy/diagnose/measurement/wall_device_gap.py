@@ -1,0 +1,218 @@
+"""The wall time of a step contains time that the trace does not explain.
+
+## What it means
+For part of the step, neither device work nor any activity of the host was recorded: a timeline
+looks fast, the wall clock does not.
+
+## Why it costs
+The training takes wall time, whether or not a timeline shows it: Python without a profiler,
+sleeping, reading and writing, or another process on the same cores.
+
+## How it is measured
+It is the 'unexplained' part of the breakdown of the steady steps. Time that is explained by waiting
+for input, launching or synchronisation does not count. If one silence of the host takes most of
+the unexplained time, it is named with the operation that ends it.
+
+A step of `Session.run` calls is divided to the nanosecond into Python between two runs, preparation
+of the graph, time before the first operation, operations (overlapping ones count once), time
+between two operations, time after the last one, and what remains. Traced runs show the shares,
+untraced runs the total time. The cost of tracing is separate: after its last operation, a traced
+run writes its trace, which takes longer than the same part of an untraced run. If the rest of a
+traced run is slower, its parts are scaled down; if it is much faster, the difference is time
+without evidence, and so is time between two runs in which the driving thread neither ran nor waited
+for a CPU core.
+
+Long times before and after the operations of `Session.run` are reported by `session-overhead`.
+
+## Fix
+Record what is missing: Python stacks, or the time of each part of the loop.
+
+## Fix risk
+None.
+
+## When it abstains
+When device time was not recorded at all: then nothing explains any of the step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from stepwhy.analyse.program.session_parts import find_session_parts
+from stepwhy.analyse.steps.sampled_lines import python_lines
+from stepwhy.diagnose.shared.program import is_pytorch, on_gpu
+from stepwhy.diagnose.shared.recording import HOST_NSIGHT, is_of_nsight, record_later
+from stepwhy.diagnose.shared.rule import Rule
+from stepwhy.diagnose.shared.session_evidence import FEED_LESS, is_overhead, session_evidence
+from stepwhy.result import Evidence, Fix
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="wall-device-gap",
+    family="measurement",
+    name="Wall time without a record",
+    found="Record what the step does: part of its wall time has no explanation",
+    clear="The record accounts for the wall time of the step",
+    needs=(("device-time",), ("steps",)),
+)
+
+LONGEST_SILENCE = "longest time without any record of the host"
+_HOST = (Kind.OP, Kind.FRAMEWORK, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC, Kind.INPUT, Kind.COMPILE)
+_FEWEST = 10  # slices of the host; among fewer, any gap may be the longest
+_MOSTLY = 0.5  # of the unexplained time; shorter silences are no single cause
+SHARE = 0.20  # of the step; profilers always miss something, a fifth is more than that
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the part of the step that nothing explains."""
+    parts = find_session_parts(facts)
+    if parts is None:
+        evidence = (*_unexplained(facts), *_silence(facts), *_around(facts), *_unprofiled(facts))
+        return _judge(facts, evidence)
+    evidence = session_evidence(facts, parts)
+    # An overhead of feeding, fetching and scheduling is explained.
+    return RULE.nothing(evidence) if is_overhead(facts, parts) else _judge(facts, evidence)
+
+
+def _judge(facts: Facts, evidence: tuple[Evidence, ...]) -> Finding:
+    if facts.share("unexplained") < SHARE:
+        return RULE.nothing(evidence)
+    is_silence = any(fact.what == LONGEST_SILENCE for fact in evidence)
+    is_one_pass = is_silence and facts.steps.source == "whole-trace" and is_pytorch(facts)
+    fix = _later_fix(facts) if is_one_pass else _fix(facts)
+    return RULE.finding(facts.breakdown["unexplained"], evidence, fix)
+
+
+def _unexplained(facts: Facts) -> tuple[Evidence, ...]:
+    busy = sum(facts.breakdown[c] for c in ("compute", "communication", "transfer"))
+    return (
+        Evidence("share of the step without evidence", facts.share("unexplained"), "fraction"),
+        Evidence("wall time of the step", facts.wall_ns, "ns"),
+        Evidence("time in which a device works", busy, "ns"),
+    )
+
+
+def _silence(facts: Facts) -> list[Evidence]:
+    """The longest time without any record of the host, and the operation that ends it."""
+    if facts.share("unexplained") < SHARE:
+        return []
+    rows = np.flatnonzero(facts.trace.is_kind(*_HOST) & facts.is_steady)
+    if len(rows) < _FEWEST:
+        return []
+    starts, ends = facts.trace.slices.start_ns[rows], facts.trace.ends(rows)
+    gaps = starts[1:] - np.maximum.accumulate(ends)[:-1]
+    longest = int(np.argmax(gaps))
+    if gaps[longest] < _MOSTLY * facts.breakdown["unexplained"]:
+        return []
+    name = facts.trace.string(int(facts.trace.slices.name[rows[longest + 1]]))
+    return [Evidence(LONGEST_SILENCE, int(gaps[longest]), "ns", f"before {name}")]
+
+
+def _around(facts: Facts) -> list[Evidence]:
+    """Time before the first and after the last operation of `Session.run`."""
+    trace, steps = facts.trace, facts.steps
+    if trace.meta.framework != "tensorflow" or steps.source != "marker":
+        return []
+    starts, ends = steps.starts[steps.steady], steps.ends[steps.steady]
+    first, last = ends.copy(), starts.copy()
+    rows = _operations(facts)
+    if not len(rows):
+        return []
+    step = np.searchsorted(starts, trace.slices.start_ns[rows], side="right") - 1
+    np.minimum.at(first, step, trace.slices.start_ns[rows])
+    np.maximum.at(last, step, trace.ends(rows))
+    has_any = np.bincount(step, minlength=len(starts)) > 0
+    before = sum((first - starts)[has_any].tolist())
+    after = sum(np.maximum(ends - last, 0)[has_any].tolist())
+    return [
+        Evidence("before the first operation of Session.run", facts.mean_ns(before), "ns"),
+        Evidence("after the last operation of Session.run", facts.mean_ns(after), "ns"),
+    ]
+
+
+def _operations(facts: Facts) -> NDArray[np.int64]:
+    """Operations, waits, input and device work in the steady steps; rows of slices."""
+    runs = facts.trace.is_kind(Kind.OP, Kind.WAIT, Kind.INPUT)
+    for activity in facts.activities:
+        runs[activity.rows] = True
+    return np.flatnonzero(runs & facts.is_steady)
+
+
+def _unprofiled(facts: Facts) -> list[Evidence]:
+    """Time without a profiler and relative cost of profiling, if such steps were observed."""
+    if facts.observed is None:
+        return []
+    found = [Evidence("median step without a profiler", facts.observed.wall_ns, "ns")]
+    if facts.observed.profiler_cost is not None:
+        cost = facts.observed.profiler_cost
+        found.append(Evidence("relative cost of profiling a step", cost, "fraction"))
+    return found
+
+
+def _fix(facts: Facts) -> Fix:
+    if facts.observed is not None:
+        return _observed_fix(facts)
+    if is_of_nsight(facts):
+        return HOST_NSIGHT
+    framework = facts.trace.meta.framework
+    if framework == "pytorch":
+        return _PYTORCH_GPU if on_gpu(facts) else _PYTORCH
+    return FEED_LESS if framework == "tensorflow" else _ANY
+
+
+def _later_fix(facts: Facts) -> Fix:
+    if not is_of_nsight(facts):
+        return _LATER
+    later = record_later(facts, _LATER)
+    return replace(later, text=f"{_SILENCE} {later.text}")
+
+
+def _observed_fix(facts: Facts) -> Fix:
+    """Fix for a run of `stepwhy run`, which already traced what it can: the hottest source line."""
+    lines = [line for line, share in python_lines(facts.sampled) if share >= SHARE]
+    where = f"Start at {lines[0]}." if lines else "Look at what the loop does there."
+    return Fix(
+        "Frameworks do not trace what a program does between two calls to them, such as sleeping, "
+        f"waiting, reading and writing. {where}",
+        "",
+        "none",
+    )
+
+
+_SILENCE = (
+    "One silence takes most of it. In a first pass, that is work that later ones do not repeat, "
+    "such as loading a library or compiling the operation after it."
+)
+_LATER = Fix(
+    f"{_SILENCE} Record later steps; if it recurs there, record Python stacks as well.",
+    "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2,\n"
+    "                                   active=5)\n"
+    "with torch.profiler.profile(schedule=schedule) as prof:\n"
+    "    for batch in loader:\n"
+    "        step(batch)\n"
+    "        prof.step()",
+    "none",
+)
+_PYTORCH = Fix(
+    "Record what the host does meanwhile: operations and Python stacks.",
+    "from torch.profiler import ProfilerActivity, profile\n"
+    "profile(activities=[ProfilerActivity.CPU], with_stack=True)",
+    "none",
+)
+_PYTORCH_GPU = Fix(
+    "Record what the host does meanwhile: operations and Python stacks.",
+    "from torch.profiler import ProfilerActivity, profile\n"
+    "activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]\n"
+    "profile(activities=activities, with_stack=True)",
+    "none",
+)
+_ANY = Fix("Record what the host does meanwhile.", "", "none")

@@ -1,0 +1,1 @@
+"""Diagnoses of memory: its use, its growth, and what making room costs."""

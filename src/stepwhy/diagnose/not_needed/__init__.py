@@ -1,0 +1,1 @@
+"""Diagnoses of work that the training does not need."""

@@ -1,0 +1,283 @@
+"""The step computes from constants what it has computed in the step before.
+
+## What it means
+Operations of the forward pass depend on no parameter, batch or random number, so that their result
+is the same in every step: the matrix of a graph is normalised again, a table of positions or
+distances is rebuilt, a constant is converted to another type again, or a list of numbers to a
+tensor. In JAX, a jitted function computes from arguments that are the same in each call; in a
+session of TensorFlow 1, the graph computes from a variable that is never assigned.
+
+## Why it costs
+The work is done in every step for a result that could be kept.
+
+## How it is measured
+In PyTorch: in one step after the traced ones, `stepwhy run` follows where the values of each
+operation come from. What is made from nothing but numbers of the program is a constant. So is a
+tensor from before the step that is still there four steps later with equal values, is no parameter
+and not changed by the step, and is not one of several like it, which steps take in turn, nor a part
+of a larger tensor that looks like a batch. Batches of a loader are gone by then. A tensor that each
+step makes anew, from a list or an array of NumPy, counts if the steps three and four later read one
+of the same values, unless these are all equal. The cost is the time, in the traced steps, of the
+operations outside of the backward pass that read only constants, and of the Python at the same line
+that makes such a tensor of a list or an array.
+
+In JAX: in the traced steps, `stepwhy run` notes which arguments of each jitted function are the
+same arrays in each call. Arrays of JAX do not change. The cost is the time of the instructions of
+its compiled program whose results depend on such arguments alone, in the backward pass as well, and
+not on random numbers or calls into Python. Instructions in the body of a loop count if all
+arguments of the loop are the same.
+
+In sessions of TensorFlow 1: TensorFlow itself computes from constants before the first run, but not
+from variables. The cost is the time of the nodes whose inputs are only constants, and variables
+that no node of the program's graph assigns, but for their initialisation or a checkpoint. Random
+numbers, control flow and calls of functions do not count.
+
+## Fix
+Compute it once before the loop, and keep it in a buffer of the module, pass the result to the
+jitted function in place of what it is computed from, or initialise a variable with it.
+
+## Fix risk
+The result stays in memory. It must be computed again where what it depends on changes after all,
+which four steps do not show: at the beginning of an epoch, for instance. In TensorFlow 1, also
+where the program loads a variable anew with `load`, or runs its initializer again.
+
+## When it abstains
+Without a step that was looked at: in traces of other profilers, in runs with `torch.compile`, CUDA
+graphs, several processes, or subclasses of tensors; or if the run ended within four steps of it.
+Tensors of more than 64 MiB do not count as constants, nor do those of more than 16 MiB that each
+step makes anew. What NumPy computes is not seen. In JAX, without the compiled programs, or if no
+jitted function was called in at least four of the traced steps. In TensorFlow, if the program feeds
+a tensor that its graph would compute from constants. Does not apply to TensorFlow 2, to traces of
+sessions without the program's graph, nor to graphs that assign no variable, as those that predict.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnose.not_needed.shared.constant_arguments import (
+    constant_instructions,
+    same_arguments,
+)
+from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
+from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
+from stepwhy.diagnose.shared.constants import CONVERTED, constants
+from stepwhy.diagnose.shared.measure import (
+    by_name,
+    by_string,
+    mean_within,
+    on_scale,
+    time_of,
+    times,
+)
+from stepwhy.diagnose.shared.program import is_pytorch, uses_sessions
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.work_lines import work_lines
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.shared.constants import Constants
+    from stepwhy.diagnose.shared.measure import Group
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="constant-computation",
+    family="not needed",
+    name="Constants that every step computes again",
+    found="Compute constants once, not in every step",
+    clear="Little or no time goes into constants that are computed again",
+    needs=(("device-time",), ("steps",)),
+    refines="dominant-op",
+)
+
+SHARE = 0.05  # of the step; masks and positions, which are made cheaply, take less
+LEAST_SAVED = 0.7  # of the cost; reading the kept result takes time as well
+_SHOWN = 3
+_MOST_NAMES = 8
+# Operations of TensorFlow that hold a value.
+_VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
+_SOURCES = ("Const", *_VARIABLES)
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of operations that compute constants."""
+    if is_pytorch(facts):
+        return _of_pytorch(facts)
+    if uses_sessions(facts) and (facts.trace.nodes.constant != NULL).any():
+        return _of_session(facts)
+    if facts.trace.meta.framework != "jax":
+        return RULE.not_applicable(
+            "Constants are recognised only in PyTorch, JAX, and sessions of TensorFlow 1 whose "
+            "graph was recorded."
+        )
+    if not knows_programs(facts):
+        return RULE.no_data("programs", "The compiled programs were not recorded.")
+    if not same_arguments(facts):
+        return RULE.no_data(
+            "same-arguments", "It was not seen which arguments of jitted functions are the same."
+        )
+    return _of_jax(facts)
+
+
+def _of_jax(facts: Facts) -> Finding:
+    return _of_rows(
+        facts, constant_instructions(facts), "instruction", _FIX_JAX, *_arguments(facts)
+    )
+
+
+def _of_session(facts: Facts) -> Finding:
+    nodes = facts.trace.nodes
+    is_variable = np.isin(nodes.op, facts.trace.strings_where(_VARIABLES))
+    if not (is_variable & (nodes.constant == 0)).any():
+        return RULE.not_applicable(
+            "The graph assigns no variable, so it does not train: all that it computes from the "
+            "same input is the same."
+        )
+    is_constant = nodes.constant == 1
+    constant = nodes.name[is_constant]
+    fed = sorted(_fed(facts) & {facts.trace.string(name) for name in constant.tolist()})
+    if fed:
+        return RULE.no_data(
+            "operands", f"The program feeds {fed[0]}, which its graph computes from constants."
+        )
+    rows = facts.slices(Kind.OP, Kind.KERNEL, steady=True)
+    is_computed = is_constant & ~np.isin(nodes.op, facts.trace.strings_where(_SOURCES))
+    rows = rows[np.isin(facts.trace.slices.scope[rows], nodes.name[is_computed])]
+    return _of_rows(facts, rows, "operation", _FIX_SESSION)
+
+
+def _of_rows(
+    facts: Facts, rows: NDArray[np.int64], unit: str, fix: Fix, *further: Evidence
+) -> Finding:
+    """Judge what the device computes from constants.
+
+    Args:
+        facts: Facts of the run.
+        rows: The slices that do; (rows,).
+        unit: What each of them is, 'operation' or 'instruction'.
+        fix: How to compute it once.
+        further: Evidence beside the times.
+    """
+    cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+    share = Evidence("share of the step in constants", cost / facts.wall_ns, "fraction")
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,) if cost else ())
+    evidence = (
+        share,
+        *work_lines(facts, rows),
+        Evidence(f"{unit}s on constants per step", len(rows) / facts.steady_count, "count"),
+        *times(facts, f"time of the {unit}, on constants", by_name(facts, rows)[:_SHOWN]),
+        *further,
+    )
+    gain = saving("compute constants once", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "gone"))
+
+
+def _fed(facts: Facts) -> set[str]:
+    """Names of the nodes in place of which the session is fed."""
+    values, text = facts.trace.session_values, facts.trace.string
+    return {text(name).partition(":")[0] for name in values.name[values.fed == 1].tolist()}
+
+
+def _arguments(facts: Facts) -> Iterator[Evidence]:
+    """The arguments that are the same in each call, of the functions that have any."""
+    for function, names in same_arguments(facts).items():
+        if names:
+            shown = ", ".join(sorted(names)[:_MOST_NAMES])
+            yield Evidence("arguments that are the same in each call", shown, "", function)
+
+
+def _of_pytorch(facts: Facts) -> Finding:
+    abstention = without_semantics(RULE, facts)
+    if abstention is not None:
+        return abstention
+    if (facts.trace.step_ops.constant == NULL).any():
+        return RULE.incomplete(
+            "semantic-step", "The run ended before it was seen which tensors stay as they are."
+        )
+    found = constants(facts)
+    computed_ns, made_ns = found.computed_ns(facts), found.made_ns(facts)
+    cost = min(computed_ns + made_ns, facts.wall_ns)
+    share = Evidence("share of the step in constants", cost / facts.wall_ns, "fraction")
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,) if cost else ())
+    made = (Evidence(CONVERTED, made_ns, "ns", _longest_line(facts, found)),) if made_ns else ()
+    evidence = (share, *_lines(facts, found), *made, *_operations(facts, found))
+    gain = saving("compute constants once", LEAST_SAVED * cost, cost)
+    is_made = made_ns > computed_ns
+    edit = Edit("python" if is_made else "ops", "gone")
+    return RULE.finding(cost, evidence, _FIX_MADE if is_made else _FIX, gain, edit)
+
+
+def _lines(facts: Facts, found: Constants) -> tuple[Evidence, ...]:
+    """The lines that take longest to compute constants."""
+    lines = _by_line(facts, found, found.times_ns + found.making_ns)[:_SHOWN]
+    return times(facts, "time of constants at the line", lines)
+
+
+def _longest_line(facts: Facts, found: Constants) -> str:
+    lines = _by_line(facts, found, found.making_ns)
+    return lines[0].name if lines else ""
+
+
+def _by_line(facts: Facts, found: Constants, spent: NDArray[np.int64]) -> list[Group]:
+    lines = by_string(facts, facts.trace.step_ops.line[found.places], spent)
+    return [group for group in lines if group.name]
+
+
+def _operations(facts: Facts, found: Constants) -> tuple[Evidence, ...]:
+    """How many operations there are, and which take longest."""
+    names = by_string(facts, facts.trace.step_ops.name[found.places], found.times_ns)[:_SHOWN]
+    return (
+        Evidence("operations on constants per step", len(found.rows) / facts.steady_count, "count"),
+        *times(facts, "time of the operation, on constants", names),
+    )
+
+
+_FIX_SESSION = Fix(
+    "Compute it once with NumPy or in a run of its own, and make the result the constant or the "
+    "variable that the graph reads. TensorFlow also computes from a tf.constant only once, if it "
+    "has at most 10 MB.",
+    "normalised = normalise(adjacency)    # with NumPy\n"
+    'matrix = tf.get_variable("matrix", trainable=False,\n'
+    "                         initializer=normalised)\n"
+    "hidden = tf.matmul(matrix, features)",
+    "changes-memory",
+)
+_FIX_JAX = Fix(
+    "Compute it once, before the loop, and pass the result to the jitted function. Compute it "
+    "again only when what it depends on changes.",
+    "adjacency = normalise(adjacency)    # not in the jitted function\n"
+    "for batch in batches:\n"
+    "    params, loss = train_step(params, adjacency, batch)",
+    "changes-memory",
+)
+_FIX_MADE = Fix(
+    "Make the tensor once, before the loop: to convert a list or an array of numbers takes longer "
+    "than to compute with them.",
+    "weights = torch.tensor(values)        # before the loop\n"
+    "for batch in loader:\n"
+    "    loss = loss_of(batch, weights)",
+    "changes-memory",
+)
+_FIX = Fix(
+    "Compute it once, before the loop or when the module is made, and keep it as a buffer, which "
+    "moves to the device with the module. Compute it again only when what it depends on changes.",
+    "class Layer(torch.nn.Module):\n"
+    "    def __init__(self, adjacency):\n"
+    "        super().__init__()\n"
+    "        degrees = adjacency.sum(1, keepdim=True)\n"
+    '        self.register_buffer("mean", adjacency / degrees)\n'
+    "\n"
+    "    def forward(self, features):\n"
+    "        return self.mean @ features",
+    "changes-memory",
+)

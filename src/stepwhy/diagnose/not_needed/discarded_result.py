@@ -1,0 +1,194 @@
+"""Results are computed in each step, but nothing reads them, or only a branch that is rarely taken.
+
+## What it means
+The step computes something and then does not use it: statistics of activations or a norm of the
+gradients that are only printed every 100 steps, a histogram of weights for a monitor, a head of the
+model that enters no loss, a second forward pass, or a term of the loss whose weight is zero. Or it
+computes an evaluation, a penalty or a new target in any case, and then selects it or not.
+In JAX, `jnp.where(step % 50 == 0, f(x), y)` and `lax.select` compute both sides, and so does
+`lax.cond` under `vmap`. In TensorFlow 1, what is computed outside the functions passed to `tf.cond`
+runs whichever branch is taken.
+
+## Why it costs
+The result is thrown away, in each step or in most of them.
+
+## How it is measured
+In PyTorch, `stepwhy run` looks at the operations of one step after the traced ones, and follows
+which of them read the result of which. Needed is what is written into a tensor from before the
+step, such as a parameter, a running mean or a sum; what the host reads, as a number, a list, an
+array or a text; what a backward pass begins with; and all that these are computed from. What the
+step leaves behind is watched in the next steps, up to four: it is needed if anything reads it there
+or if it is still kept then, as in a list of losses. What is freed, or replaced by the result of the
+next step, without having been read is not. If some of the traced steps read more numbers than the
+step that was looked at, they may be those that print the results, and do not count. The gradient of
+a term that is multiplied by zero is zero, so that neither the term nor its backward pass is needed.
+Other gradients that nothing uses are the matter of [`unused-gradient`](unused-gradient.md). The
+cost is the time of these operations in the traced steps.
+
+In JAX by the compiled programs in the profile: instructions whose results only one side of a
+selection reads, where the condition is a single truth value that is made of whole numbers alone,
+such as the number of the step. Selections by element do not count, and neither do conditions that
+depend on computed values, such as 'is the loss finite', which usually hold. If the condition
+compares a remainder, `step % 50 == 0`, it shows how often the result is read, and the cost is the
+time of the work in all other steps. For other conditions, as for a flag that is passed to the
+function, it is unknown how often they hold: only the shorter of both sides is sure to be lost. In a
+graph of TensorFlow by what flows where: operations whose results end at the entry of a branch that
+was not taken in at least 80 % of three or more steps.
+
+## Fix
+Compute the result only in the steps that read it, or not at all. In JAX and TensorFlow 1, compute
+it within the branch: `lax.cond`, or the functions passed to `tf.cond`. Where Python knows the
+condition, two compiled functions do as well.
+
+## Fix risk
+None: the same values are used. If the operations draw random numbers, as dropout does, all later
+ones are others.
+
+## When it abstains
+In PyTorch without a step that was looked at: in traces of other profilers, in runs with
+`torch.compile`, CUDA graphs, several processes, or subclasses of tensors; if the run ended or
+paused within four steps of it; if another thread of the program may read results; or if kernels run
+that are no operations of PyTorch. In JAX, if the profile has no compiled programs; in TensorFlow,
+if it has no flows between operations. If fewer than three steps of a graph were recorded, it
+reports nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from stepwhy.diagnose.not_needed.shared.branches import find_branches
+from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
+from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
+from stepwhy.diagnose.shared.measure import by_name, by_string, times
+from stepwhy.diagnose.shared.program import is_pytorch
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.unread import unread
+from stepwhy.diagnose.shared.work_lines import work_lines
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.not_needed.shared.branches import Branch
+    from stepwhy.diagnose.shared.unread import Unread
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="discarded-result",
+    family="not needed",
+    name="Results that nothing reads",
+    found="Compute the result only where it is used: most steps throw it away",
+    clear="Little or no time goes into results that nothing reads",
+    needs=(("device-time",), ("steps",)),
+    refines="dominant-op",
+)
+
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.7  # of what is certain to be lost; work of several threads may overlap
+_SHOWN = 3
+_SHARE_THROWN_AWAY = "share of the step in results that are thrown away"
+_NOT_SEEN = (
+    "It was not seen what reads the results of the step: the run ended or paused too early, or "
+    "another thread, or something other than operations of PyTorch, may read them."
+)
+_OF_NO_WEIGHT = "Leave out the term of the loss while its weight is zero"
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of work whose results are thrown away."""
+    if is_pytorch(facts):
+        return _of_pytorch(facts)
+    is_jax = facts.trace.meta.framework == "jax"
+    if is_jax and not knows_programs(facts):
+        return RULE.no_data("programs", "The compiled programs were not recorded.")
+    if not is_jax and not len(facts.trace.flows):
+        return RULE.no_data("operands", "What flows between the operations was not recorded.")
+    branches = find_branches(facts)
+    branch = max(branches, key=lambda each: each.cost_ns, default=None)
+    if branch is None or branch.cost_ns <= 0:
+        return RULE.nothing()
+    evidence = tuple(_evidence(facts, branch))
+    if branch.cost_ns < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:2])
+    low = LEAST_SAVED * branch.cost_ns
+    gain = saving("compute the result where it is used", low, branch.cost_ns)
+    fix = _JAX if is_jax else _TENSORFLOW
+    return RULE.finding(branch.cost_ns, evidence, fix, gain, Edit("ops", "gone"))
+
+
+def _of_pytorch(facts: Facts) -> Finding:
+    abstention = without_semantics(RULE, facts)
+    if abstention is not None:
+        return abstention
+    if (facts.trace.step_ops.unread == NULL).any():
+        return RULE.incomplete("semantic-step", _NOT_SEEN)
+    found = unread(facts)
+    cost = found.cost_ns(facts)
+    share = Evidence(_SHARE_THROWN_AWAY, cost / facts.wall_ns, "fraction")
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,) if cost else ())
+    evidence = (share, *work_lines(facts, found.rows), *_operations(facts, found))
+    gain = saving("compute what is read", LEAST_SAVED * cost, cost)
+    edit = Edit("ops", "gone")
+    if found.is_mostly_weighted:
+        return replace(RULE.finding(cost, evidence, _WEIGHTED, gain, edit), title=_OF_NO_WEIGHT)
+    return RULE.finding(cost, evidence, _PYTORCH, gain, edit)
+
+
+def _operations(facts: Facts, found: Unread) -> Iterator[Evidence]:
+    """How many operations there are, and which take longest."""
+    count = len(found.rows) / facts.steady_count
+    yield Evidence("operations per step whose results nothing reads", count, "count")
+    if found.is_weighted.any():
+        weighted = int(found.is_weighted.sum()) / facts.steady_count
+        yield Evidence("of them, for a term that is multiplied by zero", weighted, "count")
+    names = by_string(facts, facts.trace.slices.name[found.rows], found.times_ns)
+    yield from times(facts, "time of the operation", names[:_SHOWN])
+
+
+def _evidence(facts: Facts, branch: Branch) -> Iterator[Evidence]:
+    share = branch.cost_ns / facts.wall_ns
+    yield Evidence(_SHARE_THROWN_AWAY, share, "fraction")
+    if branch.one_in:
+        yield Evidence("steps per use of the result", branch.one_in, "count", branch.condition)
+    else:
+        count = len(branch.rows) / max(facts.steady_count, 1)
+        yield Evidence("operations for one branch per step", count, "count", branch.condition)
+    yield from times(facts, "time of the operation", by_name(facts, branch.rows)[:_SHOWN])
+    yield from work_lines(facts, branch.rows)
+
+
+_PYTORCH = Fix(
+    "Nothing has read these results before they were freed or replaced. If only some steps read "
+    "them, compute them only in those; otherwise leave them out. A hook can return at once while "
+    "nothing is to be logged.",
+    "for step, batch in enumerate(loader):\n"
+    "    monitor.is_on = step % 100 == 0    # the steps that print\n"
+    "    loss = loss_of(model(batch))\n"
+    "# and in its hook: if not monitor.is_on: return",
+    "none",
+)
+_WEIGHTED = Fix(
+    "Compute the term only if its weight is not zero: until then, all of its gradients are zero, "
+    "and its backward pass runs for nothing.",
+    "loss = loss_of(output, target)\nif weight:\n    loss = loss + weight * penalty(hidden)",
+    "none",
+)
+_JAX = Fix(
+    "Compute the result in a branch of lax.cond, which runs only the branch that is taken. Under "
+    "vmap it computes both: there, keep the condition outside.",
+    "score = jax.lax.cond(step % 50 == 0, evaluate, lambda _: old, params)\n"
+    "# instead of jnp.where(step % 50 == 0, evaluate(params), old)",
+    "none",
+)
+_TENSORFLOW = Fix(
+    "Compute the result within the function that is passed to tf.cond: what is made outside of it "
+    "runs in each step.",
+    "score = tf.cond(is_due, lambda: evaluate(batch), lambda: old)",
+    "none",
+)

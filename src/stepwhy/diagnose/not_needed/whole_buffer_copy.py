@@ -1,0 +1,196 @@
+"""A whole buffer is copied in each step to change a small part of it.
+
+## What it means
+A replay buffer, a memory bank, a queue of keys or a cache keeps its values from step to step, and a
+step writes some rows. But the operation returns a new array, for which it copies all rows first: an
+update with `.at[...]` in JAX whose buffer is not donated, `torch.cat`, `roll`, `clone` or an
+`index_put` that is not in place in PyTorch, `tf.tensor_scatter_nd_update` in TensorFlow.
+
+## Why it costs
+The copy takes the longer, the larger the buffer is, whatever the number of rows that change. The
+memory of the copy is new each time, so that the system has to provide its pages as well.
+
+## How it is measured
+By the bytes that change among those that are copied, at most 25 %. In JAX, they are known from the
+compiled programs in the profile: a copy of which a scatter or a slice update then changes a part,
+or a concatenation with a slice of a buffer of the same shape. In PyTorch, they are known from the
+shapes of arguments, which `stepwhy run` records in steps of 5 ms or more: an operation that returns
+a changed copy, a copy with writes into a part of it right behind, or a concatenation whose largest
+part is a slice of a tensor as large as the result, or the result of an earlier concatenation.
+Operations whose gradient is computed do not count. In a graph of TensorFlow, they are known from
+the sizes of tensors and what flows where. The cost is the time of these copies, without the share
+of what changes.
+
+## Fix
+Change the buffer in place: donate it to the compiled function in JAX, assign to the rows in
+PyTorch, or use a scatter operation of the variable in TensorFlow. Instead of moving all rows by one
+place, write over the oldest ones.
+
+## Fix risk
+None for the values. Code that still uses the array from before the change finds it changed, or,
+in JAX, deleted.
+
+## When it abstains
+If the profile has no compiled programs (JAX), no shapes (PyTorch), or no sizes and flows (graphs).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.base.columns.nesting import climb
+from stepwhy.diagnose.not_needed.shared.rewrites import find_rewrites
+from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnose.shared.program import is_pytorch
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.slices import steady_work
+from stepwhy.diagnose.shared.work_lines import work_lines
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.not_needed.shared.rewrites import Found, Rewrite
+    from stepwhy.diagnose.shared.slices import Rows
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="whole-buffer-copy",
+    family="not needed",
+    name="Whole buffers copied to change a part",
+    found="Change the buffer in place: the step copies all of it to change a part",
+    clear="No step copies a whole buffer to change a small part of it",
+    needs=(("device-time",), ("steps",)),
+    refines="page-faults",
+)
+
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.7  # of the cost; a change in place reads and writes memory as well
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of copies of buffers of which a part is then changed."""
+    found = find_rewrites(facts)
+    if found is None and facts.trace.meta.framework == "jax":
+        return RULE.no_data("programs", "The compiled programs were not recorded.")
+    if found is None:
+        return RULE.no_data(
+            "operands", "What operations work on was not recorded: shapes, or what flows where."
+        )
+    if not found.copies:
+        return RULE.nothing()
+    rows = np.array([copy.row for copy in found.copies], dtype=np.int64)
+    work = _work(facts, rows)
+    spent = on_scale(facts, mean_within(facts, time_of(facts, work)), "compute")
+    cost = round(spent * (1 - _changed_share(facts, found.copies)))
+    evidence = tuple(_evidence(facts, found.copies, cost))
+    if not cost or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:1])
+    gain = saving("change the buffer in place", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts, found), gain, Edit("ops", "gone"))
+
+
+def _work(facts: Facts, rows: Rows) -> Rows:
+    """What runs for some slices: on an accelerator, the kernels that operations launched."""
+    if not facts.has_accelerator or not is_pytorch(facts):
+        return rows
+    kernels = steady_work(facts, Kind.KERNEL, Kind.MEMCPY)
+    calls = facts.launches.calls_of(kernels)
+    kernels, calls = kernels[calls != NULL], calls[calls != NULL]
+    chosen = np.zeros(len(facts.trace.slices), dtype=bool)
+    chosen[rows] = True
+    found: Rows = kernels[climb(facts.nesting, calls, chosen) != NULL]
+    return found
+
+
+def _changed_share(facts: Facts, copies: list[Rewrite]) -> float:
+    """Share of the copied elements that change, weighted by the time of the copies."""
+    own = facts.trace.slices.dur_ns[[copy.row for copy in copies]]
+    shares = np.array([copy.changed / copy.copied for copy in copies])
+    return float((own * shares).sum() / max(int(own.sum()), 1))
+
+
+def _evidence(facts: Facts, copies: list[Rewrite], cost: int) -> Iterator[Evidence]:
+    yield Evidence("share of the step in copies of buffers", cost / facts.wall_ns, "fraction")
+    yield Evidence("copies per step", len(copies) / max(facts.steady_count, 1), "count")
+    largest = max(copies, key=lambda copy: copy.copied)
+    if largest.width:
+        yield Evidence("bytes copied at a time", largest.copied * largest.width, "bytes")
+        changed = largest.changed * largest.width
+        yield Evidence("bytes of it that change", changed, "bytes", largest.operation)
+    else:
+        share = largest.changed / largest.copied
+        yield Evidence("share of it that changes", share, "fraction", largest.operation)
+    yield from work_lines(facts, np.array([copy.row for copy in copies], dtype=np.int64))
+
+
+def _fix(facts: Facts, found: Found) -> Fix:
+    is_window = _operation(found.copies) in {"aten::cat", "concatenate"}
+    if is_pytorch(facts):
+        return _TORCH_WINDOW if is_window else _TORCH
+    if facts.trace.meta.framework == "tensorflow" and found.of_argument is None:
+        return _TENSORFLOW
+    if is_window:
+        return _JAX_WINDOW
+    return _JAX if found.of_argument else _JAX_INSIDE
+
+
+def _operation(copies: list[Rewrite]) -> str:
+    return max(copies, key=lambda copy: copy.copied).operation
+
+
+_JAX = Fix(
+    "Let a compiled function change the buffer, and donate it: it is then changed in place. "
+    "Outside of jit, or without donation, its old values are kept, so that all of it is copied.",
+    "@functools.partial(jax.jit, donate_argnums=0)\n"
+    "def add(buffer, place, rows):\n"
+    "    return jax.lax.dynamic_update_slice_in_dim(buffer, rows, place, 0)\n"
+    "\n"
+    "buffer = add(buffer, place, rows)     # the old array is gone",
+    "none",
+)
+_JAX_WINDOW = Fix(
+    "Do not move the rows of the buffer: write over the oldest ones, in a compiled function to "
+    "which the buffer is donated. What needs them in order can index them.",
+    "@functools.partial(jax.jit, donate_argnums=0)\n"
+    "def add(buffer, step, row):\n"
+    "    return buffer.at[step % len(buffer)].set(row)\n"
+    "\n"
+    "buffer = add(buffer, step, row)       # the old array is gone",
+    "none",
+)
+_JAX_INSIDE = Fix(
+    "The compiled function still needs the values from before the change, and so keeps a copy. "
+    "Read from the buffer before changing it, and take what the loop carries from the changed "
+    "buffer alone.",
+    "def body(carry, row):\n"
+    "    buffer, place = carry\n"
+    "    old = buffer[place]                   # read first\n"
+    "    buffer = buffer.at[place].set(row)    # the last use of the old one\n"
+    "    return (buffer, place + 1), old",
+    "none",
+)
+_TORCH = Fix(
+    "Assign to the rows: this changes the tensor in place, and copies nothing else.",
+    "with torch.no_grad():\n    buffer[index] = rows      # or buffer.index_copy_(0, index, rows)",
+    "none",
+)
+_TORCH_WINDOW = Fix(
+    "Make the buffer once, as large as it gets, and write the new rows over the oldest ones, in "
+    "place. What needs them in order can index them.",
+    "place = torch.arange(count, count + len(rows)) % len(buffer)\n"
+    "with torch.no_grad():\n"
+    "    buffer[place] = rows      # not torch.cat([buffer[n:], rows])\n"
+    "count += len(rows)",
+    "none",
+)
+_TENSORFLOW = Fix(
+    "Change the rows of the variable in place, instead of assigning a changed copy of all of it.",
+    "update = tf.scatter_nd_update(variable, indices, rows)\n"
+    "# not variable.assign(tf.tensor_scatter_nd_update(variable, ...))",
+    "none",
+)

@@ -1,0 +1,1 @@
+"""Diagnoses of operations and variables on the wrong device."""

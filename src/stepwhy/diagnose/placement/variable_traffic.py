@@ -1,0 +1,126 @@
+"""Variables are on a different device than their readers, and are copied in every step.
+
+## What it means
+A variable is placed on a parameter host or on the CPU, and the operations that use it run
+elsewhere. In every step its whole value is copied to each of their devices, and its gradient back.
+
+## Why it costs
+The traffic grows with the size of the variables and with the number of devices, not with the
+batch. Large dense layers and embedding tables take longer to copy than to compute.
+
+## How it is measured
+Copies whose source is a variable or its read, and copies of gradients of the same size to the
+device of such a variable: their number, bytes and receivers, per variable. The cost is the time in
+which they run while no device computes.
+
+## Fix
+Keep each variable on the device that reads it. Towers that share variables can mirror them and
+exchange only gradients. Gather rows of an embedding table on its own device, so that only those
+rows are copied.
+
+## Fix risk
+None for the result. Mirrors take memory on every device.
+
+## When it abstains
+Without a record of the placement and its copies. Does not apply if everything runs on one device.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from stepwhy.analyse.program.placement import copy_totals, device_copies
+from stepwhy.diagnose.shared.placement import (
+    exposed_copies_ns,
+    listed,
+    variable_copies,
+    variable_of,
+)
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.result import Edit, Evidence, Fix
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.analyse.program.placement import CopyTotals, DeviceCopy
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="variable-traffic",
+    family="placement",
+    name="Variables copied between devices",
+    found="Keep variables on the devices that read them",
+    clear="Variables are on the devices that read them, or small",
+    needs=(("placement",),),
+    refines="exposed-transfer",
+)
+
+SHARE = 0.05  # of the step; less is the price of any shared parameter
+LEAST_BYTES = (
+    1_048_576  # bytes per step; less takes too little time to be worth changing the placement
+)
+MANY_COPIES = 100  # per step; so many small copies cost latency
+LEAST_SAVED = 0.3  # of the cost; mirrors still exchange their gradients
+FEWER = 2.0  # times fewer bytes: gradients, which are as large as their variables, still cross
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the copies of variables and of their gradients."""
+    every = device_copies(facts)
+    if not every:
+        return RULE.not_applicable("There are no copies between devices.")
+    chosen = variable_copies(facts, every)
+    if not chosen:
+        return RULE.nothing()
+    totals = copy_totals(facts, chosen)
+    evidence = _evidence(facts, chosen, totals)
+    is_much = (totals.bytes or 0) >= LEAST_BYTES or totals.count >= MANY_COPIES
+    cost = exposed_copies_ns(facts, chosen)
+    if not is_much or cost is None or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:2])
+    gain = saving("keep variables where they are read", LEAST_SAVED * cost, cost)
+    edit = Edit("copies", "faster", "peer", factor=FEWER, cost_ns=cost)
+    return RULE.finding(cost, evidence, _FIX, gain, edit)
+
+
+def _evidence(facts: Facts, chosen: list[DeviceCopy], totals: CopyTotals) -> tuple[Evidence, ...]:
+    by_variable: dict[str, list[DeviceCopy]] = defaultdict(list)
+    for copy in chosen:
+        by_variable[variable_of(facts, copy)].append(copy)
+    gradients = by_variable.pop("", [])
+    found = [Evidence("copies of variables and their gradients per step", totals.count, "count")]
+    if totals.bytes is not None:
+        found.append(Evidence("copied for them per step", totals.bytes, "bytes"))
+    values = [copy for group in by_variable.values() for copy in group]
+    found.append(Evidence("device of the variables", listed(c.sender for c in values), ""))
+    found.append(Evidence("devices that read them", listed(c.receiver for c in values), ""))
+    sizes = {name: copy_totals(facts, group) for name, group in by_variable.items()}
+    heaviest = sorted(sizes, key=lambda name: -(sizes[name].bytes or 0))
+    found.extend(
+        Evidence(f"copied of {name} per step", size, "bytes", _copies(sizes[name]))
+        for name in heaviest[:4]
+        if (size := sizes[name].bytes) is not None
+    )
+    back = copy_totals(facts, gradients)
+    if back.bytes is not None:
+        found.append(Evidence("copied for gradients per step", back.bytes, "bytes", _copies(back)))
+    return tuple(found)
+
+
+def _copies(totals: CopyTotals) -> str:
+    number = f"{totals.count:.3g}"
+    return f"{number} {'copy' if number == '1' else 'copies'}"
+
+
+_FIX = Fix(
+    "Create variables on the devices that read them: a mirror per tower, updated with the "
+    "mean gradient, or the whole layer on one device. Look up rows of an embedding table on "
+    "the device of the table.",
+    "for i, device in enumerate(devices):       # a mirror per tower\n"
+    '    with tf.device(device), tf.variable_scope(f"mirror_{i}"):\n'
+    "        loss = model(batches[i])\n"
+    "# every tower applies the mean of all gradients to its own mirror\n"
+    "# TF2: with tf.distribute.MirroredStrategy().scope(): ...\n"
+    "# a table: with tf.device(table.device): rows = tf.gather(table, ids)",
+    "none",
+)

@@ -1,0 +1,1 @@
+"""Diagnoses that compare the ranks of a run, or what they exchange."""

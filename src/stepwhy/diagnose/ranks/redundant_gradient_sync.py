@@ -1,0 +1,95 @@
+"""Ranks exchange gradients after each micro-batch, not once per optimizer step.
+
+## What it means
+Gradients of several micro-batches are accumulated before an optimizer step, and
+DistributedDataParallel exchanges them in every backward pass.
+
+## Why it costs
+Only the sum is used. With n micro-batches, n - 1 of the n exchanges are unnecessary, and each waits
+for the slowest rank.
+
+## How it is measured
+Between two optimizer steps, stepwhy counts the forward passes of DistributedDataParallel and, after
+each of them, the gradients that it copies for the exchange, or the exchanges in the backward pass.
+If several forward passes are followed by the same number, all exchanges but the last one are
+unnecessary. The cost is their share of the time in which only all-reduces run; on a CPU, also of
+the time to copy the gradients.
+
+## Fix
+Run all micro-batches but the last one in `no_sync()`, including the forward pass.
+
+## Fix risk
+None: the sum of the gradients is the same. Lightning, Accelerate and the Trainer of Hugging Face do
+it themselves if gradient accumulation is configured there.
+
+## When it abstains
+On a run without DistributedDataParallel, or if the trace records no framework code on the host.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnose.shared.ddp import FORWARD, SCALED, all_reduce_ns, exchanges_per_update
+from stepwhy.diagnose.shared.measure import on_scale
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.slices import named
+from stepwhy.result import Edit, Evidence, Fix
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="redundant-gradient-sync",
+    family="ranks",
+    name="Gradient exchange for each micro-batch",
+    found="Exchange gradients once per optimizer step",
+    clear="Gradients are exchanged once per optimizer step",
+    needs=(("host-ops",), ("steps",)),
+    refines="exposed-communication",
+)
+
+SHARE = 0.05  # of the step; below it the exchanges overlap with computation
+LEAST_SAVED = 0.5  # of the cost; what the last exchange waits for remains
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge how often gradients are exchanged per optimizer step."""
+    forward = named(facts, FORWARD)
+    if not len(forward):
+        return RULE.not_applicable("The run does not use DistributedDataParallel.")
+    exchanges = exchanges_per_update(facts)
+    if exchanges is None:
+        return RULE.no_data(
+            "backward-ops", "The trace does not show when DistributedDataParallel copies gradients."
+        )
+    evidence = (
+        Evidence("exchanges of all gradients per optimizer step", exchanges, "count"),
+        Evidence("forward passes per step", len(forward) / facts.steady_count, "count"),
+    )
+    cost = round(_exchange_ns(facts) * (1 - 1 / exchanges))
+    if exchanges < 2 or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("exchange gradients once", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain, Edit("communication", "gone"))
+
+
+def _exchange_ns(facts: Facts) -> int:
+    """Time of the step in which only all-reduces run, and on a CPU, to copy gradients for them."""
+    copies = facts.trace.slices.dur_ns[named(facts, SCALED)]
+    copied_ns = 0 if facts.has_accelerator else facts.mean_ns(copies.sum())
+    return all_reduce_ns(facts) + on_scale(facts, copied_ns)
+
+
+_FIX = Fix(
+    "Accumulate the gradients of all micro-batches but the last one in no_sync(), with the forward "
+    "pass inside it.",
+    "for i, batch in enumerate(micro_batches):\n"
+    "    is_last = i == len(micro_batches) - 1\n"
+    "    with contextlib.nullcontext() if is_last else model.no_sync():\n"
+    "        loss = model(batch).mean() / len(micro_batches)\n"
+    "        loss.backward()\n"
+    "optimizer.step()",
+    "none",
+)

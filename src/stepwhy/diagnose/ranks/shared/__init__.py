@@ -1,0 +1,1 @@
+"""What several diagnoses of the family share."""

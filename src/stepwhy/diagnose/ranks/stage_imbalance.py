@@ -1,0 +1,97 @@
+"""One pipeline stage takes longer than the others.
+
+## What it means
+The passes of one stage take longer than those of the other stages, for instance because the last
+stage also computes the output layer and the loss.
+
+## Why it costs
+Every micro-batch has to pass through the slowest stage. The others wait for it.
+
+## How it is measured
+From the time that each stage spends in forward and backward passes: of n passes per step, n - 1
+wait for the slowest stage, each for as long as its pass exceeds the mean of all stages. Ranks of
+the same stage are averaged. Communication between stages is left out. Where the operations of all
+ranks were recorded, the saving is that of a replay of their steps.
+
+## Fix
+Move layers from the slowest stage to the others. Plan fewer layers for the stage with the output
+layer and the loss.
+
+## Fix risk
+None for the results. The memory that each stage needs changes.
+
+## When it abstains
+If only one rank is recorded, if the run has no pipeline, or if the passes of some stages are not
+recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.analyse.ranks.stages import find_stages
+from stepwhy.diagnose.ranks.shared.stages import MEGATRON, no_stages
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.result import Edit, Evidence, Fix
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.analyse.ranks.stages import Stages
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="stage-imbalance",
+    family="ranks",
+    name="Pipeline stages of different length",
+    found="Give every pipeline stage the same work",
+    clear="All pipeline stages take about the same time",
+    of_ranks=True,
+)
+
+SHARE = 0.10  # of the step; below it whole layers are too coarse to even out the stages
+LEAST_SAVED = 0.5  # of the cost; layers can only be moved as a whole
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the slowest stage."""
+    stages = find_stages(facts.ranks)
+    if stages is None:
+        return no_stages(RULE, facts)
+    cost, evidence = stages.imbalance_ns, _evidence(stages)
+    if cost < SHARE * stages.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("give every stage the mean work", LEAST_SAVED * cost, cost)
+    edit = Edit("stage", "even", str(stages.longest))
+    return RULE.finding(cost, evidence, _fix(facts, stages), gain, edit)
+
+
+def _evidence(stages: Stages) -> tuple[Evidence, ...]:
+    longest, mean_ns = f"stage {stages.longest}", round(stages.passes * stages.mean_ns)
+    longest_ns = round(stages.passes * max(stages.pass_ns))
+    return (
+        Evidence("passes of the slowest stage per step", longest_ns, "ns", longest),
+        Evidence("passes of a stage per step, mean of all stages", mean_ns, "ns"),
+        Evidence("pipeline stages", len(stages.pass_ns), "count"),
+        Evidence("forward passes per stage and step", stages.passes, "count"),
+    )
+
+
+def _fix(facts: Facts, stages: Stages) -> Fix:
+    is_last = stages.longest == len(stages.pass_ns) - 1
+    if not is_last:
+        return _ANY
+    return _LAST_MEGATRON if facts.trace.meta.format in MEGATRON else _LAST
+
+
+_ANY = Fix(
+    "Move layers from the slowest stage to the others until all stages take about as long.",
+    "",
+    "changes-memory",
+)
+_LAST = Fix(
+    "The last stage also has the output layer and the loss: move some of its layers to the other "
+    "stages.",
+    "",
+    "changes-memory",
+)
+_LAST_MEGATRON = Fix(_LAST.text, "--decoder-last-pipeline-num-layers N  # fewer layers", _LAST.risk)

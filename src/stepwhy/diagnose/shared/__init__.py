@@ -1,0 +1,1 @@
+"""Helpers that diagnoses of several families share, and `rule`, which all of them use."""

@@ -1,0 +1,104 @@
+"""Operations of the forward pass on nothing but constants, and the making of constant tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from stepwhy.analyse.lines.line_shares import driver_parts
+from stepwhy.analyse.program.semantic_ops import matched_ops, work_ns
+from stepwhy.diagnose.shared.measure import on_scale
+from stepwhy.trace import NULL, Phase, among
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.analyse.lines.driver_lines import DriverParts
+
+    Ints = NDArray[np.int64]
+
+CONVERTED = "time of making tensors of lists and arrays"
+"""Evidence of `constant-computation`: the part of its cost that is Python."""
+
+# Called after the values of a list or an array were copied. Source: `torch.tensor` and
+# `torch.from_numpy` in torch/csrc/utils/tensor_new.cpp and torch/csrc/utils/tensor_numpy.cpp.
+_MADE = "aten::lift_fresh"
+# Operations of the same call, before that.
+_OF_MAKING = ("aten::empty", "aten::to", "aten::_to_copy", "aten::copy_")
+
+
+class Constants(msgspec.Struct, frozen=True):
+    """Operations that compute constants in steady steps.
+
+    Args:
+        rows: Slices, ascending; (rows,).
+        places: Rows of `step_ops`; (rows,).
+        times_ns: Time of each; (rows,).
+        making_ns: Time of the driving thread before it in which a list or an array became a tensor;
+            (rows,).
+    """
+
+    rows: Ints
+    places: Ints
+    times_ns: Ints
+    making_ns: Ints
+
+    def computed_ns(self, facts: Facts) -> int:
+        """Time of the mean step in the operations, ns."""
+        return on_scale(facts, facts.mean_ns(int(self.times_ns.sum())))
+
+    def made_ns(self, facts: Facts) -> int:
+        """Time of the mean step in which constant tensors are made of lists and arrays, ns."""
+        return on_scale(facts, facts.mean_ns(int(self.making_ns.sum())), "python")
+
+
+def constants(facts: Facts) -> Constants:
+    """The operations of the steady steps that compute constants; none if no step was looked at."""
+    return facts.derived(_constants)
+
+
+def _constants(facts: Facts) -> Constants:
+    if not len(facts.trace.step_ops):
+        return Constants(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
+    matched = matched_ops(facts)
+    known = facts.trace.step_ops.constant == 1
+    chosen = known[matched.places] & (matched.places != NULL)
+    chosen &= ~among(facts.phases[matched.rows], (Phase.BACKWARD, Phase.OPTIMIZER))
+    rows = matched.rows[chosen].astype(np.int64)
+    times = work_ns(facts, matched)[chosen]
+    return Constants(rows, matched.places[chosen], times, _making_ns(facts, rows))
+
+
+def _making_ns(facts: Facts, rows: Ints) -> Ints:
+    """Time at the line of each operation in which its list or array became a tensor; (rows,)."""
+    found = np.zeros(len(rows), dtype=np.int64)
+    made = np.flatnonzero(np.isin(facts.trace.slices.name[rows], _strings(facts, _MADE)))
+    parts = driver_parts(facts) if len(made) else None
+    if parts is None:
+        return found
+    is_making = (parts.unit == NULL) | np.isin(
+        np.append(facts.trace.slices.name, NULL)[parts.unit], _strings(facts, *_OF_MAKING)
+    )
+    place = np.full(len(facts.trace.slices), NULL, dtype=np.int64)
+    place[parts.unit[parts.unit != NULL]] = np.flatnonzero(parts.unit != NULL)
+    for one in made.tolist():
+        found[one] = _before(parts, is_making, int(place[rows[one]]))
+    return found
+
+
+def _before(parts: DriverParts, is_making: NDArray[np.bool_], part: int) -> int:
+    """Time at the line of a part right before it, in which a tensor is being made, ns."""
+    first = part
+    while first > 0 and is_making[first - 1] and parts.line[first - 1] == parts.line[part] != NULL:
+        first -= 1
+    return int(parts.starts[part] - parts.starts[first]) if first < part else 0
+
+
+def _strings(facts: Facts, *names: str) -> NDArray[np.int64]:
+    return facts.trace.strings_where(set(names))
+
+
+__all__ = ["CONVERTED", "Constants", "constants"]

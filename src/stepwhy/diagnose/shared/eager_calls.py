@@ -1,0 +1,191 @@
+"""Operations that a program launches one by one from Python, on a CPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from stepwhy.base.columns.groups import numbered
+from stepwhy.base.columns.intervals import Intervals
+from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.measure import mean_within, on_scale, steady, time_of
+from stepwhy.diagnose.shared.program import is_pytorch
+from stepwhy.diagnose.shared.recording_cost import without_recording
+from stepwhy.diagnose.shared.slices import launched_ops, named
+from stepwhy.trace import Kind, Phase, among
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+
+    Rows = NDArray[np.int64]
+
+SHARE = 0.30  # of the step, in small operations and between them; less is not worth joining them
+FEWEST = 100  # operations per step; a small model has some tens
+SMALL_NS = 25_000  # ns; launching an operation from Python takes 5 to 15, recorded a little more
+ONE_CALL_NS = 500_000  # ns of Python between two operations; the rest is other work
+MANY_ELEMENTS = 100  # reads of single elements per step; a loss and some metrics are a dozen
+NEXT_ELEMENT_NS = 500_000  # ns from one read to the next in a loop over elements
+CALLS_PER_ELEMENT = 12  # operations from one read to the next; more do something else beside
+
+_JITTED = regex(r"PjitFunction\(.*\)")
+_ELEMENT = "aten::item"
+_ELEMENTS = (
+    _ELEMENT,
+    "aten::_local_scalar_dense",
+    "aten::is_nonzero",
+    "aten::unbind",
+    "aten::select",
+    "aten::as_strided",
+)
+
+
+class EagerLoop(msgspec.Struct, frozen=True):
+    """A step that consists of many small operations.
+
+    Args:
+        calls: The operations that the program launches in steady steps, without those of the
+            backward pass and of the optimizer; rows of slices, ascending.
+        cost_ns: Time per step in small operations and between operations, ns.
+        python_ns: The part of it in Python.
+    """
+
+    calls: Rows
+    cost_ns: int
+    python_ns: int
+
+
+def eager_loop(facts: Facts) -> EagerLoop | None:
+    """The small operations of the step; None if it has few, or uses an accelerator."""
+    return facts.derived(_eager_loop)
+
+
+def _eager_loop(facts: Facts) -> EagerLoop | None:
+    if facts.has_accelerator or element_loop(facts) is not None:
+        return None
+    every = _launched(facts)
+    every = every[facts.phases[every] != Phase.OPTIMIZER]  # `unfused-optimizer` judges those
+    calls = every[facts.phases[every] != Phase.BACKWARD]
+    if len(calls) < FEWEST * max(facts.steady_count, 1):
+        return None
+    python_ns = on_scale(facts, _capped(facts, facts.partition.sets["python"]), "python")
+    cost = python_ns + facts.breakdown["dispatch"] + in_small(facts, every, SMALL_NS)
+    return EagerLoop(calls, cost, python_ns) if cost >= SHARE * facts.wall_ns else None
+
+
+def in_small(facts: Facts, calls: Rows, limit_ns: int) -> int:
+    """Time of the mean step in small operations, where launching and computing are one record, ns.
+
+    Args:
+        facts: Facts of the run.
+        calls: Operations; (calls,).
+        limit_ns: Median time of those of one name that counts as small.
+    """
+    if not is_pytorch(facts):
+        return 0
+    small = time_of(facts, calls[_is_small(facts, calls, limit_ns)])
+    computing = small & facts.partition.sets["compute"]
+    scaled = on_scale(facts, mean_within(facts, computing), "compute")
+    return without_recording(facts, computing, scaled)
+
+
+def _is_small(facts: Facts, calls: Rows, limit_ns: int) -> NDArray[np.bool_]:
+    """Whether the operations of each one's name are small, most of them; (calls,).
+
+    On a busy machine, a thread loses its core for milliseconds in any of them.
+    """
+    names, place = numbered(facts.trace.slices.name[calls])
+    durations = facts.trace.slices.dur_ns[calls]
+    typical = [float(np.median(durations[place == name])) for name in range(len(names))]
+    is_small: NDArray[np.bool_] = (np.asarray(typical) <= limit_ns)[place]
+    return is_small
+
+
+def _launched(facts: Facts) -> Rows:
+    """Operations in steady steps that no other operation has called, ascending."""
+    if facts.trace.meta.framework == "jax":
+        return _jitted(facts)
+    rows = launched_ops(facts)
+    return rows[~facts.in_input[rows]]
+
+
+def _jitted(facts: Facts) -> Rows:
+    """Calls of jitted functions in steady steps that no other one has called, ascending."""
+    slices = facts.trace.slices
+    rows = facts.slices(Kind.FRAMEWORK, steady=True)
+    rows = rows[facts.trace.matches(slices.name[rows], _JITTED.fullmatch)]
+    # Rows are in the order of their starts, so a call within others ends before one of them does.
+    ends = facts.trace.ends(rows)
+    latest = np.append(np.int64(0), np.maximum.accumulate(ends)[:-1]) if len(rows) else ends
+    found: Rows = rows[slices.start_ns[rows] >= latest]
+    return found
+
+
+def _capped(facts: Facts, time: Intervals) -> int:
+    """Time of the mean step in some intervals, each capped at `ONE_CALL_NS`."""
+    inside = time & steady(facts)
+    return facts.mean_ns(float(np.minimum(inside.ends - inside.starts, ONE_CALL_NS).sum()))
+
+
+class ElementLoop(msgspec.Struct, frozen=True):
+    """A loop over single elements of tensors.
+
+    Args:
+        reads: The operations that read an element, in steady steps; rows of slices, ascending.
+        calls: All operations of the loop; rows of slices, ascending.
+        per_step: How many elements a step reads.
+        cost_ns: Time per step in these operations, ns.
+        python_ns: Time per step in Python from one read to the next, ns.
+    """
+
+    reads: Rows
+    calls: Rows
+    per_step: int
+    cost_ns: int
+    python_ns: int
+
+
+def element_loop(facts: Facts) -> ElementLoop | None:
+    """The loop over single elements in the step; None if it has none."""
+    return facts.derived(_element_loop)
+
+
+def _element_loop(facts: Facts) -> ElementLoop | None:
+    reads = named(facts, _ELEMENT)
+    # Fused optimizers read the step of each parameter.
+    reads = reads[~among(facts.phases[reads], (Phase.OPTIMIZER, Phase.BACKWARD))]
+    starts = facts.trace.slices.start_ns[reads]
+    is_next = np.diff(starts, prepend=starts[:1]) <= NEXT_ELEMENT_NS
+    per_step = round(np.count_nonzero(is_next) / max(facts.steady_count, 1))
+    if per_step < MANY_ELEMENTS:
+        return None
+    calls = _between(facts, starts, is_next)
+    if len(calls) > CALLS_PER_ELEMENT * len(reads):
+        return None
+    calls = np.union1d(calls, named(facts, *_ELEMENTS))
+    time = time_of(facts, calls)
+    scaled = on_scale(facts, mean_within(facts, time), "compute")
+    cost = min(without_recording(facts, time, scaled), facts.breakdown["compute"])
+    loop = Intervals.of(starts[:-1][is_next[1:]], starts[1:][is_next[1:]])
+    python = mean_within(facts, loop & facts.partition.sets["python"])
+    return ElementLoop(reads, calls, per_step, cost, on_scale(facts, python, "python"))
+
+
+def _between(facts: Facts, starts: NDArray[np.int64], is_next: NDArray[np.bool_]) -> Rows:
+    """Operations that the program launches between two reads that follow each other, ascending.
+
+    Args:
+        facts: Facts of the run.
+        starts: When each element is read, ns; (reads,).
+        is_next: Whether the read before it belongs to the same loop; (reads,).
+    """
+    rows = launched_ops(facts)
+    following = np.searchsorted(starts, facts.trace.slices.start_ns[rows], side="left")
+    found: Rows = rows[(following > 0) & np.append(is_next, False)[following]]
+    return found
+
+
+__all__ = ["EagerLoop", "ElementLoop", "eager_loop", "element_loop", "in_small"]

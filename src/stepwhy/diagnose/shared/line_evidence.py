@@ -1,0 +1,149 @@
+"""What is known of a line of the program: where its time goes, what it runs, and how that grows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.analyse.input.batch_size import batch_size
+from stepwhy.analyse.lines.slice_lines import slice_lines
+from stepwhy.analyse.program.operands import shapes_of
+from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.pairs import of_pairs
+from stepwhy.result import Evidence
+from stepwhy.trace import NULL, Kind, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.result import LineBreakdown, LineOperation, LineTime
+
+    Rows = NDArray[np.int64]
+
+WAITS = {
+    "input_wait": "waiting for the next batch",
+    "sync": "waiting for the device",
+    "communication": "communicating",
+    "unexplained": "without an explanation",
+}
+"""Categories in which a line does nothing itself, in words."""
+
+_WORK = {
+    "transfer": "copying to or from a device",
+    "compile": "tracing and compiling",
+    "dispatch": "launching operations",
+    "python": "in Python",
+    "storage": "writing files",
+}
+PER_SAMPLE = "runs of it per sample of the batch"
+SHAPES = "shapes of its arguments"
+PAIRS = "operations that combine two arrays, each repeated for the other, per step"
+GROWING = "elements of its largest argument in the"
+_SHOWN = 3  # operations
+_SAMPLES = 2  # of a batch, at least: with one, each operation runs once per sample
+_ALIKE = 0.01  # of a count per sample; steps may differ in an operation or two
+_FEWEST_STEPS = 5  # of a trend; random lengths ascend in 1 of 120 records
+_DIGITS = regex(r"\d+")
+
+
+def line_evidence(facts: Facts, row: LineTime, lines: LineBreakdown) -> Iterator[Evidence]:
+    """What a line does, the most important fact first; only what the record shows.
+
+    Args:
+        facts: Facts of the run.
+        row: The line.
+        lines: The breakdown that it is a row of.
+    """
+    yield Evidence("share of the step", row.time_ns / max(lines.wall_ns, 1), "fraction", row.line)
+    for phase, ns in row.phases.items():
+        name = "computing" if phase == "unknown" else f"computing, {phase}"
+        yield Evidence(f"time of the line {name}", ns, "ns")
+    for category, ns in row.categories.items():
+        if category != "compute":
+            words = WAITS.get(category) or _WORK.get(category, category)
+            yield Evidence(f"time of the line {words}", ns, "ns")
+    samples = batch_size(facts.trace) or 0
+    for one in row.operations[:_SHOWN]:
+        yield from _of_operation(facts, row, one, samples)
+    pairs = of_pairs(facts, _rows(facts, row.line))
+    if len(pairs):
+        yield Evidence(PAIRS, len(pairs) / max(facts.steady_count, 1), "count", row.line)
+
+
+def _of_operation(
+    facts: Facts, row: LineTime, one: LineOperation, samples: int
+) -> Iterator[Evidence]:
+    yield Evidence(f"time of the operation, {one.phase}", one.time_ns, "ns", one.name)
+    yield Evidence("runs of it per step", one.count, "count", one.name)
+    if per_sample := _per_sample(one.count, samples):
+        yield Evidence(PER_SAMPLE, per_sample, "count", one.name)
+    rows = _rows_of(facts, row.line, one)
+    if size := _bytes(facts, rows):
+        yield Evidence("bytes of it per step", size, "bytes", one.name)
+    shapes = Counter(s for s in shapes_of(facts.trace)[rows].tolist() if s != NULL)
+    if shapes:
+        text = facts.trace.string(shapes.most_common(1)[0][0]).strip(",").replace(",", ", ")
+        yield Evidence(SHAPES, text, "", one.name)
+    if ends := _growth(facts, rows):
+        yield Evidence(f"{GROWING} first recorded step", ends[0], "count", one.name)
+        yield Evidence(f"{GROWING} last recorded step", ends[1], "count", one.name)
+
+
+def _per_sample(count: float, samples: int) -> int:
+    """How often an operation runs per sample; 0 if its number is not a multiple of the batch."""
+    if samples < _SAMPLES:
+        return 0
+    times = round(count / samples)
+    return times if times and abs(count / samples - times) <= _ALIKE * times else 0
+
+
+def _rows(facts: Facts, line: str) -> Rows:
+    """Slices of the work of a line in the steady steps."""
+    trace = facts.trace
+    is_line = np.isin(facts.derived(slice_lines), trace.strings_where({line}))
+    kinds = (Kind.OP, Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
+    return facts.in_steady(np.flatnonzero(is_line & trace.is_kind(*kinds)))
+
+
+def _rows_of(facts: Facts, line: str, one: LineOperation) -> Rows:
+    """Slices of an operation of a line in the steady steps."""
+    trace, rows = facts.trace, _rows(facts, line)
+    is_name = np.isin(trace.slices.name[rows], trace.strings_where({one.name}))
+    found: Rows = rows[is_name & (facts.phases[rows] == Phase[one.phase.upper()])]
+    return found
+
+
+def _bytes(facts: Facts, rows: Rows) -> int:
+    """Bytes that operations move or produce per step; 0 if that is not recorded."""
+    sizes = facts.trace.slices.bytes[rows]
+    return facts.mean_ns(int(sizes[sizes != NULL].sum()))
+
+
+def _growth(facts: Facts, rows: Rows) -> tuple[int, int] | None:
+    """Elements of the largest argument in the first and the last step; None if it does not grow."""
+    steps = facts.steps
+    at = np.searchsorted(steps.starts, facts.trace.slices.start_ns[rows], side="right") - 1
+    shapes = shapes_of(facts.trace)[rows]
+    largest: dict[int, int] = {}
+    for step, shape in zip(at.tolist(), shapes.tolist(), strict=True):
+        if shape != NULL:
+            largest[step] = max(largest.get(step, 0), _elements(facts.trace.string(shape)))
+    sizes = [largest[step] for step in sorted(largest)]
+    grows = all(a < b for a, b in pairwise(sizes))
+    return (sizes[0], sizes[-1]) if grows and len(sizes) >= _FEWEST_STEPS else None
+
+
+def _elements(shapes: str) -> int:
+    """Elements of the largest of some arguments, such as '8x3,3,'."""
+    tensors = filter(None, shapes.replace("+", ",").split(","))
+    return max((prod(map(int, _DIGITS.findall(one))) for one in tensors), default=0)
+
+
+__all__ = ["GROWING", "PAIRS", "PER_SAMPLE", "SHAPES", "WAITS", "line_evidence"]

@@ -1,0 +1,260 @@
+"""Metadata of a diagnosis, the findings it can return, and when it abstains.
+
+A diagnosis is a module with a `RULE` and a pure function `diagnose(facts) -> Finding`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from stepwhy.analyse.run.usable import unusable
+from stepwhy.base.units import quantise, quantise_within
+from stepwhy.result import SIGNALS, Abstention, Evidence, Finding, Fix, Saving
+from stepwhy.result.reasons import lack_of
+from stepwhy.result.wording.verdict import why_unknown
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.result import Edit
+
+SHARE_OF_RUN = "share of the run"
+"""Evidence of what costs time once per run, as a fraction: such findings have no cost per step."""
+
+SHARE_OF_TRAINING = "share of the training time"
+"""Evidence of what interrupts the steps again and again, as a fraction."""
+
+SHARE_BEYOND_MEDIAN = "share of the time of all steps beyond the median"
+"""Evidence of what only some steps spend time on, as a fraction: the described step hides it."""
+
+
+class Diagnosis(Protocol):
+    """The module of a diagnosis."""
+
+    RULE: Rule
+
+    def diagnose(self, facts: Facts) -> Finding:
+        """Judge one run."""
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """Metadata of a diagnosis, and the findings it can make.
+
+    Args:
+        id: Noun for the failing pattern; the module has the same name, with underscores.
+        family: Group in the documentation.
+        name: The pattern in words; title of the page and of an abstention.
+        found: Title when found, imperative.
+        clear: Title when clear, descriptive.
+        needs: Required signals; one signal of each tuple is enough.
+        accelerator_only: Whether the pattern needs an accelerator to occur.
+        refines: Id of the symptom that this pattern can cause; '' for none. If it explains most of
+            the symptom's cost, the symptom is only listed as explained by it.
+        of_ranks: Whether the pattern shows only in the comparison of several ranks, `Facts.ranks`.
+        of_calls: Whether it judges the collectives that the ranks have entered, `Facts.calls`.
+        of_positions: Whether it then also judges where ranks stand that record no collectives.
+        ends_steps: Whether steps do not go on where it finds something, which comes first.
+        of_stages: Whether it also shows in one stage of a pipeline.
+        without_steps: Whether it can judge a record that does not show the steps.
+        usual_share: Share of the cost that the fix saved on average where it was tried, or that it
+            can save at most; the finding is ranked by it. 1 where neither is known.
+        reads_settings: Whether it judges the settings of a process, `Meta.settings`. Where there
+            are any, it checks itself what else it needs.
+        is_deliberate: Whether what it finds is often chosen on purpose, so that it is listed last.
+    """
+
+    id: str
+    family: str
+    name: str
+    found: str
+    clear: str
+    needs: tuple[tuple[str, ...], ...] = ()
+    accelerator_only: bool = False
+    refines: str = ""
+    of_ranks: bool = False
+    of_calls: bool = False
+    of_positions: bool = False
+    ends_steps: bool = False
+    of_stages: bool = False
+    without_steps: bool = False
+    usual_share: float = 1.0
+    is_deliberate: bool = False
+    reads_settings: bool = False
+
+    def finding(
+        self,
+        cost_ns: int | None,
+        evidence: tuple[Evidence, ...],
+        fix: Fix,
+        saving: Saving | None = None,
+        edit: Edit | None = None,
+    ) -> Finding:
+        """The pattern was found.
+
+        Args:
+            cost_ns: Cost per mean steady step; None if it has no measurable cost.
+            evidence: Most important fact first.
+            fix: What to do.
+            saving: What the fix would gain.
+            edit: What the fix changes; it is about all of the cost, unless it says otherwise, and
+                as sure as the low end of `saving` says. None
+                if the step after the fix cannot be predicted.
+        """
+        if edit is not None and edit.cost_ns is None:
+            edit = replace(edit, cost_ns=cost_ns)
+        if edit is not None and saving is not None and cost_ns:
+            edit = replace(edit, sure=min(saving.low_ns / cost_ns, 1.0))
+        if saving is not None and cost_ns:
+            saving = within_cost(saving, cost_ns)
+            if saving.high_ns > cost_ns and not saving.note:
+                saving = replace(saving, note=_MORE)
+        found = Finding(self.id, "found", self.found, cost_ns, saving, evidence, fix)
+        return replace(found, edit=edit) if cost_ns else found
+
+    def nothing(self, evidence: tuple[Evidence, ...] = ()) -> Finding:
+        """The pattern was not found."""
+        return Finding(self.id, "clear", self.clear, evidence=evidence)
+
+    def no_data(self, signal: str, reason: str) -> Finding:
+        """A required signal is missing.
+
+        Args:
+            signal: Its name in `SIGNALS`.
+            reason: The same in words.
+        """
+        marker = Abstention("missing-signal", (signal,))
+        return Finding(self.id, "no_data", self.name, reason=reason, abstention=marker)
+
+    def lacks(self, *signals: str) -> Finding:
+        """The trace does not record these signals; the reason names the first."""
+        reason = f"The trace does not record {SIGNALS[signals[0]]} (signal '{signals[0]}')."
+        found = self.no_data(signals[0], reason)
+        return replace(found, abstention=Abstention("missing-signal", signals))
+
+    def incomplete(self, signal: str, reason: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
+        """The trace is not complete enough to judge.
+
+        Args:
+            signal: Name in `SIGNALS` of what is incomplete.
+            reason: The same in words.
+            evidence: What is known.
+        """
+        marker = Abstention("incomplete-record", (signal,))
+        return Finding(
+            self.id, "incomplete", self.name, evidence=evidence, reason=reason, abstention=marker
+        )
+
+    def not_applicable(self, reason: str) -> Finding:
+        """The pattern cannot occur in such a run."""
+        marker = Abstention("not-applicable")
+        return Finding(self.id, "not_applicable", self.name, reason=reason, abstention=marker)
+
+    def error(self, reason: str) -> Finding:
+        """The diagnosis itself failed."""
+        return Finding(self.id, "error", self.name, reason=reason, abstention=Abstention("failed"))
+
+
+# Signals that only a TensorFlow graph has: no other record of such a run could show them.
+_OF_GRAPHS = frozenset({"graph-ops", "placement"})
+
+
+def examine(diagnosis: Diagnosis, facts: Facts) -> Finding:
+    """Run one diagnosis, or return why it abstains. Never raises.
+
+    Args:
+        diagnosis: The module.
+        facts: Facts of the run.
+    """
+    rule = diagnosis.RULE
+    try:
+        return _abstain(rule, facts) or diagnosis.diagnose(facts)
+    except Exception as error:  # noqa: BLE001 - one failing diagnosis is one finding
+        return rule.error(f"The diagnosis failed: {type(error).__name__}: {error}.")
+
+
+def _abstain(rule: Rule, facts: Facts) -> Finding | None:
+    if rule.of_calls:
+        stands = rule.of_positions and len(facts.calls.positions) > 1
+        return None if facts.calls.calls or stands else _without_calls(rule, facts)
+    if rule.of_ranks:
+        enough = len(facts.ranks) > 1 or (rule.of_stages and is_stage(facts))
+        return None if enough else _one_rank(rule, facts)
+    if rule.accelerator_only and not facts.has_accelerator:
+        # A trace without slices does not show which devices exist.
+        if not facts.trace.meta.device_expected and len(facts.trace.slices):
+            return rule.not_applicable("The run uses no accelerator.")
+        return rule.lacks("device-activity")
+    if rule.reads_settings and facts.trace.meta.settings:
+        return None
+    seen = facts.trace.meta.signals | _seen(facts)
+    absent = [names[0] for names in rule.needs if not seen.intersection(names)]
+    if absent:
+        if absent[0] in _OF_GRAPHS and facts.trace.meta.framework not in {"", "tensorflow"}:
+            return rule.not_applicable("The run does not use TensorFlow.")
+        return rule.lacks(*absent)
+    # Placement is valid in any trace; times are not.
+    needs_no_times = rule.family == "placement" or rule.without_steps
+    return None if needs_no_times else untimed(rule, facts)
+
+
+def untimed(rule: Rule, facts: Facts) -> Finding | None:
+    """The abstention of a rule where the times of the steps cannot be judged; else None."""
+    reason = unusable(facts)
+    return None if reason is None else rule.incomplete(lack_of(reason), why_unknown(reason))
+
+
+def is_stage(facts: Facts) -> bool:
+    """Whether a rank is a stage of a pipeline, of which it is known how many stages it has."""
+    return len({stage for _, stage in facts.trace.meta.stages}) > 1
+
+
+def _without_calls(rule: Rule, facts: Facts) -> Finding:
+    """The abstention of a rule about collectives where no rank lists those that it entered."""
+    has_several = facts.trace.meta.world_size > 1 or len(facts.ranks) > 1
+    if has_several or facts.trace.is_kind(Kind.COLLECTIVE).any() or not len(facts.trace.slices):
+        return rule.lacks("collective-calls")
+    return rule.not_applicable("The run has one rank.")
+
+
+def _one_rank(rule: Rule, facts: Facts) -> Finding:
+    trace = facts.trace
+    if trace.meta.world_size > 1 or trace.is_kind(Kind.COLLECTIVE).any() or not len(trace.slices):
+        return rule.no_data(
+            "all-ranks",
+            "Only one rank of the run is recorded here. Explain the traces of all ranks together.",
+        )
+    return rule.not_applicable("The run has one rank.")
+
+
+def _seen(facts: Facts) -> frozenset[str]:
+    """Signals that the facts show, regardless of what the profiler claims to record."""
+    shown = {
+        "device-time": bool(facts.leading),
+        "kernels": "passes" not in facts.trace.meta.signals,
+        "steps": facts.wall_ns > 0,
+        "graph-ops": facts.names_nodes,
+    }
+    return frozenset(name for name, is_seen in shown.items() if is_seen)
+
+
+def saving(edit: str, low_ns: float, high_ns: float) -> Saving:
+    """A predicted saving, rounded to avoid false precision.
+
+    Args:
+        edit: The edit as data, e.g. 'remove input_wait'.
+        low_ns: Lower bound per step.
+        high_ns: Upper bound per step.
+    """
+    return Saving(quantise(low_ns), quantise(high_ns), edit)
+
+
+_MORE = "It can save more than its cost, which is only what is certain to be lost."
+
+
+def within_cost(saving: Saving, cost_ns: int) -> Saving:
+    """A saving that does not exceed the cost by rounding alone."""
+    low, high = (quantise_within(ns, cost_ns) for ns in (saving.low_ns, saving.high_ns))
+    return replace(saving, low_ns=low, high_ns=high)

@@ -1,0 +1,121 @@
+"""Environment variables that slow a training: what each does, and to which runs it applies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepwhy.analyse.program.gpus import sampled_gpus
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.facts import Facts
+
+LAUNCHES_WAIT = "share of kernels whose launch returned after them"
+"""Evidence of launches that wait for their kernels, a fraction."""
+
+MOST_WAIT = 0.5  # of the kernels; launches that do not wait return before all but the shortest ones
+
+_TENSORFLOW, _JAX, _PYTORCH = ("tensorflow",), ("jax",), ("pytorch",)
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """Effect of a variable.
+
+    Args:
+        effect: What it does, a clause.
+        frameworks: Frameworks that read it; all if empty.
+        gpu: Whether it applies only to runs on an accelerator.
+        ranks: Whether it applies only to runs of several ranks.
+        slows: Whether it slows every such run; otherwise it may, depending on the program.
+    """
+
+    effect: str
+    frameworks: tuple[str, ...] = ()
+    gpu: bool = False
+    ranks: bool = False
+    slows: bool = False
+
+
+_DETERMINISTIC = "only deterministic algorithms are used, which may be slower"
+_NO_COMPILER = "torch.compile leaves functions as they are"
+_ALLOCATOR = "the allocator splits or keeps less memory, and may ask the driver more often"
+
+SETTINGS = {
+    "CUDA_LAUNCH_BLOCKING": Setting("each launch waits for its kernel", gpu=True, slows=True),
+    "CUDA_DEVICE_MAX_CONNECTIONS": Setting(
+        "all streams share one queue, so that less may overlap", gpu=True, ranks=True
+    ),
+    "CUBLAS_WORKSPACE_CONFIG": Setting(
+        "matrix products have a fixed workspace, for deterministic results", gpu=True
+    ),
+    "NVIDIA_TF32_OVERRIDE": Setting("products in FP32 do not use TF32", gpu=True),
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": Setting(
+        "each tensor is allocated and freed by the driver", _PYTORCH, gpu=True, slows=True
+    ),
+    "PYTORCH_CUDA_ALLOC_CONF": Setting(_ALLOCATOR, _PYTORCH, gpu=True),
+    "PYTORCH_ALLOC_CONF": Setting(_ALLOCATOR, _PYTORCH, gpu=True),
+    "TORCH_USE_CUDA_DSA": Setting("assertions on the device may be checked", _PYTORCH, gpu=True),
+    "TORCH_DISTRIBUTED_DEBUG": Setting(
+        "each collective is first compared between the ranks", _PYTORCH, ranks=True, slows=True
+    ),
+    "TORCH_NCCL_BLOCKING_WAIT": Setting(
+        "the host waits for collectives", _PYTORCH, gpu=True, ranks=True
+    ),
+    "TORCHDYNAMO_DISABLE": Setting(_NO_COMPILER, _PYTORCH),
+    "TORCH_COMPILE_DISABLE": Setting(_NO_COMPILER, _PYTORCH),
+    "NCCL_DEBUG": Setting("each call of NCCL is logged", gpu=True, ranks=True),
+    "NCCL_P2P_DISABLE": Setting("GPUs exchange through the host", gpu=True, ranks=True),
+    "NCCL_SHM_DISABLE": Setting("ranks exchange through the network", gpu=True, ranks=True),
+    "NCCL_IB_DISABLE": Setting("InfiniBand and RoCE are not used", gpu=True, ranks=True),
+    "TF_DETERMINISTIC_OPS": Setting(_DETERMINISTIC, _TENSORFLOW),
+    "TF_CUDNN_DETERMINISTIC": Setting(_DETERMINISTIC, _TENSORFLOW, gpu=True),
+    "TF_CUDNN_USE_AUTOTUNE": Setting(
+        "convolutions are not tuned for their shapes", _TENSORFLOW, gpu=True
+    ),
+    "TF_GPU_ALLOCATOR": Setting("another allocator is used", _TENSORFLOW, gpu=True),
+    "JAX_DISABLE_JIT": Setting("operations run one by one, uncompiled", _JAX, slows=True),
+    "JAX_DEBUG_NANS": Setting("the host waits for each result to look for NaN", _JAX, slows=True),
+    "JAX_DEBUG_INFS": Setting(
+        "the host waits for each result to look for infinity", _JAX, slows=True
+    ),
+    "JAX_ENABLE_CHECKS": Setting("JAX checks its own intermediate results", _JAX),
+    "JAX_CHECK_TRACER_LEAKS": Setting("functions are traced without caches", _JAX),
+    "XLA_FLAGS": Setting(
+        "kernels are not tuned, or have to be deterministic", (*_JAX, *_TENSORFLOW), gpu=True
+    ),
+    "XLA_PYTHON_CLIENT_ALLOCATOR": Setting(
+        "each array is allocated and freed by the driver", _JAX, gpu=True, slows=True
+    ),
+    "XLA_PYTHON_CLIENT_PREALLOCATE": Setting(
+        "memory is allocated when it is needed, and may become fragmented", _JAX, gpu=True
+    ),
+}
+
+
+def applied(facts: Facts) -> list[tuple[str, Setting]]:
+    """The settings of the process that apply to its run, as 'NAME=VALUE', those that slow first."""
+    found = [
+        (f"{name}={value}", setting)
+        for name, value in facts.trace.meta.settings
+        if (setting := SETTINGS.get(name)) is not None and _applies(setting, facts)
+    ]
+    return sorted(found, key=lambda pair: not pair[1].slows)
+
+
+def _applies(setting: Setting, facts: Facts) -> bool:
+    meta = facts.trace.meta
+    if setting.frameworks and meta.framework not in setting.frameworks:
+        return False
+    if setting.ranks and meta.world_size < 2:
+        return False
+    return not setting.gpu or _uses_gpu(facts)
+
+
+def _uses_gpu(facts: Facts) -> bool:
+    """Whether the process is known to use an accelerator, traced or not."""
+    trace = facts.trace
+    return facts.has_accelerator or trace.meta.device_expected or bool(sampled_gpus(trace))
+
+
+__all__ = ["LAUNCHES_WAIT", "MOST_WAIT", "SETTINGS", "Setting", "applied"]

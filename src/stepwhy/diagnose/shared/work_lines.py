@@ -1,0 +1,52 @@
+"""The lines of the program behind some work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.analyse.lines.slice_lines import slice_lines
+from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnose.shared.sampled import launching_lines
+from stepwhy.result import Evidence
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.shared.slices import Rows
+
+_SHOWN = 2
+
+
+def work_lines(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+    """Time per step of some slices by line, longest first.
+
+    Where no line is known, the lines at which the driving thread is most often.
+    """
+    lines = facts.derived(slice_lines)[rows]
+    lines = np.where(lines == NULL, _of_nodes(facts, rows), lines)
+    known = lines != NULL
+    if not known.any():
+        return launching_lines(facts)
+    strings, place = np.unique(lines[known], return_inverse=True)
+    # A union: several threads may work for one line at the same time.
+    spent = [
+        on_scale(facts, mean_within(facts, time_of(facts, rows[known][place == each])), "compute")
+        for each in range(len(strings))
+    ]
+    longest = sorted(zip(spent, strings.tolist(), strict=True), reverse=True)[:_SHOWN]
+    return tuple(Evidence("time at", ns, "ns", facts.trace.string(key)) for ns, key in longest)
+
+
+def _of_nodes(facts: Facts, rows: Rows) -> NDArray[np.int32]:
+    """Line that made the graph node of each slice; NULL where it is not known; (rows,)."""
+    nodes, scopes = facts.trace.nodes, facts.trace.slices.scope[rows]
+    lines = np.full(len(facts.trace.strings) + 1, NULL, dtype=np.int32)
+    lines[nodes.name] = nodes.source
+    return np.where(scopes == NULL, NULL, lines[scopes])
+
+
+__all__ = ["work_lines"]

@@ -1,0 +1,1 @@
+"""Diagnoses of copies between host and devices."""

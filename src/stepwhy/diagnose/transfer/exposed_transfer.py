@@ -1,0 +1,237 @@
+"""Copies run while nothing computes.
+
+## What it means
+Data is copied between host and device, or between devices, while no kernel runs.
+
+## Why it costs
+Copy engines work in parallel with the compute units. A copy that does not overlap with computation
+adds its whole time to the step. From pageable memory it is also slower, because it passes through a
+staging buffer.
+
+## How it is measured
+Time of the steady steps in which a copy is the only device activity, with bytes and bandwidth for
+each direction. Copies within one device do not count: in the breakdown they belong to computation.
+JAX first copies an array of NumPy into memory that the GPU can read. While it does, and no kernel
+runs until it is done, that time counts as well.
+On CPUs, JAX copies arrays of NumPy in threads of its own. Where stepwhy observed a JAX program, it
+names the line that copies most, and whether the array is the same in each step.
+
+## Fix
+Pin host memory and copy without blocking; copy the next batch on a stream of its own while this one
+is computed; send smaller types (bytes instead of floats, normalised on the device); keep constant
+data on the device.
+
+## Fix risk
+None for the result. Pinned memory cannot be swapped out, so too much of it leaves too little for
+other programs.
+
+## When it abstains
+When device activity was not recorded, and on a run without copies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from stepwhy.analyse.activity.devices import known_bytes
+from stepwhy.base.columns.sums import total_of
+from stepwhy.base.units import NS_PER_S
+from stepwhy.diagnose.shared.host_arrays import host_copies
+from stepwhy.diagnose.shared.measure import mean_within, on_scale
+from stepwhy.diagnose.shared.program import on_gpu, uses_loader
+from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.trace import Copy, Kind
+
+if TYPE_CHECKING:
+    from stepwhy.analyse.facts import Facts
+    from stepwhy.diagnose.shared.host_arrays import HostCopies
+    from stepwhy.diagnose.shared.slices import Rows
+    from stepwhy.result import Finding
+
+RULE = Rule(
+    id="exposed-transfer",
+    family="transfer",
+    name="Exposed copies",
+    found="Overlap copies with computation",
+    clear="Copies overlap with computation, or are short",
+    needs=(("device-activity",), ("device-time",), ("steps",)),
+)
+
+SHARE = 0.05  # of the step; copies are easy to overlap, so a smaller share is worth reporting
+LEAST_SAVED = (
+    0.5  # of the exposed time; the copy before the first kernel of a step cannot be hidden
+)
+
+MOSTLY = 0.8  # of the copies are unchanged; the first one of several arrays is not
+LEAST_UNCHANGED = 0.8  # of the cost; smaller arrays may still be copied
+
+# Bytes per second. A thousand times the speed of any link: such a size or time is damaged.
+_TOO_FAST = 10**15
+_DIRECTIONS = {
+    Copy.H2D: "host to device",
+    Copy.D2H: "device to host",
+    Copy.PEER: "between devices",
+    Copy.H2H: "within the host",
+    Copy.NONE: "in an unknown direction",
+}
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which only copies run."""
+    rows = facts.slices(Kind.MEMCPY, steady=True)
+    rows = rows[facts.trace.slices.copy[rows] != Copy.D2D]  # counts as computation
+    if not len(rows):
+        if not facts.has_accelerator:
+            return RULE.not_applicable("No copies between devices were timed.")
+        return RULE.nothing()
+    cost = facts.breakdown["transfer"]
+    evidence = _evidence(facts, rows)
+    if facts.share("transfer") < SHARE:
+        return RULE.nothing(evidence[:1])
+    copied = host_copies(facts)
+    if copied is not None and _longest(facts) == Copy.H2D:
+        return _of_arrays(cost, evidence, copied)
+    gain = saving("remove transfer", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("copies", "overlapped"))
+
+
+def _of_arrays(cost: int, evidence: tuple[Evidence, ...], copied: HostCopies) -> Finding:
+    """The finding for arrays of NumPy that a JAX program copies."""
+    evidence = (
+        *evidence,
+        Evidence("copied from NumPy arrays per step", copied.bytes_per_step, "bytes", copied.line),
+        Evidence("share of these copies that repeat the one before", copied.unchanged, "fraction"),
+    )
+    if copied.unchanged < MOSTLY:
+        gain = saving("remove transfer", LEAST_SAVED * cost, cost)
+        return RULE.finding(cost, evidence, _JAX_AHEAD, gain, Edit("copies", "overlapped"))
+    gain = saving("copy once", LEAST_UNCHANGED * cost, cost)
+    found = RULE.finding(cost, evidence, _JAX_ONCE, gain, Edit("copies", "gone", "h2d"))
+    return replace(found, title="Copy to the device once what does not change")
+
+
+def _evidence(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+    found = [Evidence("share of the step spent copying alone", facts.share("transfer"), "fraction")]
+    if staging_ns := _staging_ns(facts):
+        found.append(Evidence("time in which the host prepares copies", staging_ns, "ns"))
+    slices = facts.trace.slices
+    directions = sorted(
+        {int(c) for c in slices.copy[rows]},
+        key=lambda c: -total_of(slices.dur_ns[rows[slices.copy[rows] == c]]),
+    )
+    for direction in directions:
+        found.extend(_direction(facts, rows[slices.copy[rows] == direction], Copy(direction)))
+    return tuple(found)
+
+
+def _staging_ns(facts: Facts) -> int:
+    """Time of the mean step in which nothing but the host prepares copies, ns."""
+    staging = facts.partition.sets["transfer"] & facts.evidence["transfer"]
+    for activity in facts.leading:
+        staging = staging - activity.transfer
+    return on_scale(facts, mean_within(facts, staging), "transfer")
+
+
+def _direction(facts: Facts, rows: Rows, direction: Copy) -> list[Evidence]:
+    slices, words = facts.trace.slices, _DIRECTIONS[direction]
+    total_ns = total_of(slices.dur_ns[rows])
+    found = [Evidence(f"time of copies {words}", facts.mean_ns(total_ns), "ns")]
+    size = known_bytes(facts.trace, rows)
+    if size is not None:
+        found.append(Evidence(f"copied {words}", facts.mean_ns(size), "bytes"))
+        if total_ns and (rate := round(size * NS_PER_S / total_ns)) < _TOO_FAST:
+            found.append(Evidence(f"copied per second {words}", rate, "bytes"))
+    known = rows[slices.pageable[rows] >= 0]
+    if len(known):
+        share = total_of(slices.dur_ns[known[slices.pageable[known] == 1]]) / max(total_ns, 1)
+        found.append(
+            Evidence(f"share of it from or to pageable memory, {words}", share, "fraction")
+        )
+    return found
+
+
+def _fix(facts: Facts) -> Fix:
+    if facts.trace.meta.framework == "tensorflow":
+        return _TENSORFLOW if facts.has_accelerator else _TASKS
+    longest = _longest(facts)
+    if longest == Copy.H2D and uses_loader(facts) and on_gpu(facts):
+        return _LOADER
+    return _ADVISED.get(longest, _ANY)
+
+
+def _longest(facts: Facts) -> Copy:
+    """The direction in which most time is spent."""
+    slices, rows = facts.trace.slices, facts.slices(Kind.MEMCPY, steady=True)
+    rows = rows[slices.copy[rows] != Copy.D2D]
+    times = np.bincount(slices.copy[rows], slices.dur_ns[rows])
+    return Copy(int(times.argmax()))
+
+
+_LOADER = Fix(
+    "Copy from pinned host memory without blocking, and copy the next batch on a CUDA stream of "
+    "its own while this one is computed.",
+    "loader = DataLoader(dataset, batch_size=batch_size, pin_memory=True)\n"
+    "for batch in loader:\n"
+    "    batch = batch.to(device, non_blocking=True)",
+    "none",
+)
+_ANY = Fix("Copy while something else is computed, and copy less.", "", "none")
+_ADVISED = {
+    Copy.H2D: Fix(
+        "Copy to the device before the data is needed, from pinned memory and without blocking. "
+        "Keep on the device what does not change.",
+        "",
+        "none",
+    ),
+    Copy.D2H: Fix(
+        "Read results back less often, or reduce them on the device first, and do not wait for "
+        "the copy.",
+        "",
+        "none",
+    ),
+    Copy.PEER: Fix(
+        "Keep operations on the device that has their largest input, and copy while another part "
+        "of the model computes.",
+        "",
+        "none",
+    ),
+}
+_JAX_ONCE = Fix(
+    "The program copies the same array in every step. Copy it to the device once, before the loop, "
+    "and pass the JAX array.",
+    "features = jax.device_put(features)\n"
+    "for batch in batches:\n"
+    "    params = train_step(params, features, batch)",
+    "none",
+)
+_JAX_AHEAD = Fix(
+    "Copy the next batch before the step of this one ends: jax.device_put does not wait for the "
+    "copy. Call it once for an array; jnp.array copies a second time.",
+    "batches = iter(batches)\n"
+    "following = jax.device_put(next(batches))\n"
+    "while following is not None:\n"
+    "    batch, following = following, next(batches, None)\n"
+    "    if following is not None:\n"
+    "        following = jax.device_put(following)\n"
+    "    params = train_step(params, batch)",
+    "none",
+)
+_TASKS = Fix(
+    "Keep connected operations on one task: place an operation where its largest input is "
+    "computed, and only variables on the parameter host.",
+    "place = tf.train.replica_device_setter(worker_device=tower,\n"
+    "                                       ps_device=host)\n"
+    "with tf.device(place):   # variables on the host, operations on the tower\n"
+    "    loss = model(batch)",
+    "none",
+)
+_TENSORFLOW = Fix(
+    "Prefetch batches to the device instead of feeding them, and keep connected operations "
+    "on one device.",
+    'to_gpu = tf.data.experimental.prefetch_to_device("/GPU:0")\ndataset = dataset.apply(to_gpu)',
+    "none",
+)

@@ -1,1 +1,0 @@
-"""Helpers that several diagnoses share. No diagnosis imports another."""

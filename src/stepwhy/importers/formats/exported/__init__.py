@@ -1,7 +1,0 @@
-"""Chrome traces that `stepwhy export` wrote."""
-
-from stepwhy.importers.format import Format
-
-FORMAT = Format(signals=None, magic=b'"stepwhy.chrome-trace/')
-
-__all__ = ["FORMAT"]

@@ -1,7 +1,0 @@
-"""Horovod timelines (`HOROVOD_TIMELINE`)."""
-
-from stepwhy.importers.format import Format
-
-FORMAT = Format(signals=(), after=("kineto", "sagemaker", "tf_timeline"), memory_factor=0.7)
-
-__all__ = ["FORMAT"]

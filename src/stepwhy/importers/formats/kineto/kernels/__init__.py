@@ -1,1 +1,0 @@
-"""The compiled scanner of large files; import `records` through `stepwhy.columns.compiled`."""

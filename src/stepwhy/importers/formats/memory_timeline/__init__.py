@@ -1,7 +1,0 @@
-"""PyTorch memory timelines (`export_memory_timeline`)."""
-
-from stepwhy.importers.format import Format
-
-FORMAT = Format(signals=("memory",), after=("kineto",), memory_factor=0.7)
-
-__all__ = ["FORMAT"]

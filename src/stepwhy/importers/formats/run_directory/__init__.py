@@ -1,7 +1,0 @@
-"""Run directories that `stepwhy run` wrote."""
-
-from stepwhy.importers.format import Format
-
-FORMAT = Format(signals=None, is_folder=True)
-
-__all__ = ["FORMAT"]

@@ -1,7 +1,0 @@
-"""stepwhy's own stored traces."""
-
-from stepwhy.importers.format import Format
-
-FORMAT = Format(signals=None, magic=b"PK\x03\x04", memory_factor=6)
-
-__all__ = ["FORMAT"]

@@ -1,1 +1,0 @@
-"""The compiled scanner of large profiles; import it through `stepwhy.columns.compiled`."""

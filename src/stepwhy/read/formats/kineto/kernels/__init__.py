@@ -1,0 +1,1 @@
+"""The compiled scanner of large files; import `records` through `base.columns.compiled`."""

@@ -1,0 +1,11 @@
+"""SQLite exports of Nsight Systems (`nsys export --type sqlite`)."""
+
+from stepwhy.read.format import Format
+
+FORMAT = Format(
+    signals=("copy-bytes", "device-activity", "host-ops", "input", "runtime-calls", "ranges"),
+    magic=b"SQLite format 3\x00",
+    memory_factor=1.1,
+)
+
+__all__ = ["FORMAT"]

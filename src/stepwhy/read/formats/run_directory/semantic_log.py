@@ -1,0 +1,157 @@
+"""Converts the notes of the semantic step, in which all operations were looked at, to rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from stepwhy.read.formats.run_directory.records import DAMAGED, LARGEST, Amount, is_later
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from stepwhy.trace import TraceBuilder
+
+_SCHEMA = "stepwhy.semantic/1"
+_DAMAGED = "The notes of the semantic step are damaged and were left out."
+_DAMAGED_INPUTS = "Some index inputs of the semantic step are damaged and were left out."
+_DAMAGED_CONSTANTS = "The constants of the semantic step are damaged and were left out."
+_DAMAGED_RESULTS = "The use of results in the semantic step is damaged and was left out."
+_DAMAGED_SHARES = "The shares of padding of the semantic step are damaged and were left out."
+_NEWER = "The notes of the semantic step are of a later version of stepwhy and were left out."
+_Share = Annotated[int, msgspec.Meta(ge=0, le=1000)]
+_Use = Annotated[int, msgspec.Meta(ge=0, le=2)]
+_Place = Annotated[int, msgspec.Meta(ge=-1, le=LARGEST)]
+_MOST_OPS = 1 << 17
+_MOST_INPUTS = 1 << 10
+
+
+class _Input(msgspec.Struct):
+    op: str
+    rows: Amount
+    columns: Amount
+    padded: Amount
+    line: str = ""
+    at_start: bool = False
+
+
+class _Semantics(msgspec.Struct):
+    """semantic.json: operations by the index of their name, in order."""
+
+    schema: str
+    names: list[str]
+    ops: list[Amount]
+    padding: list[Any] = []
+    lines: list[Any] = []
+    constant: list[Any] = []
+    unread: list[Any] = []
+    inputs: list[Any] = []
+
+
+def add_semantics(data: bytes, builder: TraceBuilder) -> list[str]:
+    """Add `semantic.json` to `step_ops` and `index_inputs`; what is damaged is left out.
+
+    Args:
+        data: The file; empty if there is none.
+        builder: Takes the rows.
+
+    Returns:
+        What was left out, in sentences.
+    """
+    if not data:
+        return []
+    if is_later(data, _SCHEMA):
+        return [_NEWER]
+    try:
+        notes = msgspec.json.decode(data, type=_Semantics)
+    except DAMAGED:
+        return [_DAMAGED]
+    if notes.schema != _SCHEMA:
+        return [_DAMAGED]
+    if max(notes.ops, default=0) >= len(notes.names) or len(notes.ops) > _MOST_OPS:
+        return [_DAMAGED]
+    left_out = [*_add_ops(notes, builder), *_add_inputs(notes, builder)]
+    return list(dict.fromkeys(left_out))
+
+
+def _add_ops(notes: _Semantics, builder: TraceBuilder) -> list[str]:
+    names = [builder.intern(name) for name in notes.names]
+    left_out = []
+    shares = [0] * len(notes.ops)
+    if notes.padding:
+        try:
+            shares = msgspec.convert(notes.padding, type=list[_Share])
+        except msgspec.ValidationError:
+            shares = []
+        if len(shares) != len(notes.ops):
+            shares = [NULL] * len(notes.ops)
+            left_out = [_DAMAGED_SHARES]
+    lines = _lines(notes)
+    if lines is None:
+        left_out.append(_DAMAGED_CONSTANTS)
+    known = lines or [None] * len(notes.ops)
+    uses = _uses(notes)
+    if uses is None:
+        left_out.append(_DAMAGED_RESULTS)
+    for op, share, line, use in zip(
+        notes.ops, shares, known, uses or [NULL] * len(notes.ops), strict=True
+    ):
+        builder.add(
+            "step_ops",
+            name=names[op],
+            padding=share,
+            constant=int(line is not None) if lines else NULL,
+            line=builder.intern(line) if line else NULL,
+            unread=use,
+        )
+    return left_out
+
+
+def _uses(notes: _Semantics) -> list[int] | None:
+    """For each operation what becomes of its result; [] if not known, None if damaged."""
+    try:
+        uses = msgspec.convert(notes.unread, type=list[_Use])
+    except msgspec.ValidationError:
+        return None
+    return uses if len(uses) in {0, len(notes.ops)} else None
+
+
+def _lines(notes: _Semantics) -> list[str | None] | None:
+    """For each operation that computes a constant its line, else None; [] if not known.
+
+    None if they are damaged.
+    """
+    try:
+        lines = msgspec.convert(notes.lines, type=list[str])
+        places = msgspec.convert(notes.constant, type=list[_Place])
+    except msgspec.ValidationError:
+        return None
+    if max(places, default=-1) >= len(lines) or len(places) not in {0, len(notes.ops)}:
+        return None
+    return [None if place < 0 else lines[place] for place in places]
+
+
+def _add_inputs(notes: _Semantics, builder: TraceBuilder) -> list[str]:
+    left_out = []
+    for one in notes.inputs[:_MOST_INPUTS]:
+        try:
+            found = msgspec.convert(one, type=_Input)
+        except msgspec.ValidationError:
+            left_out.append(_DAMAGED_INPUTS)
+            continue
+        if found.padded > found.columns:
+            left_out.append(_DAMAGED_INPUTS)
+            continue
+        builder.add(
+            "index_inputs",
+            op=builder.intern(found.op),
+            line=builder.intern(found.line) if found.line else NULL,
+            rows=found.rows,
+            columns=found.columns,
+            padded=found.padded,
+            at_start=int(found.at_start),
+        )
+    return left_out
+
+
+__all__ = ["add_semantics"]

@@ -1,0 +1,1 @@
+"""The compiled scanner of large profiles; import it through `stepwhy.base.columns.compiled`."""

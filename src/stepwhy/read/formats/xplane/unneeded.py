@@ -1,0 +1,114 @@
+"""Work of compiled programs that is not needed, by instruction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepwhy.read.formats.xplane.argument_use import argument_uses
+from stepwhy.read.formats.xplane.discards import discards_of
+from stepwhy.read.formats.xplane.hlo import read_module
+from stepwhy.read.formats.xplane.rewrites import rewrites_of
+from stepwhy.read.formats.xplane.table_updates import updates_of
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from stepwhy.read.formats.xplane.argument_use import ArgumentUse
+    from stepwhy.read.formats.xplane.discards import Discard
+    from stepwhy.read.formats.xplane.hlo import Module
+    from stepwhy.read.formats.xplane.rewrites import Rewrite
+    from stepwhy.read.formats.xplane.table_updates import TableUpdate
+    from stepwhy.trace import TraceBuilder
+
+SEPARATOR = "\n"
+"""Between the names of arguments in a table."""
+
+
+class Unneeded(NamedTuple):
+    """Why an instruction is not needed.
+
+    Args:
+        rewrite: The buffer that it copies, if it does.
+        discard: When its result is read, if not always.
+        update: The table that it works on for some of its rows, if it does.
+        use: What it computes from, if that tells anything.
+        program: Name of the jitted function.
+    """
+
+    rewrite: Rewrite | None
+    discard: Discard | None
+    update: TableUpdate | None
+    use: ArgumentUse | None
+    program: str
+
+    def add_to(self, builder: TraceBuilder, row: int) -> None:
+        """Add what is known of a slice of the instruction.
+
+        Args:
+            builder: Receives it.
+            row: The slice.
+        """
+        if self.rewrite is not None:
+            builder.add(
+                "rewrites",
+                slice=row,
+                copied_bytes=self.rewrite.copied_bytes,
+                changed_bytes=self.rewrite.changed_bytes,
+                operation=builder.intern(self.rewrite.operation),
+                of_argument=int(self.rewrite.of_argument),
+            )
+        if self.discard is not None:
+            builder.add(
+                "discards",
+                slice=row,
+                condition=builder.intern(self.discard.condition),
+                holds=int(self.discard.holds),
+                one_in=self.discard.one_in,
+            )
+        if self.update is not None:
+            builder.add(
+                "table_updates",
+                slice=row,
+                table_bytes=self.update.table_bytes,
+                used_bytes=self.update.used_bytes,
+            )
+        if self.use is not None:
+            names = self.use.arguments
+            builder.add(
+                "argument_uses",
+                slice=row,
+                program=builder.intern(self.program),
+                arguments=NULL if names is None else builder.intern(SEPARATOR.join(names)),
+                compares_pairs=int(self.use.compares_pairs),
+            )
+
+
+def unneeded_of(data: bytes, program: str) -> dict[str, Unneeded] | None:
+    """The instructions by name; None if the program is damaged or too large to look at.
+
+    Args:
+        data: A serialised `HloProto`.
+        program: Name of the jitted function.
+    """
+    module = read_module(data)
+    try:
+        found = _looks(module) if module else None
+    except (KeyError, IndexError):  # it refers to what it lacks
+        return None
+    if found is None:
+        return None
+    rewrites, discards, updates, uses = found
+    return {
+        name: Unneeded(
+            rewrites.get(name), discards.get(name), updates.get(name), uses.get(name), program
+        )
+        for name in rewrites.keys() | discards.keys() | updates.keys() | uses.keys()
+    }
+
+
+def _looks(
+    module: Module,
+) -> tuple[dict[str, Rewrite], dict[str, Discard], dict[str, TableUpdate], dict[str, ArgumentUse]]:
+    return rewrites_of(module), discards_of(module), updates_of(module), argument_uses(module)
+
+
+__all__ = ["SEPARATOR", "Unneeded", "unneeded_of"]

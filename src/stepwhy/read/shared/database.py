@@ -1,0 +1,415 @@
+"""SQLite databases of profilers, read as columns of integers and texts.
+
+A database is opened read-only and as immutable, and only its real tables are queried: views and
+virtual tables would run code of the file's author. A column of SQLite can hold values of any type,
+so queries check the type of every value. `database_limits` bounds the cost of reading.
+
+Source: "Uniform Resource Identifiers", "Write-Ahead Logging" and "The File Format" of SQLite.
+"""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import stat
+import struct
+from contextlib import closing, contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from stepwhy.base.columns.chunks import chunks
+from stepwhy.base.errors import CorruptInputError
+from stepwhy.base.units import format_bytes
+from stepwhy.read.inputs.opening import open_input
+from stepwhy.read.shared.database_limits import Limits
+from stepwhy.read.shared.several_files import count_further
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from stepwhy.read.inputs.source import Source
+    from stepwhy.trace import Health
+
+MAGIC = b"SQLite format 3\x00"
+ABSENT = -(2**63 - 1)
+"""Value of an integer column in rows without an integer, or where the table lacks the column."""
+
+# SQLite quotes damaged names in its messages, which need not be UTF-8.
+_DAMAGE = (sqlite3.Error, UnicodeDecodeError)
+# Byte of the header: 1 if the database uses a rollback journal, 2 for a write-ahead log.
+_WRITE_VERSION = 18
+_JOURNAL = b"\x01"
+# Bytes per page, the number of changes and of pages, and up to which change that was counted.
+_SIZES = struct.Struct(">16xH6xII60xI4x")
+_HEADER = _SIZES.size
+_ROWS_AT_ONCE = 1 << 14
+_MOST_TEXTS = 1 << 16
+_EXPORT_AGAIN = "Export it again, or copy it again when the profiler has finished writing"
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Some columns of a table, equally long.
+
+    Args:
+        ints: Columns of integers, `ABSENT` in rows without one; (rows,).
+        texts: Columns of texts, '' in rows without one.
+        length: Number of rows.
+    """
+
+    ints: dict[str, NDArray[np.int64]]
+    texts: dict[str, list[str]]
+    length: int
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return self.length
+
+    def __getitem__(self, column: str) -> NDArray[np.int64]:
+        """A column of integers; (rows,)."""
+        return self.ints[column]
+
+    def where(self, mask: NDArray[np.bool_]) -> Rows:
+        """The rows for which a mask is true."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def take(self, chosen: NDArray[np.int64]) -> Rows:
+        """The rows at the given positions."""
+        texts = {name: [column[i] for i in chosen] for name, column in self.texts.items()}
+        return Rows({n: column[chosen] for n, column in self.ints.items()}, texts, len(chosen))
+
+    def chunks(self) -> Iterator[Rows]:
+        """Split the rows into chunks."""
+        for chunk in chunks(self.length, _ROWS_AT_ONCE):
+            ints = {name: column[chunk] for name, column in self.ints.items()}
+            texts = {name: column[chunk] for name, column in self.texts.items()}
+            yield Rows(ints, texts, chunk.stop - chunk.start)
+
+    def with_columns(self, **ints: NDArray[np.int64]) -> Rows:
+        """The same rows with replaced or additional columns of integers."""
+        return Rows({**self.ints, **ints}, self.texts, self.length)
+
+
+class Length(NamedTuple):
+    """Size of a database file.
+
+    Args:
+        expected: Bytes that the header tells; 0 if it does not.
+        size: Bytes of the file.
+        rest: What begins where the database should end.
+    """
+
+    expected: int
+    size: int
+    rest: bytes
+
+
+class Database:
+    """An open database.
+
+    Args:
+        connection: The connection.
+        limits: Limits of its queries.
+        tables: Names of its real tables.
+        is_whole: Whether the list of tables could be read to its end.
+        length: Size of the file, as it is.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        limits: Limits,
+        tables: frozenset[str],
+        *,
+        is_whole: bool,
+        length: Length,
+    ) -> None:
+        self.tables = tables
+        self._length = length
+        self._connection = connection
+        self._limits = limits
+        self._damaged: set[str] = set() if is_whole else {"sqlite_master"}
+
+    def read(
+        self,
+        table: str,
+        ints: Sequence[str],
+        texts: Sequence[str] = (),
+        blobs: Sequence[str] = (),
+        only: Mapping[str, Collection[int]] | None = None,
+    ) -> Rows:
+        """Read columns of a table; no rows if the table is missing.
+
+        Args:
+            table: The table.
+            ints: Columns of integers.
+            texts: Columns of texts.
+            blobs: Columns of bytes, returned as texts of hexadecimal digits.
+            only: Accepted values of integer columns; other rows are left out.
+        """
+        interned = _Texts()
+        parts = [interned.intern(rows) for rows in self.chunks(table, ints, texts, blobs, only)]
+        return Rows(
+            {n: _concatenated([part.ints.pop(n) for part in parts]) for n in ints},
+            {n: list(chain(*(p.texts.pop(n) for p in parts))) for n in (*texts, *blobs)},
+            sum(map(len, parts)),
+        )
+
+    def chunks(
+        self,
+        table: str,
+        ints: Sequence[str],
+        texts: Sequence[str] = (),
+        blobs: Sequence[str] = (),
+        only: Mapping[str, Collection[int]] | None = None,
+    ) -> Iterator[Rows]:
+        """As `read`, in chunks of rows."""
+        known = self._columns(table)
+        expressions = [_integer(c, known) for c in ints]
+        expressions += [_text(c) if c in known else "''" for c in texts]
+        expressions += [_hex(c) if c in known else "''" for c in blobs]
+        conditions = [_among(_integer(c, known), values) for c, values in (only or {}).items()]
+        for part in self._select(table, expressions, conditions) if known else ():
+            columns = list(zip(*part, strict=True))
+            numbers = (np.asarray(values, dtype=np.int64) for values in columns[: len(ints)])
+            strings = map(list, columns[len(ints) :])
+            yield Rows(
+                dict(zip(ints, numbers, strict=True)),
+                dict(zip((*texts, *blobs), strings, strict=True)),
+                len(part),
+            )
+
+    def count(self, table: str) -> int:
+        """Number of rows of a table, 0 if it is missing."""
+        # Not count(*): SQLite optimises it, and does not call the progress handler of the limits.
+        counted = list(self._select(table, ["total(1)"])) if table in self.tables else []
+        return int(counted[0][0][0]) if counted else 0
+
+    def texts(self, table: str, key: str, value: str) -> dict[int, str]:
+        """A table of numbered texts, as a mapping from number to text."""
+        rows = self.read(table, [key], [value])
+        return dict(zip(rows[key].tolist(), rows.texts[value], strict=True))
+
+    def note_damage(self, health: Health) -> None:
+        """Count the tables that could not be read to their ends, and what follows the database."""
+        self._note_length(health)
+        health.count(
+            "table-damaged",
+            "error",
+            "Tables of the database are damaged: their rows after the damage are missing. "
+            f"{_EXPORT_AGAIN}.",
+            count=len(self._damaged),
+            dropped=False,
+        )
+
+    def _note_length(self, health: Health) -> None:
+        """Count a missing end, of which SQLite reads nothing, and another database at the end."""
+        expected, size, rest = self._length
+        health.count(
+            "database-truncated",
+            "error",
+            f"The database ends early, after {format_bytes(size)} of {format_bytes(expected)}: "
+            f"rows are missing. {_EXPORT_AGAIN}.",
+            count=int(size < expected),
+            dropped=False,
+        )
+        if rest == MAGIC:
+            count_further(health, size - expected)
+
+    def _columns(self, table: str) -> frozenset[str]:
+        if table not in self.tables:
+            return frozenset()
+        try:
+            # The name is a constant of stepwhy, never text of the file.
+            rows = self._connection.execute(f'PRAGMA table_info("{table}")').fetchall()
+        except _DAMAGE:
+            self._damaged.add(table)
+            return frozenset()
+        return frozenset(str(row[1]) for row in rows)
+
+    def _select(
+        self, table: str, expressions: Sequence[str], conditions: Sequence[str] = ()
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """Rows in chunks, up to the first damage in the table."""
+        self._limits.begin()
+        left = self._limits.size
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        try:
+            # The names are constants of stepwhy, never text of the file.
+            query = f'SELECT {", ".join(expressions)} FROM "{table}"{where}'  # noqa: S608
+            cursor = self._connection.execute(query)
+            while part := cursor.fetchmany(_ROWS_AT_ONCE):
+                left -= len(part)
+                if left < 0:
+                    raise sqlite3.DatabaseError("more rows than the file can hold")
+                yield part
+        except _DAMAGE:
+            self._damaged.add(table)
+
+
+class _Texts:
+    """Keeps one copy of equal texts, unless there are many different ones."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def intern(self, rows: Rows) -> Rows:
+        """The same rows, whose equal texts are one object."""
+        texts = {name: self._of(column) for name, column in rows.texts.items()}
+        return Rows(rows.ints, texts, len(rows))
+
+    def _of(self, column: Sequence[str]) -> list[str]:
+        known = self._known
+        if len(known) > _MOST_TEXTS:
+            known.clear()
+        return [known.setdefault(text, text) for text in column]
+
+
+def _concatenated(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+
+def _integer(column: str, known: Collection[str]) -> str:
+    if column not in known:
+        return str(ABSENT)
+    return f'CASE typeof("{column}") WHEN \'integer\' THEN "{column}" ELSE {ABSENT} END'
+
+
+def _among(expression: str, values: Collection[int]) -> str:
+    return f"{expression} IN ({', '.join(map(str, values))})"
+
+
+def _text(column: str) -> str:
+    return f"CASE typeof(\"{column}\") WHEN 'text' THEN \"{column}\" ELSE '' END"
+
+
+def _hex(column: str) -> str:
+    return f"CASE typeof(\"{column}\") WHEN 'blob' THEN hex(\"{column}\") ELSE '' END"
+
+
+def is_database(source: Source) -> bool:
+    """Whether the file is an SQLite database."""
+    return source.head.startswith(MAGIC)
+
+
+@contextmanager
+def open_database(source: Source) -> Iterator[Database]:
+    """Open a database for reading.
+
+    Raises:
+        CorruptInputError: It is damaged, or a process is still writing it.
+    """
+    with source.as_file() as path:
+        place = path.resolve()  # SQLite looks for a journal beside the target of a link
+        limits = Limits(place.stat().st_size)
+        if path == source.path:
+            _check_finished(source.origin, place, limits)
+        with closing(_connect(place, limits, "mode=ro&immutable=1")) as connection:
+            tables, is_whole = _tables(connection, source.origin)
+            length = _length_of(path)
+            yield Database(connection, limits, tables, is_whole=is_whole, length=length)
+
+
+def _length_of(path: Path) -> Length:
+    """Size of a database, as its header tells it and as it is."""
+    with open_input(path) as file:
+        head = file.read(_HEADER)
+        size = file.seek(0, io.SEEK_END)
+        expected = _length_in_header(head) if len(head) == _HEADER else 0
+        file.seek(expected)
+        return Length(expected, size, file.read(len(MAGIC)) if 0 < expected < size else b"")
+
+
+def _length_in_header(head: bytes) -> int:
+    """Size of a database, bytes; 0 if it was last written by a release that does not tell it."""
+    page_bytes, changes, pages, valid_for = _SIZES.unpack(head)
+    largest = 1 << 16  # which two bytes cannot hold, so it is written as 1
+    size: int = pages * (largest if page_bytes == 1 else page_bytes)
+    return size if changes == valid_for else 0
+
+
+def _check_finished(origin: str, path: Path, limits: Limits) -> None:
+    """Refuse a database that is still being written.
+
+    Raises:
+        CorruptInputError: There is a journal or log beside it, or a process has locked it.
+    """
+    beside = next((e for e in ("-wal", "-journal") if _holds(path, e)), "")
+    if beside:
+        raise CorruptInputError(
+            f"{origin} is a database that is still being written: a part of it is in "
+            f"{origin}{beside}",
+            "Wait until the profiler has finished, or export it again",
+        )
+    if _is_locked(path, limits):
+        raise CorruptInputError(
+            f"{origin} is a database that another process is writing",
+            "Wait until the profiler has finished",
+        )
+
+
+def _holds(path: Path, ending: str) -> bool:
+    """Whether the file with that ending beside a file is not empty; links and pipes count."""
+    try:
+        found = path.with_name(f"{path.name}{ending}").lstat()
+    except OSError:
+        return False
+    return found.st_size > 0 or not stat.S_ISREG(found.st_mode)
+
+
+def _is_locked(path: Path, limits: Limits) -> bool:
+    """Whether a process has locked the database; with a write-ahead log, writers take no lock."""
+    with open_input(path) as file:
+        head = file.read(_WRITE_VERSION + 1)
+    if head[_WRITE_VERSION:] != _JOURNAL:
+        return False  # opening it without `immutable` would create files beside it
+    try:
+        with closing(_connect(path, limits, "mode=ro")) as connection:
+            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+    except _DAMAGE as error:
+        return "locked" in str(error)  # reading reports the other errors
+    return False
+
+
+def _connect(path: Path, limits: Limits, how: str) -> sqlite3.Connection:
+    """Connect to a database, without running code that its schema contains.
+
+    Args:
+        path: The database.
+        limits: Limits of its queries.
+        how: Query parameters of the SQLite URI.
+    """
+    connection = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=0)
+    limits.apply(connection)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    return connection
+
+
+def _tables(connection: sqlite3.Connection, origin: str) -> tuple[frozenset[str], bool]:
+    """Names of the real tables, and whether the list is complete.
+
+    Raises:
+        CorruptInputError: The list of tables cannot be read.
+    """
+    try:
+        return _names(connection), True
+    except _DAMAGE:
+        # Makes SQLite read the existing part of a file that is shorter than its header says.
+        connection.execute("PRAGMA writable_schema = ON")
+    try:
+        return _names(connection), False
+    except _DAMAGE:
+        raise CorruptInputError(f"{origin} is a damaged SQLite database", _EXPORT_AGAIN) from None
+
+
+def _names(connection: sqlite3.Connection) -> frozenset[str]:
+    rows = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+    ).fetchall()
+    return frozenset(str(row[0]) for row in rows)

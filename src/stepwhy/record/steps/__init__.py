@@ -1,0 +1,1 @@
+"""The step log, whichever framework takes the steps: their times, waits and meters."""

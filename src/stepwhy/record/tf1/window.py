@@ -1,0 +1,142 @@
+"""Trace a `Session.run`, and write its window.
+
+A traced run is the user's own run with a trace level and partition graphs added to its options.
+
+Source of the options: tensorflow/core/protobuf/config.proto, `RunOptions` and `RunMetadata`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from stepwhy.record.core.recorder import Recorder, write_json
+from stepwhy.record.tf1.sources import sources_of
+from stepwhy.record.watchers.graph_lines import GraphLines, called_graphs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import Any
+
+METADATA_FILE = "run_metadata.pb"
+GRAPH_FILE = "graph.pb"
+SOURCES_FILE = "sources.json.gz"
+_PROFILER = "tensorflow.python.profiler.profiler_v2"
+
+
+def own_profiler(session: Any, options: Any) -> str:
+    """The training's own profiler that prevents the trace of a run; '' if there is none.
+
+    Args:
+        session: The session that runs it.
+        options: The user's `RunOptions`, or None.
+    """
+    # MonitoredSession always passes options. A level above zero is the user's own trace.
+    if options is not None and options.trace_level != 0:
+        return "RunOptions.trace_level"
+    profiler = getattr(sys.modules.get(_PROFILER), "_profiler", None)
+    return "tf.profiler" if profiler is not None and _is_remote(session) else ""
+
+
+def traced_options(protos: Any, session: Any, options: Any) -> Any:
+    """Options that trace a run, including the user's own.
+
+    Args:
+        protos: The module that holds `RunOptions`.
+        session: The session that runs it.
+        options: The user's `RunOptions`, or None.
+    """
+    traced = protos.RunOptions()
+    if options is not None:
+        traced.CopyFrom(options)
+    # A distributed master collects nothing below FULL_TRACE. In one process that level conflicts
+    # with other profilers, and SOFTWARE_TRACE shows the same nodes.
+    level = "FULL_TRACE" if _is_remote(session) else "SOFTWARE_TRACE"
+    traced.trace_level = protos.RunOptions.TraceLevel.Value(level)
+    traced.output_partition_graphs = True
+    return traced
+
+
+def _is_remote(session: Any) -> bool:
+    """Whether a session runs on a server."""
+    return bool(getattr(session, "_target", b""))
+
+
+def copy_metadata(ours: Any, theirs: Any, options: Any) -> None:
+    """Fill the user's `RunMetadata` as an untraced run would have.
+
+    Args:
+        ours: That of the traced run.
+        theirs: That of the user, or None.
+        options: The user's `RunOptions`, or None.
+    """
+    if theirs is None:
+        return
+    theirs.CopyFrom(ours)
+    theirs.ClearField("step_stats")
+    theirs.ClearField("cost_graph")
+    if options is None or not options.output_partition_graphs:
+        theirs.ClearField("partition_graphs")
+
+
+class WindowWriter:
+    """Writes one window per traced run; windows of an unchanged graph share its files.
+
+    Args:
+        recorder: Writes the windows.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._graph: tuple[int, int] | None = None
+        self._shared: Path | None = None
+
+    def write(self, about: Mapping[str, Any], metadata: Any, session: Any) -> int:
+        """Add the window of one run.
+
+        Args:
+            about: Members of `window.json`.
+            metadata: The run's `RunMetadata`.
+            session: The session that ran it.
+
+        Returns:
+            Bytes of the metadata.
+        """
+        graph = session.graph
+        number = getattr(graph, "version", None)  # unknown: it may have changed
+        version = None if number is None else (id(graph), number)
+        shared = self._shared if version is not None and version == self._graph else None
+
+        data: bytes = metadata.SerializeToString()
+
+        def fill(folder: Path) -> None:
+            (folder / METADATA_FILE).write_bytes(data)
+            if shared is not None:
+                for name in (GRAPH_FILE, SOURCES_FILE):
+                    os.link(shared / name, folder / name)
+            else:
+                _write_graph(folder, session)
+
+        self._shared = self._recorder.window(about, fill)
+        self._graph = version
+        return len(data)
+
+
+def _write_graph(folder: Path, session: Any) -> None:
+    """Write the graph as the program built it, the source of each op, and the devices."""
+    graph = session.graph
+    definition = graph.as_graph_def()
+    (folder / GRAPH_FILE).write_bytes(definition.SerializeToString())
+    sources = {"devices": _devices(session), "ops": sources_of(graph)}
+    functions = GraphLines().of(called_graphs(graph))
+    if functions:
+        sources["functions"] = functions
+    write_json(folder / SOURCES_FILE, sources)
+
+
+def _devices(session: Any) -> list[str]:
+    """The names of a session's devices, without those that XLA adds for each."""
+    devices = session.list_devices()
+    return [each.name for each in devices if not each.device_type.startswith("XLA_")]

@@ -1,0 +1,121 @@
+"""The graphs of traced functions, from which the lines of a window's nodes are read."""
+
+from __future__ import annotations
+
+import weakref
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from stepwhy.record.core.user_code import UserFiles, user_line
+from stepwhy.record.tf2.tracing_notes import notes_of
+from stepwhy.record.watchers.graph_lines import GraphLines
+from stepwhy.record.watchers.layer_lines import runs_models
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stepwhy.record.watchers.graph_lines import Lines
+
+# A program that traces a function in every step keeps none of them for long.
+_MOST_GRAPHS = 256
+_TAPE = "gradient_tape"
+
+_graphs: list[weakref.ref[Any]] = []
+_callers: dict[str, str] = {}
+_lines = GraphLines()
+
+
+def note(function: Any) -> None:
+    """Note the graph of a concrete function, weakly; never raises."""
+    try:
+        graph = function.graph
+        _graphs.append(weakref.ref(graph))
+        if graph.name in _callers or len(_callers) < _MOST_GRAPHS:
+            _callers[graph.name] = user_line()
+    except Exception:
+        return
+    del _graphs[:-_MOST_GRAPHS]
+
+
+def callers() -> dict[str, str]:
+    """The line that called each function when it was last traced, by the function's name."""
+    return {name: line for name, line in _callers.items() if line}
+
+
+def function_lines() -> dict[str, Lines]:
+    """Names of nodes by their line, of each function that is still alive, latest first."""
+    alive = [graph for ref in reversed(_graphs) if (graph := ref()) is not None]
+    return _lines.of(alive, lambda graph: _NodeLines(graph).of)
+
+
+class _NodeLines:
+    """The lines of the nodes of one graph, asked in their order.
+
+    Args:
+        graph: The graph.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self._files = UserFiles()
+        notes = notes_of(graph)
+        self._scopes = notes.scopes
+        self._begins = [number for number, _ in notes.gradients]
+        self._forward = [name for _, name in notes.gradients]
+        # By node, and by the scope of a node.
+        self._known: dict[str, str] = {}
+
+    def of(self, number: int, operation: Any) -> str:
+        """The line of a node: for one of a gradient, that of the forward operation.
+
+        Args:
+            number: Its number in the graph.
+            operation: The node.
+        """
+        name = str(operation.name)
+        line = self._of_gradient(number, operation, name) or self._of_stack(operation, name)
+        self._known[name] = line
+        self._known.setdefault(name.rpartition("/")[0], line)
+        return line
+
+    def _of_gradient(self, number: int, operation: Any, name: str) -> str:
+        """Line of the forward operation of a gradient's node, '' for others, or if unknown."""
+        if operation.type == "AddN" and operation.inputs:  # a sum of gradients
+            summed = str(operation.inputs[0].op.name)
+            return self._known.get(summed, "") if _TAPE in summed.split("/") else ""
+        _, found, within = name.rpartition(f"{_TAPE}/")
+        if not found:
+            return ""
+        place = bisect_right(self._begins, number) - 1
+        forward = self._forward[place] if place >= 0 else ""
+        return self._known.get(forward, "") if forward else self._of_scope(within)
+
+    def _of_scope(self, name: str) -> str:
+        """Line of the innermost node or scope that a name begins with, '' if unknown."""
+        while name:
+            name = name.rpartition("/")[0]
+            if name and name in self._known:
+                return self._known[name]
+        return ""
+
+    def _of_stack(self, operation: Any, name: str) -> str:
+        for frame in reversed(operation.traceback or ()):
+            file = frame.filename
+            short = self._files.user_name(file)
+            if short is not None:
+                return f"{short}({frame.lineno}): {frame.name}"
+            declared = self._of_layer(name) if self._scopes and runs_models(file) else ""
+            if declared:
+                return declared
+        return ""
+
+    def _of_layer(self, name: str) -> str:
+        """Line of the innermost layer around a node, '' if unknown."""
+        scope = name.rpartition("/")[0]
+        while scope:
+            if scope in self._scopes:
+                return self._scopes[scope]
+            scope = scope.rpartition("/")[0]
+        return ""
+
+
+__all__ = ["callers", "function_lines", "note"]

@@ -1,0 +1,1 @@
+"""Observers of one thing each: garbage collections, disk syncs, checkpoints, iterators."""

@@ -1,0 +1,77 @@
+"""The lines at which the program declares its Keras layers.
+
+A functional or sequential model calls its layers itself, so that all of them have one line of the
+program in their stack: that of `fit`. The line of each is that of its declaration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+import weakref
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from stepwhy.record.core.user_code import is_users_file, user_line
+
+if TYPE_CHECKING:
+    from types import FrameType, ModuleType
+    from typing import Any
+
+# Files of Keras whose code calls the layers of a declared model.
+_RUNS_MODELS = (
+    "keras/src/ops/function.py",
+    "keras/src/models/sequential.py",
+    "keras/src/engine/functional.py",
+    "keras/src/engine/sequential.py",
+)
+# Functions of a layer in which it makes others.
+_BUILDING = frozenset({"build", "call", "__call__"})
+
+_lines: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+def observe_layers(module: ModuleType, _: str) -> None:
+    """Note where layers are declared.
+
+    Args:
+        module: `keras.src.ops.operation`.
+    """
+    original = module.Operation.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        with contextlib.suppress(Exception):
+            line = _line_of(sys._getframe(1))
+            if line:
+                _lines[self] = line
+
+    # `Operation.__new__` asks `inspect.getfullargspec`, which does not look behind a wrapper.
+    init.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+    module.Operation.__init__ = init
+
+
+def _line_of(frame: FrameType | None) -> str:
+    """The program's line in a stack; '' for a layer that another one makes when it is called."""
+    at = frame
+    while at is not None and not is_users_file(at.f_code.co_filename):
+        if at.f_code.co_name in _BUILDING:
+            return ""
+        at = at.f_back
+    return user_line(at) if at is not None else ""
+
+
+def declared_at(layer: Any) -> str:
+    """The line at which a layer was declared, '' if unknown."""
+    return _lines.get(layer, "")
+
+
+def runs_models(file: str) -> bool:
+    """Whether code of a file calls the layers of a declared model."""
+    return PurePath(file).as_posix().endswith(_RUNS_MODELS)
+
+
+__all__ = ["declared_at", "observe_layers", "runs_models"]

@@ -1,0 +1,239 @@
+"""Log calls that save checkpoints, of all frameworks: how long each blocks, and its line.
+
+Only the outermost call counts, as `Model.save` of Keras calls other functions that save, and only
+those of the main thread, as others block no step. A wait for a child process that saves counts as
+well (`child_waits`). What an asynchronous save does after its call has returned is not seen, and
+blocks nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepwhy.record.core.clock import now_ns
+from stepwhy.record.core.compiled_code import never_compiled, wrapper
+from stepwhy.record.core.process import lifetime
+from stepwhy.record.core.recorder import Recorder
+from stepwhy.record.core.user_code import user_line
+from stepwhy.record.watchers.child_saves import ChildSaves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    Call = Callable[..., Any]
+
+# Shorter calls cost no step anything, and would fill the log.
+_SHORTEST_NS = 200_000
+# Share of a wait. A child that saves for less of it mostly does something else, such as an
+# evaluation; the rest is to start and end the child.
+_LEAST_SAVING = 0.1
+# Waits for other children that are logged; the limit of all events leaves room for saves.
+_MOST_WAITS = 500
+
+
+class Saver(NamedTuple):
+    """A function or method that saves.
+
+    Args:
+        path: Its name in the module, with its class.
+        name: What reports call it.
+    """
+
+    path: str
+    name: str
+
+
+SAVERS: dict[str, tuple[Saver, ...]] = {
+    "torch.serialization": (Saver("save", "torch.save"),),
+    "torch.distributed.checkpoint.state_dict_saver": (
+        Saver("save", "torch.distributed.checkpoint.save"),
+        Saver("async_save", "torch.distributed.checkpoint.async_save"),
+    ),
+    "safetensors.torch": (
+        Saver("save_file", "safetensors.torch.save_file"),
+        Saver("save_model", "safetensors.torch.save_model"),
+    ),
+    "tensorflow.python.training.saver": (Saver("Saver.save", "Saver.save"),),
+    "tensorflow.python.saved_model.save": (Saver("save", "tf.saved_model.save"),),
+    "tensorflow.python.checkpoint.checkpoint": (
+        Saver("Checkpoint.save", "Checkpoint.save"),
+        Saver("Checkpoint.write", "Checkpoint.write"),
+    ),
+    "tensorflow.python.checkpoint.checkpoint_management": (
+        Saver("CheckpointManager.save", "CheckpointManager.save"),
+    ),
+    "keras.src.saving.saving_api": (
+        Saver("save_model", "Model.save"),
+        Saver("save_weights", "Model.save_weights"),
+    ),
+    "tf_keras.src.saving.saving_api": (
+        Saver("save_model", "Model.save"),
+        Saver("save_weights", "Model.save_weights"),
+    ),
+    "orbax.checkpoint.checkpoint_manager": (
+        Saver("CheckpointManager.save", "CheckpointManager.save"),
+        Saver("CheckpointManager.wait_until_finished", "CheckpointManager.wait_until_finished"),
+    ),
+    "orbax.checkpoint._src.checkpointers.checkpointer": (
+        Saver("Checkpointer.save", "Checkpointer.save"),
+    ),
+    "orbax.checkpoint._src.checkpointers.async_checkpointer": (
+        Saver("AsyncCheckpointer.save", "AsyncCheckpointer.save"),
+        Saver("AsyncCheckpointer.wait_until_finished", "AsyncCheckpointer.wait_until_finished"),
+    ),
+    "flax.training.checkpoints": (Saver("save_checkpoint", "save_checkpoint"),),
+}
+"""Module of a framework -> what saves in it."""
+
+_PLAIN = {
+    "pickle": (Saver("dump", "pickle.dump"),),
+    "numpy": (
+        Saver("save", "numpy.save"),
+        Saver("savez", "numpy.savez"),
+        Saver("savez_compressed", "numpy.savez_compressed"),
+    ),
+}
+
+
+@functools.cache
+def log_of(run_dir: str) -> SaveLog:
+    """The log of this process."""
+    return SaveLog(Recorder(run_dir, "", "", "saving"))
+
+
+class SaveLog:
+    """Log the outermost saving calls of the main thread.
+
+    Args:
+        recorder: Writes their events, into the directory that another recorder has opened.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._children = ChildSaves()
+        self.forget()
+        lifetime.on_begin(self.forget)
+
+    def forget(self) -> None:
+        """Start over, as in a process in which nothing saves (after a fork)."""
+        self._is_saving = self._has_polled = False
+        self._waits = 0
+
+    @never_compiled
+    def begin(self) -> bool:
+        """A saving call, or a wait for a child, begins; whether it is logged."""
+        if self._is_saving or threading.current_thread() is not threading.main_thread():
+            return False
+        self._is_saving = self._recorder.alive
+        return self._is_saving
+
+    @never_compiled
+    def end(self, name: str, start_ns: int) -> None:
+        """The call that `begin` let through has ended; never raises."""
+        self._is_saving = False
+        end_ns = now_ns()
+        self._recorder.guard(lambda: self._children.note(name, end_ns - start_ns))
+        if end_ns - start_ns >= _SHORTEST_NS:
+            self._recorder.guard(lambda: self._log("save", name, start_ns, end_ns))
+
+    @never_compiled
+    def waited(self, child: Callable[[], int], start_ns: int) -> None:
+        """The wait that `begin` let through has ended; never raises.
+
+        Args:
+            child: Returns the id of the process that was waited for; 0 if it has not ended.
+            start_ns: When it began.
+        """
+        self._is_saving = False
+        end_ns = now_ns()
+        self._recorder.guard(lambda: self._log_wait(child(), start_ns, end_ns))
+
+    def _log_wait(self, child: int, start_ns: int, end_ns: int) -> None:
+        if not child:
+            self._has_polled = True
+            return
+        saved, polled, self._has_polled = self._children.take(child), self._has_polled, False
+        wait_ns = end_ns - start_ns
+        if wait_ns < _SHORTEST_NS:
+            # If the program has polled, it may have waited between its polls, or have trained.
+            if polled and saved is not None:
+                self._log("polled-save", saved.name, end_ns - saved.time_ns, end_ns)
+        elif saved is not None and saved.time_ns >= _LEAST_SAVING * wait_ns:
+            self._log("save", f"{saved.name} in a child process", start_ns, end_ns)
+        elif self._waits < _MOST_WAITS:
+            self._waits += 1
+            self._log("child", "child process", start_ns, end_ns)
+
+    def _log(self, kind: str, name: str, start_ns: int, end_ns: int) -> None:
+        self._recorder.event(kind, name=name, start_ns=start_ns, end_ns=end_ns, source=user_line())
+        self._recorder.write_events()
+
+
+def observe_saving(module: ModuleType, run_dir: str) -> None:
+    """Log the calls of what saves in a module of `SAVERS`."""
+    _wrap(module, SAVERS[module.__name__], log_of(run_dir))
+
+
+def observe_plain_saving(_: ModuleType, run_dir: str) -> None:
+    """Log the calls of `pickle` and NumPy with which JAX programs save their parameters."""
+    import pickle
+
+    import numpy as np
+
+    for module in (pickle, np):
+        _wrap(module, _PLAIN[module.__name__], log_of(run_dir))
+
+
+def _wrap(module: ModuleType, savers: tuple[Saver, ...], log: SaveLog) -> None:
+    for saver in savers:
+        owner, _, attribute = saver.path.rpartition(".")
+        place: Any = getattr(module, owner, None) if owner else module
+        original = getattr(place, attribute, None)
+        if original is not None:  # else another version of the framework
+            logged = _logged(original, saver.name, log)
+            is_bound = hasattr(original, "__get__")
+            found = logged if is_bound else Builtin(logged, module.__name__, attribute)
+            setattr(place, attribute, found)
+
+
+class Builtin:
+    """A logged function in C: unlike one in Python, it does not become a method in a class.
+
+    It pickles by the name under which programs find it.
+
+    Args:
+        logged: The function.
+        module: The module that has it.
+        name: Its name there.
+    """
+
+    def __init__(self, logged: Call, module: str, name: str) -> None:
+        functools.update_wrapper(self, logged)
+        self.__module__ = module
+        self._logged, self._name = logged, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the logged function."""
+        return self._logged(*args, **kwargs)
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+def _logged(original: Call, name: str, log: SaveLog) -> Call:
+    @wrapper
+    @functools.wraps(original)
+    def logged(*args: Any, **kwargs: Any) -> Any:
+        if not log.begin():
+            return original(*args, **kwargs)
+        start_ns = now_ns()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            log.end(name, start_ns)
+
+    return logged

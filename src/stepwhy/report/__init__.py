@@ -1,1 +1,0 @@
-"""Reports in the terminal, as HTML and as JSON. Imports only `findings`."""

@@ -1,0 +1,130 @@
+"""What instructions of compiled programs compute from."""
+
+import pytest
+from tests.read.hlo_samples import hlo_proto
+from tests.read.test_xplane_rewrites import compiled
+from tests.read.xplane_samples import event, host, line, metadata_plane, source_of, xspace
+
+from stepwhy.read.formats.xplane.argument_use import argument_uses
+from stepwhy.read.formats.xplane.hlo import read_module
+from stepwhy.read.formats.xplane.reader import read
+
+# As a layer of a graph network that normalises the matrix of the graph in each call.
+NORMALISED = """
+    main
+    w = f32[8,4] parameter(0) named=params['w']
+    adj = f32[8,8] parameter(1) named=adj
+    one = f32[] constant(1)
+    loops.1 = f32[8,8] fusion(adj, one) calls=scaling
+    dot.1 = f32[8,4] dot(loops.1, w)
+
+    scaling
+    p0 = f32[8,8] parameter(0)
+    p1 = f32[] parameter(1)
+    all = f32[8,8] broadcast(p1)
+    add.1 = f32[8,8] add(p0, all)
+"""
+CALL = """
+    main
+    w = f32[8,8] parameter(0) named=w
+    adj = f32[8,8] parameter(1) named=adj
+    call.1 = f32[8,8] call(adj) calls=parallel
+    while.1 = f32[8,8] while(adj) calls=body trips=3
+    call.2 = f32[8,8] call(w) calls=parallel
+
+    parallel
+    p0 = f32[8,8] parameter(0)
+    tanh.1 = f32[8,8] tanh(p0)
+
+    body
+    p0 = f32[8,8] parameter(0)
+    exp.1 = f32[8,8] exponential(p0)
+"""
+PAIRS = """
+    main
+    x = f32[8,3] parameter(0) named=x
+    fusion.1 = f32[8,8,3] fusion(x) calls=differences
+
+    differences
+    p0 = f32[8,3] parameter(0)
+    rows = f32[8,8,3] broadcast(p0) dimensions=0,2
+    columns = f32[8,8,3] broadcast(p0) dimensions=1,2
+    sub.1 = f32[8,8,3] subtract(rows, columns)
+"""
+
+
+def arguments(text):
+    found = argument_uses(read_module(hlo_proto(text)))
+    return {name: use.arguments for name, use in found.items()}
+
+
+def pairs(text):
+    found = argument_uses(read_module(hlo_proto(text)))
+    return {name for name, use in found.items() if use.compares_pairs}
+
+
+def test_the_arguments_that_a_result_depends_on():
+    assert arguments(NORMALISED) == {"loops.1": ("adj",), "dot.1": ("params['w']", "adj")}
+
+
+def test_what_is_called_or_repeated_depends_on_what_is_passed():
+    found = arguments(CALL)
+    assert found["call.1"] == found["while.1"] == found["exp.1"] == ("adj",)
+    assert found["call.2"] == ("w",)
+
+
+@pytest.mark.parametrize(
+    "changing",
+    [
+        "random = f32[8,8] rng-bit-generator(adj)",
+        "random = f32[8,8] custom-call(adj) target=xla_ffi_python_cpu_callback",
+    ],
+)
+def test_random_numbers_and_calls_into_python_are_no_function_of_arguments(changing):
+    text = f"""
+    main
+    adj = f32[8,8] parameter(0) named=adj
+    {changing}
+    add.1 = f32[8,8] add(adj, random)
+"""
+    assert arguments(text) == {}
+
+
+def test_arguments_without_a_name_are_unknown():
+    assert arguments(NORMALISED.replace(" named=adj", "")) == {}
+
+
+def test_what_the_compiler_adds_and_what_reads_no_argument_is_left_out():
+    text = """
+    main
+    adj = f32[8,8] parameter(0) named=adj
+    one = f32[] constant(1)
+    copy.1 = f32[8,8] copy(adj)
+    ones.1 = f32[8,8] broadcast(one)
+    add.1 = f32[8,8] add(copy.1, ones.1)
+"""
+    assert arguments(text) == {"add.1": ("adj",)}
+
+
+def test_two_arrays_that_are_each_repeated_for_the_other():
+    assert pairs(PAIRS) == {"fusion.1"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("dimensions=1,2", "dimensions=0,2"),
+        ("subtract(rows, columns)", "subtract(rows, rows)"),
+        ("f32", "u32"),
+    ],
+)
+def test_arrays_that_are_repeated_alike_and_bits_of_random_numbers_are_no_pairs(old, new):
+    assert pairs(PAIRS.replace(old, new)) == set()
+
+
+def test_slices_of_the_work_are_in_the_table():
+    ran = [event("loops.1", 0, 5, hlo_op="loops.1", program_id=7)]
+    space = xspace(host(line("tf_XLAEigen/9", *ran)))
+    table = (trace := read(source_of(space + metadata_plane(compiled(NORMALISED))))).argument_uses
+    assert table.slice.tolist() == [0]
+    assert trace.string(int(table.arguments[0])) == "adj"

@@ -1,0 +1,105 @@
+"""Instructions of compiled programs whose results only one side of a selection reads."""
+
+import pytest
+from tests.read.hlo_samples import hlo_proto
+from tests.read.test_xplane_rewrites import compiled
+from tests.read.xplane_samples import event, host, line, metadata_plane, source_of, xspace
+
+from stepwhy.read.formats.xplane.discards import Discard, discards_of
+from stepwhy.read.formats.xplane.hlo import read_module
+from stepwhy.read.formats.xplane.reader import read
+
+# As `jnp.where(step % 50 == 0, tanh(x @ x), x)`: the remainder of a negative number gets 50 added.
+EVERY_50 = """
+    main
+    step.1 = s32[] parameter(0)
+    x = f32[8,8] parameter(1)
+    dot.1 = f32[8,8] dot(x, x)
+    tanh.1 = f32[8,8] fusion(dot.1) calls=activation
+    chosen = f32[8,8] fusion(step.1, tanh.1, x) calls=selection
+
+    activation
+    p0 = f32[8,8] parameter(0)
+    tanh.2 = f32[8,8] tanh(p0)
+
+    selection
+    p0 = s32[] parameter(0)
+    p1 = f32[8,8] parameter(1)
+    p2 = f32[8,8] parameter(2)
+    every = s32[] constant(50)
+    zero = s32[] constant(0)
+    rest = s32[] remainder(p0, every)
+    negative = pred[] compare(rest, zero) direction=LT
+    more = s32[] add(rest, every)
+    modulo = s32[] select(negative, more, rest)
+    due = pred[] compare(modulo, zero) direction=EQ
+    all = pred[8,8] broadcast(due)
+    select.1 = f32[8,8] select(all, p1, p2)
+"""
+FLAG = """
+    main
+    flag.1 = pred[] parameter(0)
+    x = f32[8,8] parameter(1)
+    dot.1 = f32[8,8] dot(x, x)
+    dot.2 = f32[8,8] dot(dot.1, x)
+    select.1 = f32[8,8] select(flag.1, x, dot.2)
+"""
+LOOP = """
+    main
+    flag.1 = pred[] parameter(0)
+    x = f32[8,8] parameter(1)
+    state = tuple tuple(x, x)
+    while.1 = tuple while(state) calls=body trips=3
+    last = f32[8,8] get-tuple-element(while.1) index=0
+    select.1 = f32[8,8] select(flag.1, last, x)
+
+    body
+    state = tuple parameter(0)
+    x = f32[8,8] get-tuple-element(state) index=0
+    dot.7 = f32[8,8] dot(x, x)
+    next = tuple tuple(dot.7, dot.7)
+"""
+DUE = Discard("step % 50 == 0", True, 50)
+UNSET = Discard("flag", False, 0)
+
+
+def discards(text):
+    found = discards_of(read_module(hlo_proto(text)))
+    return {name: why for name, why in found.items() if "." in name}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (EVERY_50, {"dot.1": DUE, "tanh.1": DUE}),
+        (FLAG, {"dot.1": UNSET, "dot.2": UNSET}),
+        (LOOP, dict.fromkeys(["while.1", "dot.7"], UNSET._replace(holds=True))),
+    ],
+)
+def test_a_result_that_one_side_reads(text, expected):
+    assert discards(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FLAG.replace("pred[] parameter(0)", "pred[8,8] parameter(0)"),
+        FLAG.replace("flag.1 = pred[] parameter(0)",
+                     "loss = f32[] parameter(0)\n    flag.1 = pred[] is-finite(loss)"),
+        FLAG.replace("x, dot.2)", "dot.2, dot.2)"),
+        FLAG + "    both = tuple tuple(select.1, dot.1, dot.2)\n",
+    ],
+    ids=["by element", "by a computed value", "on both sides", "is a result as well"],
+)  # fmt: skip
+def test_other_selections_discard_nothing(text):
+    assert discards(text) == {}
+
+
+def test_slices_of_the_work_are_in_the_table():
+    ran = [event(name, 10 * i, 5, hlo_op=name, program_id=7)
+           for i, name in enumerate(("dot.1", "chosen", "tanh.1"))]  # fmt: skip
+    space = xspace(host(line("tf_XLAEigen/9", *ran)))
+    table = (trace := read(source_of(space + metadata_plane(compiled(EVERY_50))))).discards
+    assert table.slice.tolist() == [0, 2]
+    assert {trace.string(c) for c in table.condition.tolist()} == {"step % 50 == 0"}
+    assert (table.holds.tolist(), table.one_in.tolist()) == ([1, 1], [50, 50])

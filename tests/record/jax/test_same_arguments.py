@@ -1,0 +1,92 @@
+"""Arguments of jitted functions that are the same arrays in each traced step."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stepwhy.record.core.recorder import Recorder
+from stepwhy.record.jax.same_arguments import SameArguments
+from stepwhy.record.steps.loop import Loop
+from stepwhy.record.steps.step_window import NoWindow
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+jax = pytest.importorskip("jax")
+
+pytestmark = pytest.mark.framework
+
+
+class _Window(NoWindow):
+    running = True
+
+
+@pytest.fixture
+def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SameArguments:
+    # The first array of JAX starts threads, with which no other test of this process could fork.
+    monkeypatch.setattr(jax, "Array", np.ndarray)
+    return SameArguments(Loop(Recorder(str(tmp_path), "jax", "1.0", "jax-jit"), _Window()))
+
+
+def logged(arguments: SameArguments, tmp_path: Path) -> list[dict[str, Any]]:
+    """What is logged at the first call after the profiler has stopped."""
+    arguments._loop.window.running = False  # type: ignore[misc]
+    arguments.called(0, step, (), {}, 9)
+    arguments._loop.recorder.step('{"kind":"call"}')
+    arguments._loop.recorder.close()
+    log = tmp_path / f"process-{os.getpid()}" / "events.jsonl"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+@jax.jit
+def step(params: Any, adj: Any, batch: Any = None) -> Any:
+    return params["w"] @ adj if batch is None else batch
+
+
+def test_an_argument_is_the_same_if_each_call_gets_the_same_array(
+    arguments: SameArguments, tmp_path: Path
+) -> None:
+    adj, kept = np.ones((4, 4)), np.ones(2)
+    for number in range(5):
+        params = {"w": np.ones((4, 4)) * number, "kept": kept}
+        arguments.called(0, step, (params, adj), {"batch": np.ones((4, 4))}, number)
+    (event,) = logged(arguments, tmp_path)
+    assert (event["kind"], event["name"], event["count"]) == ("same-arguments", "step", 4)
+    assert event["reason"] == "adj\nparams['kept']"
+
+
+_COMPILED = """
+import jax
+
+@jax.jit
+def step(params, adj):
+    return params["w"] @ adj
+
+matrix = jax.numpy.ones((4, 4))
+print(step.lower({"w": matrix}, matrix).compile().as_text().replace("\\\\", ""))
+"""
+
+
+def test_the_names_are_those_of_the_compiled_program() -> None:
+    text = subprocess.check_output([sys.executable, "-c", _COMPILED], text=True)
+    assert 'op_name="adj"' in text
+    assert "op_name=\"params['w']\"" in text
+
+
+def test_arrays_are_not_kept_alive(arguments: SameArguments, tmp_path: Path) -> None:
+    for number in range(3):  # the memory, and with it the id, may be used again
+        arguments.called(0, step, ({"w": np.ones((4, 4))}, np.ones((4, 4))), {}, number)
+    (event,) = logged(arguments, tmp_path)
+    assert "reason" not in event
+
+
+def test_nothing_is_due_before_the_profiler_runs(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path), "jax", "1.0", "jax-jit")
+    assert not SameArguments(Loop(recorder, NoWindow())).is_due

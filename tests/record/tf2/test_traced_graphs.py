@@ -1,0 +1,185 @@
+"""The lines of the program behind the nodes of traced functions."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepwhy.record.core.process import losses
+from stepwhy.record.tf2 import traced_graphs
+from stepwhy.record.tf2.tracing_notes import noting
+from stepwhy.record.watchers import layer_lines
+from stepwhy.record.watchers.graph_lines import GraphLines, called_graphs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [
+    pytest.mark.framework,
+    pytest.mark.skipif(
+        importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
+    ),
+]
+HERE = "tf2/test_traced_graphs.py"  # shorter or longer, depending on what runs the tests
+
+
+@pytest.fixture(autouse=True)
+def _afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traced_graphs, "_graphs", [])
+    monkeypatch.setattr(traced_graphs, "_callers", {})
+    monkeypatch.setattr(traced_graphs, "_lines", GraphLines())
+
+
+def traced(function: Any, *arguments: Any) -> Any:
+    """The concrete function, traced as the observer traces it."""
+    with noting():
+        concrete = function.get_concrete_function(*arguments)
+    traced_graphs.note(concrete)
+    return concrete
+
+
+def line_numbers() -> dict[str, int]:
+    """Line of each node, of all functions, relative to the first line of its function."""
+    found = {}
+    for function in traced_graphs.function_lines().values():
+        for line, scopes in function.items():
+            file, _, number_text = line.partition(")")[0].rpartition("(")
+            assert file.endswith(HERE)
+            number = int(number_text)
+            for scope, names in scopes.items():
+                prefix = f"{scope}/" if scope else ""
+                found.update({prefix + name: number for name in names.split(" ")})
+    return found
+
+
+def test_gradients_are_of_the_line_of_their_forward_operation() -> None:
+    import tensorflow as tf
+
+    weight = tf.Variable(tf.ones([3, 3]))
+
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            y = tf.tanh(x)
+            z = y @ weight
+            loss = tf.reduce_sum(tf.tanh(z))
+        return tape.gradient(loss, weight)
+
+    traced(tf.function(step), tf.ones([2, 3]))
+    first = step.__code__.co_firstlineno
+    lines = {name: number - first for name, number in line_numbers().items()}
+    expected = {"Tanh": 2, "matmul": 3, "Tanh_1": 4, "gradient_tape/TanhGrad": 4}
+    assert {name: lines[name] for name in expected} == expected
+    assert lines["gradient_tape/matmul/MatMul"] == 3
+
+
+def test_what_autograph_rewrites_has_its_own_lines() -> None:
+    import tensorflow as tf
+
+    def step(x: Any) -> Any:
+        for _ in tf.range(3):
+            x = tf.tanh(x)
+        return x
+
+    traced(tf.function(step), tf.ones([2]))
+    first = step.__code__.co_firstlineno
+    assert line_numbers()["while/Tanh"] - first == 2
+
+
+def test_layers_of_a_functional_model_are_of_their_declarations(keras: Any) -> None:
+    import tensorflow as tf
+
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(3, activation="tanh")(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(2)(hidden))
+    declared = sys._getframe().f_lineno - 2
+
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(x))
+        return tape.gradient(loss, model.trainable_variables)
+
+    traced(tf.function(step), tf.ones([2, 4]))
+    lines = line_numbers()
+    of_tanh = {number for name, number in lines.items() if name.endswith(("/Tanh", "/TanhGrad"))}
+    assert of_tanh == {declared}
+    products = [number for name, number in lines.items() if name.endswith("/MatMul")]
+    assert set(products) == {declared, declared + 1}
+
+
+@pytest.fixture
+def keras(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    keras = pytest.importorskip("keras")
+    from keras.src.ops import operation
+
+    original = operation.Operation.__init__
+    monkeypatch.setattr(layer_lines, "_lines", type(layer_lines._lines)())
+    layer_lines.observe_layers(operation, "")
+    yield keras
+    operation.Operation.__init__ = original
+
+
+def test_operations_of_keras_without_a_constructor_of_their_own(keras: Any) -> None:
+    # Schedules with a warm-up make one.
+    schedule = keras.optimizers.schedules.CosineDecay(0.1, 10, warmup_target=0.2, warmup_steps=2)
+    assert float(schedule(1)) == pytest.approx(0.15)
+
+
+def test_the_line_that_calls_a_function() -> None:
+    import tensorflow as tf
+
+    traced(tf.function(lambda x: x + 1), tf.ones([2]))
+    (line,) = traced_graphs.callers().values()
+    assert f"{HERE}(" in line
+
+
+def test_nothing_is_replaced_after_tracing() -> None:
+    from tensorflow.python.eager import backprop
+
+    before = backprop._MockOp
+    with noting():
+        with noting():
+            assert backprop._MockOp is not before
+        assert backprop._MockOp is not before
+    assert backprop._MockOp is before
+
+
+def test_a_name_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    name = "tensorflow.python.eager.backprop"
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setattr(losses, "texts", [])
+    with noting():
+        tf.function(lambda x: x + 1).get_concrete_function(tf.ones([2]))
+    (text,) = losses.texts
+    assert text.startswith("lines of the gradients of a traced TensorFlow function cannot be")
+    assert text.endswith("this version of the framework has no '_MockOp'")
+
+
+def test_reading_takes_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    traced(tf.function(lambda x: x + 1), tf.ones([2]))
+    lines = GraphLines()
+    monkeypatch.setattr(lines, "_left_ns", 0)
+    monkeypatch.setattr(traced_graphs, "_lines", lines)
+    assert traced_graphs.function_lines() == {}
+
+
+def test_functions_that_a_session_calls() -> None:
+    import tensorflow as tf
+
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.compat.v1.enable_control_flow_v2()
+        try:
+            tf.while_loop(lambda i: i < 3, lambda i: i + 1, (tf.constant(0),))
+        finally:
+            tf.compat.v1.disable_control_flow_v2()
+    found = GraphLines().of(called_graphs(graph))
+    assert all(f"{HERE}(" in line for lines in found.values() for line in lines)
+    assert found
