@@ -1,0 +1,80 @@
+"""The size of the house: how many rooms, files and lines it has, and how much one has to travel.
+
+These are budgets, not goals: a change that needs more room raises a number here, and says why.
+"""
+
+import ast
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "stepwhy"
+# One worker reads the code for all tests.
+pytestmark = pytest.mark.xdist_group("sources")
+
+MOST = {
+    "rooms": 16,
+    "files": 1124,
+    "lines": 150_800,
+    "functions with one caller, ‰": 370,
+    "lines of a function": 60,
+    "lines of a file": 540,
+}
+
+
+def functions(tree):
+    """All functions of a module, methods and inner ones among them."""
+    return [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def used_once(tree):
+    """Private functions that one place of their module names."""
+    names = Counter(
+        chain(
+            (n.id for n in ast.walk(tree) if isinstance(n, ast.Name)),
+            (n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)),
+        )
+    )
+    private = (f for f in functions(tree) if f.name.startswith("_") and f.name[1:2] != "_")
+    return [f for f in private if names[f.name] == 1]
+
+
+def length(node):
+    """Lines of a function without its docstring, as far as it has one."""
+    first = node.body[0]
+    is_text = ast.get_docstring(node, clean=False) is not None
+    return node.end_lineno - node.lineno + 1 - is_text * (first.end_lineno - first.lineno + 1)
+
+
+def measured():
+    """What the package has of everything in `MOST`."""
+    texts = {path: path.read_text() for path in PACKAGE.rglob("*.py")}
+    trees = [ast.parse(text) for text in texts.values()]
+    found = [f for tree in trees for f in functions(tree)]
+    single = sum(len(used_once(tree)) for tree in trees)
+    lines = [text.count("\n") for text in texts.values()]
+    return {
+        "rooms": sum(path.is_dir() and path.name != "__pycache__" for path in PACKAGE.iterdir()),
+        "files": len(texts),
+        "lines": sum(lines),
+        "functions with one caller, ‰": round(1000 * single / len(found)),
+        "lines of a function": max(map(length, found)),
+        "lines of a file": max(lines),
+    }
+
+
+def test_the_house_keeps_its_size():
+    found = measured()
+    assert {what: n for what, n in found.items() if n > MOST[what]} == {}
+
+
+def test_a_function_that_is_used_once_is_seen():
+    tree = ast.parse("def _a():\n    pass\n\n\ndef _b():\n    _a()\n    _b()\n\n\n_b()\n")
+    assert [f.name for f in used_once(tree)] == ["_a"]
+
+
+if __name__ == "__main__":
+    for what, number in measured().items():
+        print(f"{number:8} {what}")
