@@ -42,6 +42,23 @@ Each room says in its `__init__` what comes in and what goes out. `record` stand
 inside of the training, writes a run directory, and knows nothing of the rooms that read it.
 
 """
+CHANGES = {
+    "how a file is recognised or read": "`read.formats.<name>`, or `read.shared`",
+    "what the name of a kernel stands for": "`read.kernel_names`",
+    "a counter that each step logs": "`record.steps.meters`; its column in `trace.schema`",
+    "an event that is logged when it happens": "`record.watchers`",
+    "how a signal reaches the training": "`record.launcher`",
+    "how a number of the result is computed": "`analyse`, by its subject",
+    "when a diagnosis fires, and what it advises": "`diagnose.<family>`",
+    "when logged events, such as compilations, are many": "`analyse.steps.stalls`",
+    "a change that `whatif` knows": "its text in `result.edits`, its effect in `predict`",
+    "the sentence of a reason or note": "`result.wording`",
+    "a field of the result": "`result`, and `analyse.answers`, which fills it",
+    "a table or sentence of a report": "`show.terminal`, `show.html`, `show.markdown`",
+    "what the timeline of the page shows": "`show.timeline`; `web/src` draws it",
+    "the statistics of `bench`, `compare`, `try`": "`measure`",
+    "an option of a command": "`cli`",
+}
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 262, 78, 26, 30, 16
 _ROW = 3  # rooms beside each other at most
 _STYLE = """\
@@ -70,7 +87,11 @@ class _Box(NamedTuple):
 def page() -> str:
     """The text of `explanation/architecture.md`."""
     rows = "\n".join(_row(room) for layer in layers() for room in layer)
-    return f"{INTRODUCTION}| room | in | out | imports |\n| --- | --- | --- | --- |\n{rows}\n"
+    changes = "\n".join(f"| {what} | {place} |" for what, place in CHANGES.items())
+    return (
+        f"{INTRODUCTION}## Where to change what\n\n| what | where |\n| --- | --- |\n{changes}\n\n"
+        f"## The rooms\n\n| room | in | out | imports |\n| --- | --- | --- | --- |\n{rows}\n"
+    )
 
 
 def _row(room: str) -> str:

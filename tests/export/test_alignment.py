@@ -10,9 +10,9 @@ from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lateness.rank_summary import summarise_rank
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.result.timeline import DRAWN_CATEGORIES
-from stepwhy.show.export.timeline import alignment_of, part_of, timeline_of
-from stepwhy.show.export.timeline.alignment import RankClock, with_waits
-from stepwhy.show.export.timeline.slices import drawn
+from stepwhy.show.timeline import alignment_of, part_of, timeline_of
+from stepwhy.show.timeline.alignment import RankClock, with_waits
+from stepwhy.show.timeline.slices import drawn
 from stepwhy.trace.notation import parse
 
 RANKS, STEPS = 4, 8

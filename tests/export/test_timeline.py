@@ -12,9 +12,9 @@ from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import numbered
 from stepwhy.result import CATEGORIES
 from stepwhy.result.timeline import DRAWN_CATEGORIES
-from stepwhy.show.export.timeline import build, part_of, timeline_of
-from stepwhy.show.export.timeline.packing import packed, zigzag
-from stepwhy.show.export.timeline.slices import drawn, joined, thinned
+from stepwhy.show.timeline import build, part_of, timeline_of
+from stepwhy.show.timeline.packing import packed, zigzag
+from stepwhy.show.timeline.slices import drawn, joined, thinned
 from stepwhy.trace import DeviceKind, Kind, Role
 from stepwhy.trace.notation import parse
 

@@ -7,8 +7,8 @@ import pytest
 from tests.export.timelines import varints
 
 from stepwhy.analyse.facts import Facts
-from stepwhy.show.export.timeline import run as runs
-from stepwhy.show.export.timeline.run import packed_run, whole_run
+from stepwhy.show.timeline import run as runs
+from stepwhy.show.timeline.run import packed_run, whole_run
 from stepwhy.trace.notation import parse
 
 TRACE = """

@@ -8,9 +8,9 @@ from tests.export.timelines import samples_of
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.read.formats.run_directory import counter_log
-from stepwhy.show.export.timeline import build, part_of, timeline_of
-from stepwhy.show.export.timeline.samples import UNKNOWN, Sampled, thinned_samples, with_pauses
-from stepwhy.show.export.timeline.series import _LEFT_OUT, _MEANINGS, MOST_SERIES
+from stepwhy.show.timeline import build, part_of, timeline_of
+from stepwhy.show.timeline.samples import UNKNOWN, Sampled, thinned_samples, with_pauses
+from stepwhy.show.timeline.series import _LEFT_OUT, _MEANINGS, MOST_SERIES
 from stepwhy.trace import DeviceKind, Kind, Role
 
 MS = 1_000_000

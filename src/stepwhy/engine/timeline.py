@@ -13,8 +13,8 @@ from stepwhy.engine.explain import explain
 from stepwhy.engine.profile import profiles
 from stepwhy.engine.replays import not_replayed, replays_of
 from stepwhy.result.timeline import Timeline
-from stepwhy.show.export.timeline import MOST_SLICES, alignment_of, packed_run, part_of, timeline_of
 from stepwhy.show.ranks import those_that_matter
+from stepwhy.show.timeline import MOST_SLICES, alignment_of, packed_run, part_of, timeline_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepwhy.result import RankUse, Result
     from stepwhy.result.profile import ProfileResult
     from stepwhy.result.timeline import TimelineReplay
-    from stepwhy.show.export.timeline import PackedRun, Part
+    from stepwhy.show.timeline import PackedRun, Part
     from stepwhy.trace import Meta
 
     Progress = Callable[[str, int, int], None]

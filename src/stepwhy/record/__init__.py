@@ -3,7 +3,8 @@
 In: a command. Out: a run directory (format `stepwhy.run/1`, described in `core.recorder`).
 `launcher` starts the command with the observer in place; `attach` instruments each framework once
 the job imports it: `torch`, `tf1`, `tf2`, `keras`, `jax`. What they share is in `core` (recorder,
-registry, clocks), `steps` (the step log), `windows` (profiler windows) and `watchers` (one thing
+registry, clocks), `steps` (the step log, with the
+counters of each step), `windows` (profiler windows) and `watchers` (one thing
 each: garbage, disks, checkpoints). `sampling` looks from outside, `trials` applies fixes for
 `stepwhy try`, `checks` is `stepwhy check`.
 Imports: `base`, the standard library and, lazily, the framework that the job itself imports. It

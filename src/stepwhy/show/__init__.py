@@ -1,6 +1,7 @@
 """Reports: in the terminal, as a page, as Markdown, for CI; exports to other tools, and metrics.
 
-In: results; `export` also reads traces and facts. Out: text, HTML, files, samples.
+In: results; `export` and `timeline` also read traces and facts. Out: text, HTML, files, samples.
 `terminal` and `html` (the page) have their parts, `ci` the formats of build servers; the modules
-beside them are what these share. Imports: `result` and below; only `export` imports `analyse`.
+beside them are what these share. `timeline` packs what the page draws, within its limits.
+Imports: `result` and below; only `export` and `timeline` import `analyse`.
 """

@@ -66,7 +66,7 @@ def diagnose(facts: Facts) -> Finding:
     if element_loop(facts) is not None:
         return RULE.not_applicable("The loop reads single elements: see python-overhead.")
     inside = steady_events(facts, rows_of_kinds(facts.trace, "gc"))
-    if not inside.recur:
+    if not inside.recur:  # `StepEvents.recur` has the thresholds, as for other logged events
         return RULE.nothing(summary(inside, "collect", "collecting") if len(inside.rows) else ())
     cost = cost_per_step(facts, inside)
     evidence = (

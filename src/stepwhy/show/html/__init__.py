@@ -1,4 +1,7 @@
-"""The report as one self-contained HTML file: no requests, and scripts are optional."""
+"""The report as one self-contained HTML file: no requests, and scripts are optional.
+
+The data of its timeline, and how much of it there may be, come from `stepwhy.show.timeline`.
+"""
 
 from __future__ import annotations
 

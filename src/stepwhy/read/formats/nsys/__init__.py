@@ -1,4 +1,7 @@
-"""SQLite exports of Nsight Systems (`nsys export --type sqlite`)."""
+"""SQLite exports of Nsight Systems (`nsys export --type sqlite`).
+
+What CUPTI notes of kernels and copies is read by `read.shared.cuda_activity`, as for nvprof.
+"""
 
 from stepwhy.read.format import Format
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.show.export.timeline.samples import UNKNOWN
+from stepwhy.show.timeline.samples import UNKNOWN
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.show.export.timeline.samples import Sampled
-    from stepwhy.show.export.timeline.slices import Drawn
+    from stepwhy.show.timeline.samples import Sampled
+    from stepwhy.show.timeline.slices import Drawn
 
     Ints = NDArray[np.int64]
 

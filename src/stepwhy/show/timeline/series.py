@@ -8,7 +8,7 @@ import numpy as np
 
 from stepwhy.analyse.program.gpus import PREFIX
 from stepwhy.base.columns.groups import group_rows, numbered, rows_by_group
-from stepwhy.show.export.timeline.samples import (
+from stepwhy.show.timeline.samples import (
     UNKNOWN,
     Sampled,
     at_distinct_times,

@@ -13,12 +13,12 @@ from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.intervals import Intervals, windows_at
 from stepwhy.result import CATEGORIES
 from stepwhy.result.timeline import DRAWN_CATEGORIES, Gap, Timeline, TimelineRow
-from stepwhy.show.export.timeline.alignment import RankClock, with_waits
-from stepwhy.show.export.timeline.packing import columns_of
-from stepwhy.show.export.timeline.replays import replay_rows
-from stepwhy.show.export.timeline.rows import categories_of, track_rows
-from stepwhy.show.export.timeline.series import sampled_rows, thinned_rows
-from stepwhy.show.export.timeline.slices import Drawn, drawn, joined, reordered, thinned
+from stepwhy.show.timeline.alignment import RankClock, with_waits
+from stepwhy.show.timeline.packing import columns_of
+from stepwhy.show.timeline.replays import replay_rows
+from stepwhy.show.timeline.rows import categories_of, track_rows
+from stepwhy.show.timeline.series import sampled_rows, thinned_rows
+from stepwhy.show.timeline.slices import Drawn, drawn, joined, reordered, thinned
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from stepwhy.analyse.breakdown.closed import Partition
     from stepwhy.analyse.facts import Facts
-    from stepwhy.show.export.timeline.alignment import Alignment
-    from stepwhy.show.export.timeline.replays import Replayed
-    from stepwhy.show.export.timeline.samples import Sampled
+    from stepwhy.show.timeline.alignment import Alignment
+    from stepwhy.show.timeline.replays import Replayed
+    from stepwhy.show.timeline.samples import Sampled
 
     Ints = NDArray[np.int64]
     Label = tuple[str, str, str]

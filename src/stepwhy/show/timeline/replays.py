@@ -8,8 +8,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.base.columns.groups import by_code
-from stepwhy.show.export.timeline.rows import categories_of, lanes_of, row_of
-from stepwhy.show.export.timeline.slices import Drawn, drawn, thinned
+from stepwhy.show.timeline.rows import categories_of, lanes_of, row_of
+from stepwhy.show.timeline.slices import Drawn, drawn, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ import numpy as np
 from stepwhy.analyse.lateness.ledger import make_ledger
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.result.timeline import DRAWN_CATEGORIES, ClockMatch
-from stepwhy.show.export.timeline.slices import Drawn, drawn
+from stepwhy.show.timeline.slices import Drawn, drawn
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from stepwhy.analyse.run.run_steps import run_steps
 from stepwhy.result.timeline import TimelineRun
-from stepwhy.show.export.timeline.packing import packed, sample_columns
-from stepwhy.show.export.timeline.series import sampled_rows
+from stepwhy.show.timeline.packing import packed, sample_columns
+from stepwhy.show.timeline.series import sampled_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.analyse.facts import Facts
-    from stepwhy.show.export.timeline.samples import Sampled
+    from stepwhy.show.timeline.samples import Sampled
 
     Ints = NDArray[np.int64]
 
