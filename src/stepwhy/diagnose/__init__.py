@@ -8,8 +8,9 @@ Imports: `analyse` and below.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -24,16 +25,12 @@ from stepwhy.diagnose.shared.rule import (
     SHARE_OF_RUN,
     SHARE_OF_TRAINING,
     Diagnosis,
+    Facts,
+    Finding,
     Rule,
     examine,
 )
 from stepwhy.diagnose.shared.waits import unless_waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
 
 _FAMILIES: dict[str, tuple[str, ...]] = {
     "input": (

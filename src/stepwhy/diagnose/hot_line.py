@@ -48,8 +48,8 @@ show only where the host is, so that computation cannot be judged by them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import combinations, zip_longest
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -65,14 +65,8 @@ from stepwhy.diagnose.shared.line_evidence import (
     WAITS,
     line_evidence,
 )
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Fix
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding, LineBreakdown, LineOperation, LineTime
+from stepwhy.diagnose.shared.rule import Edit, Facts, Finding, Fix, Rule, saving
+from stepwhy.result import LineBreakdown, LineOperation, LineTime
 
 RULE = Rule(
     id="hot-line",

@@ -31,27 +31,18 @@ dominates, so the verdict is `incomplete`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.measure import by_string, merged, nearest, time_of, times
+from stepwhy.diagnose.shared.measure import Group, by_string, merged, nearest, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.read.kernel_names import Family, kernel_row
-from stepwhy.result import Evidence, Fix
 from stepwhy.trace import NULL, Kind, Phase
-
-if TYPE_CHECKING:
-    import re
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.measure import Group
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="dominant-op",

@@ -38,21 +38,13 @@ other profilers. On an accelerator, only the types of the parameters count.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from stepwhy.analyse.program.parameters import parameter_types
-from stepwhy.diagnose.compute.shared.float64 import float64_work
+from stepwhy.diagnose.compute.shared.float64 import Float64Work, float64_work
 from stepwhy.diagnose.shared.measure import times
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.sampled import own_lines
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.compute.shared.float64 import Float64Work
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="double-precision",

@@ -31,23 +31,21 @@ and the advice is to look it up.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.typing import NDArray
 
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
-from stepwhy.diagnose.shared.precision import faster_type, model_names, precision_of
+from stepwhy.diagnose.shared.precision import (
+    Faster,
+    Precision,
+    faster_type,
+    model_names,
+    precision_of,
+)
 from stepwhy.diagnose.shared.program import is_training
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import steady_work
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import Kind
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.precision import Faster, Precision
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="full-precision-matmul",

@@ -30,19 +30,11 @@ can make the product as fast as a lookup, or outside of PyTorch and sessions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from stepwhy.diagnose.compute.shared.one_hot import of_graph, of_pytorch
+from stepwhy.diagnose.compute.shared.one_hot import OneHot, of_graph, of_pytorch
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.sampled import own_lines
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.compute.shared.one_hot import OneHot
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="one-hot-product",

@@ -27,8 +27,6 @@ attributed to an operation, as with CUDA graphs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.compute.shared.calls import (
     NOT_ATTRIBUTED,
@@ -36,17 +34,12 @@ from stepwhy.diagnose.compute.shared.calls import (
     calls_in_order,
     converting,
 )
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch, is_training
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import strings_of
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="redundant-cast",

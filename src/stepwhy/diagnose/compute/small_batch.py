@@ -37,20 +37,13 @@ this.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
 from stepwhy.analyse.input.batch_size import batch_size, is_in_fit
 from stepwhy.diagnose.shared.eager_calls import in_small
 from stepwhy.diagnose.shared.program import uses_loader, uses_sessions
-from stepwhy.diagnose.shared.rule import Rule
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.slices import launched_ops
-from stepwhy.result import Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="small-batch",

@@ -37,31 +37,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.compute.shared.batch_norm import CONVOLUTION, count_of
 from stepwhy.diagnose.compute.shared.permuted import permuted_copies
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import ops_of_nodes, scopes_among, strings_of
 from stepwhy.read.kernel_names import Family, kernel_row, own_name
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
-
-    Rows = NDArray[np.signedinteger[Any]]
 
 RULE = Rule(
     id="unfavourable-layout",

@@ -31,26 +31,19 @@ kernels that a compiler generates, and with most kernels for Hopper.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
 
 import numpy as np
 
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.compute.shared.calls import calls_in_order
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, by_string, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.measure import times as time_of_each
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import steady_work
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import Kind
-
-if TYPE_CHECKING:
-    import re
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="unfavourable-shape",

@@ -29,31 +29,23 @@ attributed to an operation, as with CUDA graphs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from stepwhy.base.columns import nesting
 from stepwhy.base.columns.intervals import windows_at
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.compute.shared.calls import (
     NOT_ATTRIBUTED,
+    Calls,
     attributes_calls,
     calls_in_order,
     on_device,
 )
 from stepwhy.diagnose.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import NULL, Phase
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.compute.shared.calls import Calls
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="unfused-attention",

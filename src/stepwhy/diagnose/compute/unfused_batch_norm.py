@@ -40,13 +40,14 @@ batches, and when most kernels cannot be attributed to an operation, as with CUD
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepwhy.diagnose.compute.shared.batch_norm import (
     CONVOLUTION,
     FUSED,
+    UnfusedNorms,
     attributed,
     count_of,
     in_calls,
@@ -54,16 +55,8 @@ from stepwhy.diagnose.compute.shared.batch_norm import (
 )
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.placement import listed
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.compute.shared.batch_norm import UnfusedNorms
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="unfused-batch-norm",

@@ -32,23 +32,17 @@ TensorFlow and JAX, which compile the update with the step (`eager-loop` judges 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.ddp import GRADIENT
 from stepwhy.diagnose.shared.measure import by_name, times
 from stepwhy.diagnose.shared.optimizer_loop import SHARE, STEP, optimizer_loop, optimizer_steps
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import named
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding, Saving
+from stepwhy.result import Saving
 
 RULE = Rule(
     id="unfused-optimizer",

@@ -32,7 +32,7 @@ most kernels of an accelerator cannot be attributed to an operation, as with CUD
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -41,29 +41,22 @@ from stepwhy.base.columns.sums import total_of
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.compute.shared.calls import (
     NOT_ATTRIBUTED,
+    Calls,
     attributes_calls,
     calls_in_order,
     converting,
     on_device,
 )
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.eager_calls import eager_loop
 from stepwhy.diagnose.shared.measure import grouped, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.precision import faster_type
 from stepwhy.diagnose.shared.program import is_compiled, is_pytorch, replays_graphs
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import launched_ops
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Phase, among
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.compute.shared.calls import Calls
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
-
-    Range = tuple[int, int]
+Range = tuple[int, int]
 
 RULE = Rule(
     id="unfused-pattern",

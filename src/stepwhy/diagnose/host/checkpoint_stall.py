@@ -32,16 +32,16 @@ polls: whether it waits between two polls is not recorded.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.analyse.steps.stalls import StepEvents, rows_of_kinds
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import quantise
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import CALLS_UNSEEN, shows_calls, uses_sessions
-from stepwhy.diagnose.shared.rule import Rule, saving, untimed
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving, untimed
 from stepwhy.diagnose.shared.steady_events import (
     SHOWN,
     SUMMARY,
@@ -50,18 +50,8 @@ from stepwhy.diagnose.shared.steady_events import (
     steady_events,
     summary,
 )
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.result import Saving
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.steps.stalls import StepEvents
-    from stepwhy.result import Finding, Saving
-
-    Rows = NDArray[np.int64]
 
 RULE = Rule(
     id="checkpoint-stall",

@@ -31,8 +31,6 @@ their threads sleep while they wait, and lose little.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepwhy.analyse.steps.cores import (
     OVERSUBSCRIBED,
     runnable_threads,
@@ -41,12 +39,7 @@ from stepwhy.analyse.steps.cores import (
 )
 from stepwhy.analyse.steps.counters import series
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
     id="cpu-oversubscription",

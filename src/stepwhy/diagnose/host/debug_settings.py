@@ -43,13 +43,14 @@ environment variables.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
 
 import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.base.columns.groups import first_rows
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import (
     by_name,
     idle,
@@ -60,17 +61,9 @@ from stepwhy.diagnose.shared.measure import (
     times,
 )
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving, untimed
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving, untimed
 from stepwhy.diagnose.shared.settings import LAUNCHES_WAIT, MOST_WAIT, applied
-from stepwhy.result import Evidence, Fix
 from stepwhy.trace import Kind, Phase
-
-if TYPE_CHECKING:
-    import re
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="debug-settings",

@@ -38,9 +38,8 @@ If the operations of the host were not recorded. Does not apply with an accelera
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.lines.slice_lines import slice_lines
@@ -49,16 +48,9 @@ from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.eager_calls import eager_loop
 from stepwhy.diagnose.shared.eager_functions import functions_beside_gradient
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.work_lines import work_lines
-from stepwhy.result import Evidence, Fix
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="eager-loop",

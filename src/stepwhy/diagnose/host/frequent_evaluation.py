@@ -31,20 +31,21 @@ not known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.analyse.steps.stalls import rows_of_kinds, time_of
-from stepwhy.diagnose.shared.rule import SHARE_OF_TRAINING, Rule, saving
+from stepwhy.analyse.steps.stalls import StepEvents, rows_of_kinds, time_of
+from stepwhy.diagnose.shared.columns import Rows
+from stepwhy.diagnose.shared.rule import (
+    SHARE_OF_TRAINING,
+    Evidence,
+    Facts,
+    Finding,
+    Fix,
+    Rule,
+    saving,
+)
 from stepwhy.diagnose.shared.steady_events import steady_events
-from stepwhy.result import Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.steps.stalls import Rows, StepEvents
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="frequent-evaluation",

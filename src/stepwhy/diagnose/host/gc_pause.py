@@ -29,24 +29,14 @@ of tensors, because the reads create the garbage: `python-overhead` judges them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.eager_calls import element_loop
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.steady_events import SHOWN, cost_per_step, steady_events, summary
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
-
-    Rows = NDArray[np.int64]
 
 RULE = Rule(
     id="gc-pause",

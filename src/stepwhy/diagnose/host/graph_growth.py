@@ -31,22 +31,14 @@ Without a log of the steps; `stepwhy run` writes one. Does not apply to programs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from stepwhy.diagnose.shared.measure import mean_within, time_of
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="graph-growth",

@@ -29,10 +29,9 @@ slice of a longer run, the host may wait for work that was launched before the t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import format_bytes
@@ -49,15 +48,8 @@ from stepwhy.diagnose.shared.measure import (
     times,
 )
 from stepwhy.diagnose.shared.program import is_pytorch, is_training, on_gpu
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import NULL, Copy, Kind, among
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="host-sync",

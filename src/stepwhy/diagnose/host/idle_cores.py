@@ -30,20 +30,13 @@ would compete with them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepwhy.analyse.steps.cores import busy_cores, job_cores, sibling_processes, usable_cores
 from stepwhy.analyse.steps.counters import series
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
     id="idle-cores",

@@ -32,30 +32,19 @@ TensorFlow.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
 
 from msgspec.structs import replace
 
 from stepwhy.analyse.breakdown.disk_syncs import sync_rows, synced_steps
 from stepwhy.analyse.breakdown.logging_time import logging_lines
 from stepwhy.analyse.steps.stalls import events_in
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import CALLS_UNSEEN, is_pytorch, shows_calls
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.steady_events import SHOWN, SUMMARY, by_lines
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind, SampleRole
-
-if TYPE_CHECKING:
-    from collections import Counter
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
-
-    Rows = NDArray[np.int64]
 
 RULE = Rule(
     id="logging-stall",

@@ -33,7 +33,7 @@ not apply to loops that feed placeholders: `python-preprocessing` judges their P
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import numpy as np
 from msgspec.structs import replace
@@ -43,21 +43,13 @@ from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.analyse.steps.sampled_lines import driver_lines, function_of, place_of
 from stepwhy.analyse.steps.stalls import rows_of_kinds
-from stepwhy.diagnose.shared.eager_calls import eager_loop, element_loop
+from stepwhy.diagnose.shared.eager_calls import ElementLoop, eager_loop, element_loop
 from stepwhy.diagnose.shared.measure import by_string, times
 from stepwhy.diagnose.shared.program import feeds_placeholders
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.steady_events import cost_per_step, steady_events
 from stepwhy.diagnose.shared.work_lines import work_lines
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.eager_calls import ElementLoop
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="python-overhead",

@@ -35,16 +35,17 @@ whose counterpart is `graph-growth`.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.analyse.steps.stalls import StepEvents, rows_of_kinds
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import outermost
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.steady_events import (
     SHOWN,
     cost_per_step,
@@ -52,17 +53,7 @@ from stepwhy.diagnose.shared.steady_events import (
     steady_events,
     summary,
 )
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.steps.stalls import StepEvents
-    from stepwhy.result import Finding
-
-    Rows = NDArray[np.int64]
 
 RULE = Rule(
     id="recompilation",

@@ -33,28 +33,22 @@ not apply to programs without `Session.run`.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from stepwhy.analyse.activity.devices import intervals_of
 from stepwhy.analyse.program.session_parts import RUN
+from stepwhy.base.columns.intervals import Intervals
 from stepwhy.diagnose.shared.feeds import parts_or_reason
 from stepwhy.diagnose.shared.measure import on_scale
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import steady_work
-from stepwhy.result import Edit, Evidence, Finding, Fix
 from stepwhy.trace import NULL, Kind, Phase, Role, among
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.base.columns.intervals import Intervals
 
 RULE = Rule(
     id="repeated-computation",

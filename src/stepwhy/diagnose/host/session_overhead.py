@@ -26,15 +26,9 @@ Without the runs of a session from start to end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepwhy.diagnose.shared.feeds import parts_or_reason
-from stepwhy.diagnose.shared.rule import Rule
+from stepwhy.diagnose.shared.rule import Facts, Finding, Rule
 from stepwhy.diagnose.shared.session_evidence import FEED_LESS, is_overhead, session_evidence
-from stepwhy.result import Finding
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
 
 RULE = Rule(
     id="session-overhead",

@@ -26,18 +26,12 @@ If the run was not observed, since traces of single runs do not show their sessi
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="session-rebuild",

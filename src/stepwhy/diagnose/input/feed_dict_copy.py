@@ -29,23 +29,17 @@ programs without `Session.run`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
 from stepwhy.diagnose.shared.feeds import (
     CALL_NS,
     LEAST_NS,
+    SessionValue,
     longest_ns,
     parts_or_reason,
     session_values,
 )
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Finding, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.feeds import SessionValue
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
     id="feed-dict-copy",

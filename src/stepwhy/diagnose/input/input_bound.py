@@ -33,16 +33,16 @@ know. When the device was in use but not recorded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from stepwhy.analyse.input.batch_work import fetches_from_workers, find_batch_work
 from stepwhy.analyse.input.overlap import workers_for
 from stepwhy.diagnose.input.shared.loaders import batches_ready
 from stepwhy.diagnose.input.shared.long_waits import long_waits
 from stepwhy.diagnose.input.shared.overlap import with_workers
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import (
     Group,
     by_name,
@@ -54,16 +54,8 @@ from stepwhy.diagnose.shared.measure import (
 )
 from stepwhy.diagnose.shared.pipeline_stages import caches, calls_in_parallel, shuffles, works_ahead
 from stepwhy.diagnose.shared.program import uses_loader
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="input-bound",

@@ -31,31 +31,22 @@ If `stepwhy run` did not observe the steps.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from stepwhy.analyse.program.session_parts import RUN
 from stepwhy.analyse.steps.sampled_lines import driver_lines
-from stepwhy.analyse.steps.stalls import rows_of_kinds, time_of_kinds
+from stepwhy.analyse.steps.stalls import StepEvents, rows_of_kinds, time_of_kinds
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import strings_among
 from stepwhy.diagnose.shared.steady_events import cost_per_step, steady_events
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind, Role
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.steps.stalls import StepEvents
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="iterator-rebuild",

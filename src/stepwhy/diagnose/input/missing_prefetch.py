@@ -33,9 +33,7 @@ batches, but the record does not show what prepares them. Does not apply to a ma
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from stepwhy.analyse.input.batch_work import find_batch_work
+from stepwhy.analyse.input.batch_work import BatchWork, find_batch_work
 from stepwhy.analyse.input.overlap import rest_ns, workers_for
 from stepwhy.diagnose.input.shared.overlap import (
     UNSEEN_WORK,
@@ -46,14 +44,8 @@ from stepwhy.diagnose.input.shared.overlap import (
     overlap_evidence,
     with_workers,
 )
-from stepwhy.diagnose.shared.rule import Rule
-from stepwhy.result import Edit, Fix
+from stepwhy.diagnose.shared.rule import Edit, Facts, Finding, Fix, Rule
 from stepwhy.trace import Kind
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.input.batch_work import BatchWork
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="missing-prefetch",

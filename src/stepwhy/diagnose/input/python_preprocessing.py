@@ -49,11 +49,10 @@ prepares the batches, in a `DataLoader` without workers or a generator: `serial-
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stepwhy.analyse.breakdown.preparation import find_preparation
+from stepwhy.analyse.breakdown.preparation import Preparation, find_preparation
 from stepwhy.analyse.steps.counters import series
 from stepwhy.diagnose.input.shared.blocked import blocked_share
 from stepwhy.diagnose.input.shared.generator_stage import generator_stage
@@ -61,14 +60,8 @@ from stepwhy.diagnose.input.shared.loaders import batches_ready
 from stepwhy.diagnose.shared.augmentation import RANDOM, is_random
 from stepwhy.diagnose.shared.measure import contention_ns
 from stepwhy.diagnose.shared.program import feeds_placeholders, is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import Kind, SampleRole
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.breakdown.preparation import Preparation
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="python-preprocessing",

@@ -32,21 +32,15 @@ files of TensorBoard, when the queue was empty for less than 90 % of the time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepwhy.analyse.input.pipelines import find_pipelines, starved_queue
 from stepwhy.analyse.steps.counters import series
 from stepwhy.base.columns.sums import total_of
 from stepwhy.diagnose.shared.measure import contention_ns
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.result import Pipeline
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding, Pipeline
 
 RULE = Rule(
     id="queue-starvation",

@@ -44,8 +44,6 @@ and `missing-prefetch` judge that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepwhy.analyse.breakdown.preparation import find_preparation
@@ -55,14 +53,9 @@ from stepwhy.diagnose.input.shared.long_waits import long_waits
 from stepwhy.diagnose.input.shared.repeated_work import Repeated, iterated_again, restarted
 from stepwhy.diagnose.shared.augmentation import is_random
 from stepwhy.diagnose.shared.pipeline_stages import caches, shuffles
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS, stable_lines
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
-    from stepwhy.trace import Trace
+from stepwhy.trace import Trace
 
 RULE = Rule(
     id="repeated-preprocessing",

@@ -45,11 +45,9 @@ whether in parallel. Does not apply to a machine with one core.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from msgspec.structs import replace
 
-from stepwhy.analyse.input.batch_work import find_batch_work
+from stepwhy.analyse.input.batch_work import BatchWork, find_batch_work
 from stepwhy.analyse.input.overlap import rest_ns, workers_for
 from stepwhy.analyse.program.reads import reads_of
 from stepwhy.diagnose.input.shared.overlap import (
@@ -62,21 +60,11 @@ from stepwhy.diagnose.input.shared.overlap import (
     with_workers,
 )
 from stepwhy.diagnose.input.shared.random_input import rows_of_random_input
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.input.batch_work import BatchWork
-    from stepwhy.result import Finding
-
-    Rows = NDArray[np.signedinteger[Any]]
 
 RULE = Rule(
     id="serial-input",

@@ -34,8 +34,6 @@ pipeline.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 from msgspec.structs import replace
 
@@ -43,14 +41,9 @@ from stepwhy.analyse.input.overlap import overlapped_ns
 from stepwhy.analyse.steps.sampled_lines import FRAMEWORKS, role_lines
 from stepwhy.base.units import format_fraction
 from stepwhy.diagnose.shared.program import uses_loader
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.sampled import during_steps
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import SampleRole
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="storage-wait",

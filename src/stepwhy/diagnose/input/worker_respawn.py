@@ -29,19 +29,11 @@ If `stepwhy run` did not observe the steps, or no loader with workers was seen.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepwhy.analyse.steps.stalls import restarts, rows_of_kinds
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.analyse.steps.stalls import StepEvents, restarts, rows_of_kinds
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.steady_events import cost_per_step, steady_events, summary
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.steps.stalls import StepEvents
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="worker-respawn",

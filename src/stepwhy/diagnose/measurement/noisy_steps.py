@@ -35,28 +35,20 @@ host waits for the device only in some steps.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from stepwhy.analyse.lines.extra_lines import extra_line
 from stepwhy.analyse.steps.cores import CONTENDED, run_delay_share
 from stepwhy.analyse.steps.stalls import events_in, rows_of_kinds, stalling, time_of_kinds
 from stepwhy.base.units import format_count
-from stepwhy.diagnose.shared.rule import SHARE_BEYOND_MEDIAN, Rule
-from stepwhy.result import CATEGORIES, Evidence, Fix
+from stepwhy.diagnose.shared.columns import Mask, Times
+from stepwhy.diagnose.shared.rule import SHARE_BEYOND_MEDIAN, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.result import CATEGORIES
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
-
-    Times = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 RULE = Rule(
     id="noisy-steps",

@@ -34,28 +34,19 @@ cores while stepwhy traced steps.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from stepwhy.analyse.steps.cores import CONTENDED
 from stepwhy.analyse.steps.overhead import is_untypical, ratio_of_medians
 from stepwhy.analyse.steps.stalls import rows_of_kinds, time_of
 from stepwhy.analyse.steps.step_search import count_warm_up
 from stepwhy.base.units import format_count
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
-
-    Rows = NDArray[np.int64]
 
 RULE = Rule(
     id="profiler-perturbation",

@@ -33,20 +33,12 @@ that the program starts, such as the servers of a cluster: what these do is not 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from stepwhy.analyse.run.startup import find_startup
+from stepwhy.analyse.run.startup import StartPlace, StartUp, find_startup
 from stepwhy.analyse.steps.sampled_lines import FRAMEWORKS
 from stepwhy.base.units import format_ns
 from stepwhy.diagnose.shared.augmentation import RANDOM, is_random
 from stepwhy.diagnose.shared.program import is_compiled, is_pytorch
-from stepwhy.diagnose.shared.rule import SHARE_OF_RUN, Rule
-from stepwhy.result import Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.run.startup import StartPlace, StartUp
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import SHARE_OF_RUN, Evidence, Facts, Finding, Fix, Rule
 
 RULE = Rule(
     id="slow-startup",

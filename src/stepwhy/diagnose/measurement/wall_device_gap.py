@@ -36,25 +36,17 @@ When device time was not recorded at all: then nothing explains any of the step.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from stepwhy.analyse.program.session_parts import find_session_parts
 from stepwhy.analyse.steps.sampled_lines import python_lines
 from stepwhy.diagnose.shared.program import is_pytorch, on_gpu
 from stepwhy.diagnose.shared.recording import HOST_NSIGHT, is_of_nsight, record_later
-from stepwhy.diagnose.shared.rule import Rule
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.session_evidence import FEED_LESS, is_overhead, session_evidence
-from stepwhy.result import Evidence, Fix
 from stepwhy.trace import Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="wall-device-gap",

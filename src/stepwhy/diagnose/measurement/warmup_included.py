@@ -28,8 +28,6 @@ to a run observed by `stepwhy run`, which neither traces nor counts the first st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepwhy.analyse.activity.launches import FIRST_USE_NS
@@ -37,13 +35,8 @@ from stepwhy.analyse.run.usable import shows_steady_steps
 from stepwhy.analyse.steps.step_search import count_warm_up
 from stepwhy.diagnose.shared.measure import by_name, times
 from stepwhy.diagnose.shared.recording import record_later
-from stepwhy.diagnose.shared.rule import SHARE_OF_RUN, Rule
-from stepwhy.result import Evidence, Fix
+from stepwhy.diagnose.shared.rule import SHARE_OF_RUN, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="warmup-included",

@@ -28,13 +28,13 @@ cannot be distinguished from repeated ones. Runs on a CPU have `page-faults` ins
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import (
     by_name,
     has_known_steps,
@@ -47,17 +47,9 @@ from stepwhy.diagnose.shared.measure import (
     times,
 )
 from stepwhy.diagnose.shared.program import is_pytorch, on_gpu
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import strings_of
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import Kind, among
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="allocator-pressure",

@@ -31,22 +31,15 @@ in the first epoch grows as well, and a run of a single epoch cannot show that i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
 
 from stepwhy.analyse.program.gpus import sampled_gpus
-from stepwhy.diagnose.shared.rule import Rule
+from stepwhy.analyse.steps.counters import Series
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.sampled import during_steps
-from stepwhy.result import Evidence, Fix
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.steps.counters import Series
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="memory-growth",

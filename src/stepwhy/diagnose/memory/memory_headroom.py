@@ -32,23 +32,14 @@ how long its kernels take.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from stepwhy.diagnose.shared.measure import steady
-from stepwhy.diagnose.shared.memory_room import memory_room
+from stepwhy.diagnose.shared.memory_room import MemoryRoom, memory_room
 from stepwhy.diagnose.shared.program import is_training
-from stepwhy.diagnose.shared.rule import Rule
-from stepwhy.result import Evidence, Fix
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.memory_room import MemoryRoom
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="memory-headroom",

@@ -31,18 +31,10 @@ them, the settings do not change its page faults.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
-from stepwhy.analyse.steps.counters import series
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.steps.counters import Series
-    from stepwhy.result import Finding
+from stepwhy.analyse.steps.counters import Series, series
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
     id="page-faults",

@@ -28,17 +28,10 @@ pages but the kernel reports no time, the finding has no cost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.sampled import during_steps
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="swapping",

@@ -34,30 +34,21 @@ compiled, since compilation records layers that do not run, and if the record ha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.nesting import outermost
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.backward_nodes import is_node, is_operation
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.program import is_compiled, is_pytorch
-from stepwhy.diagnose.shared.rule import Rule
-from stepwhy.result import Evidence, Fix
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL, Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
-
-    Rows = NDArray[np.signedinteger[Any]]
 
 RULE = Rule(
     id="unused-graph",

@@ -53,18 +53,19 @@ sessions without the program's graph, nor to graphs that assign no variable, as 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepwhy.diagnose.not_needed.shared.constant_arguments import (
-    constant_instructions,
-    same_arguments,
-)
+from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
-from stepwhy.diagnose.shared.constants import CONVERTED, constants
+from stepwhy.diagnose.shared.columns import Rows
+from stepwhy.diagnose.shared.constants import CONVERTED, Constants, constants
 from stepwhy.diagnose.shared.measure import (
+    Group,
     by_name,
     by_string,
     mean_within,
@@ -73,20 +74,9 @@ from stepwhy.diagnose.shared.measure import (
     times,
 )
 from stepwhy.diagnose.shared.program import is_pytorch, uses_sessions
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.work_lines import work_lines
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.constants import Constants
-    from stepwhy.diagnose.shared.measure import Group
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="constant-computation",
@@ -240,6 +230,46 @@ def _operations(facts: Facts, found: Constants) -> tuple[Evidence, ...]:
         Evidence("operations on constants per step", len(found.rows) / facts.steady_count, "count"),
         *times(facts, "time of the operation, on constants", names),
     )
+
+
+# Instructions of compiled programs that compute from arguments which are the same in each call.
+_KIND = "same-arguments"
+_FEWEST_STEPS = 3  # between the first and the last call that were compared
+# Source: `sanitize_name` of jax/_src/interpreters/mlir.py, by which it names a program.
+_NO_LETTER = regex(r"[^\w.-]")
+
+
+def same_arguments(facts: Facts) -> dict[str, set[str]]:
+    """Arguments that were the same array in several steps, by the name of the function.
+
+    Empty if no function was called in enough steps to tell.
+    """
+    events, text = facts.trace.events, facts.trace.string
+    found: dict[str, set[str]] = {}
+    for row in rows_of_kinds(facts.trace, _KIND).tolist():
+        if events.count[row] < _FEWEST_STEPS:
+            continue
+        reason = int(events.reason[row])
+        names = set() if reason == NULL else set(text(reason).split("\n"))
+        function = _NO_LETTER.sub("_", text(int(events.name[row])))
+        found[function] = found.get(function, names) & names
+    return found
+
+
+def constant_instructions(facts: Facts) -> Rows:
+    """Slices of the steady steps whose instruction reads nothing but such arguments, ascending."""
+    table, text, same = facts.trace.argument_uses, facts.trace.string, same_arguments(facts)
+    known = (table.arguments != NULL) & facts.is_steady[table.slice]
+    keys = np.stack([table.program, table.arguments], axis=1)[known]
+    used, place = np.unique(keys, axis=0, return_inverse=True)
+    is_constant = [
+        set(filter(None, text(arguments).split("\n"))) <= same.get(text(program), set())
+        and text(program) in same
+        for program, arguments in used.tolist()
+    ]
+    chosen = np.array(is_constant, dtype=np.bool_)[place.reshape(-1)]
+    rows: Rows = np.sort(table.slice[known][chosen])
+    return rows
 
 
 _FIX_SESSION = Fix(

@@ -46,26 +46,20 @@ gradient.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.diagnose.shared.work_lines import work_lines
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind, Phase, among
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="dense-update",

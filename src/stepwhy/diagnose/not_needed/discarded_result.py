@@ -55,28 +55,19 @@ reports nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from stepwhy.diagnose.not_needed.shared.branches import find_branches
+from stepwhy.diagnose.not_needed.shared.branches import Branch, find_branches
 from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
 from stepwhy.diagnose.shared.measure import by_name, by_string, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.diagnose.shared.unread import unread
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.unread import Unread, unread
 from stepwhy.diagnose.shared.work_lines import work_lines
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.not_needed.shared.branches import Branch
-    from stepwhy.diagnose.shared.unread import Unread
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="discarded-result",

@@ -42,23 +42,20 @@ tensors.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwhy.diagnose.not_needed.shared.gradient_use import NO_WEIGHT, OTHER, gradient_use
-from stepwhy.diagnose.not_needed.shared.recorded_gradients import recorded_gradients
+from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.diagnose.not_needed.shared.recorded_gradients import (
+    RecordedGradients,
+    recorded_gradients,
+)
 from stepwhy.diagnose.shared.backward_nodes import is_node
 from stepwhy.diagnose.shared.measure import by_name, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.not_needed.shared.gradient_use import GradientUse
-    from stepwhy.diagnose.not_needed.shared.recorded_gradients import RecordedGradients
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.trace import NULL
 
 RULE = Rule(
     id="double-backward",
@@ -129,6 +126,39 @@ def _evidence(
 _UNKNOWN_USE = (
     "The trace does not record whether the step needs the gradients for more than a penalty."
 )
+
+
+# What a step does with gradients that are recorded, as `stepwhy run` has seen it.
+# Source: `stepwhy.record.torch.gradient_use`.
+_EVENT = "gradient-use"
+NO_WEIGHT = "penalty without weight"
+"""They are reduced to a number, which is multiplied by zero."""
+OTHER = "other"
+"""The step needs them for more than a penalty."""
+
+
+class GradientUse(NamedTuple):
+    """What the step does with them.
+
+    Args:
+        kind: One of the constants above, or 'penalty'.
+        line: Line of the program that reads them first; '' if unknown.
+    """
+
+    kind: str
+    line: str
+
+
+def gradient_use(facts: Facts) -> GradientUse | None:
+    """What the step does with recorded gradients; None if it was not seen."""
+    rows, events = rows_of_kinds(facts.trace, _EVENT), facts.trace.events
+    if not len(rows):
+        return None
+    name, source = int(events.name[rows[-1]]), int(events.source[rows[-1]])
+    line = "" if source == NULL else facts.trace.string(source)
+    return GradientUse(facts.trace.string(name), line)
+
+
 _FIX = Fix(
     "Leave create_graph=True out. In the record, no backward pass runs through the gradients, so "
     "their graph is not used. If the graph of the forward pass is needed twice, retain_graph=True "

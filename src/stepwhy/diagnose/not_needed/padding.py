@@ -38,26 +38,17 @@ graphs, several processes, or subclasses of tensors. Does not apply outside of P
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepwhy.analyse.program.semantic_ops import matched_ops, shares_of, work_ns
+from stepwhy.analyse.program.semantic_ops import Matched, matched_ops, shares_of, work_ns
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
 from stepwhy.diagnose.shared.measure import by_string, on_scale, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import NULL, Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.semantic_ops import Matched
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="padding",

@@ -36,24 +36,15 @@ saving.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepwhy.diagnose.not_needed.shared.repeated_layers import repeated_layers
+from stepwhy.diagnose.not_needed.shared.repeated_layers import RepeatedLayers, repeated_layers
 from stepwhy.diagnose.shared.backward_nodes import is_node
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, times
-from stepwhy.diagnose.shared.memory_room import memory_room
+from stepwhy.diagnose.shared.memory_room import MemoryRoom, memory_room
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.not_needed.shared.repeated_layers import RepeatedLayers
-    from stepwhy.diagnose.shared.memory_room import MemoryRoom
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
     id="recomputed-forward",

@@ -51,19 +51,11 @@ optimizer of `torch.optim` has any parameter of it. Where gradients may be unuse
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
-from stepwhy.diagnose.not_needed.shared.unowned import find_unowned
+from stepwhy.diagnose.not_needed.shared.unowned import Unowned, find_unowned
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.not_needed.shared.unowned import Unowned
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
     id="unused-gradient",

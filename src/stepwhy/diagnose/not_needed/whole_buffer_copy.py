@@ -36,27 +36,19 @@ If the profile has no compiled programs (JAX), no shapes (PyTorch), or no sizes 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from stepwhy.base.columns.nesting import climb
-from stepwhy.diagnose.not_needed.shared.rewrites import find_rewrites
+from stepwhy.diagnose.not_needed.shared.rewrites import Found, Rewrite, find_rewrites
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.diagnose.shared.work_lines import work_lines
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.not_needed.shared.rewrites import Found, Rewrite
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="whole-buffer-copy",

@@ -26,16 +26,9 @@ If the record does not say which accelerators the machine has, or whether the ru
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepwhy.analyse.program.gpus import sampled_gpus
-from stepwhy.diagnose.shared.rule import Rule
-from stepwhy.result import Evidence, Fix
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="idle-accelerator",

@@ -40,13 +40,12 @@ and their time was not recorded. What soft placement moved is the subject of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.analyse.activity.selection import of_role, rows_of
 from stepwhy.analyse.program.placement import (
+    Node,
     conflicts,
     fallen,
     forward_of,
@@ -59,6 +58,7 @@ from stepwhy.analyse.program.placement import (
     written,
 )
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.placement import (
     COPIED_FOR_OPS,
@@ -70,16 +70,9 @@ from stepwhy.diagnose.shared.placement import (
     listed,
     share_their_cores,
 )
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import strings_of
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import Kind, Role
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.placement import Node
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="misplaced-op",

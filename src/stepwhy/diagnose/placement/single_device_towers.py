@@ -31,10 +31,11 @@ share their threads.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from stepwhy.analyse.program.gpus import framework_devices
 from stepwhy.analyse.program.placement import (
+    Node,
     fields_of,
     misplaced,
     node_times,
@@ -43,19 +44,11 @@ from stepwhy.analyse.program.placement import (
 )
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.placement import SHARE, listed
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import scopes_among
-from stepwhy.result import Evidence, Fix
 from stepwhy.trace import Kind
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.placement import Node
-    from stepwhy.result import Finding
-
-    Towers = dict[str, list[Node]]
+Towers = dict[str, list[Node]]
 
 RULE = Rule(
     id="single-device-towers",

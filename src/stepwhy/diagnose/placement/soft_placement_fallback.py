@@ -30,9 +30,8 @@ placement moved nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepwhy.analyse.program.placement import (
+    Node,
     copies_around,
     fallen,
     node_times,
@@ -50,15 +49,9 @@ from stepwhy.diagnose.shared.placement import (
     listed,
     share_their_cores,
 )
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import scopes_among
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import DeviceKind, Kind
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.placement import Node
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="soft-placement-fallback",

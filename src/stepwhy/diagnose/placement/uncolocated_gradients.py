@@ -30,9 +30,17 @@ pass runs, and no name tells what it differentiates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple
 
-from stepwhy.analyse.program.placement import conflicts, forward_of, misplaced_names, placed_nodes
+from stepwhy.analyse.program.placement import (
+    CopyTotals,
+    Node,
+    conflicts,
+    forward_of,
+    misplaced_names,
+    placed_nodes,
+)
 from stepwhy.diagnose.shared.placement import (
     COPIED_FOR_OPS,
     SAME_CORES,
@@ -43,16 +51,8 @@ from stepwhy.diagnose.shared.placement import (
     listed,
     share_their_cores,
 )
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import Kind, Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.placement import CopyTotals, Node
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="uncolocated-gradients",

@@ -27,18 +27,11 @@ Without a record of the placement, or if no tower ran. It does not apply to a gr
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
-from stepwhy.analyse.program.placement import placed_nodes
+from stepwhy.analyse.program.placement import Node, placed_nodes
 from stepwhy.analyse.program.session_parts import find_session_parts
-from stepwhy.diagnose.shared.rule import Rule
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.session_evidence import session_evidence
-from stepwhy.result import Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.placement import Node
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="unfetched-tower",

@@ -28,22 +28,15 @@ Without a record of the placement and its copies. Does not apply if everything r
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
-from stepwhy.analyse.program.placement import copy_totals, device_copies
+from stepwhy.analyse.program.placement import CopyTotals, DeviceCopy, copy_totals, device_copies
 from stepwhy.diagnose.shared.placement import (
     exposed_copies_ns,
     listed,
     variable_copies,
     variable_of,
 )
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.placement import CopyTotals, DeviceCopy
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
     id="variable-traffic",

@@ -38,11 +38,12 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from stepwhy.analyse.ranks.stages import find_stages
+from stepwhy.analyse.ranks.rank_times import Rank
+from stepwhy.analyse.ranks.stages import Stages, find_stages
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import format_count
@@ -51,7 +52,16 @@ from stepwhy.diagnose.ranks.shared.ranks import peers, reported
 from stepwhy.diagnose.shared.ddp import may_accumulate, without_copies
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, times
 from stepwhy.diagnose.shared.program import is_pytorch, is_training, uses_ddp
-from stepwhy.diagnose.shared.rule import Rule, saving, within_cost
+from stepwhy.diagnose.shared.rule import (
+    Edit,
+    Evidence,
+    Facts,
+    Finding,
+    Fix,
+    Rule,
+    saving,
+    within_cost,
+)
 from stepwhy.diagnose.shared.waits import (
     sees_all_ranks,
     slow_transfers_ns,
@@ -59,16 +69,8 @@ from stepwhy.diagnose.shared.waits import (
     unexplained_reason,
     waits_ns,
 )
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.result import Saving
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.ranks.rank_times import Rank
-    from stepwhy.analyse.ranks.stages import Stages
-    from stepwhy.result import Finding, Saving
 
 RULE = Rule(
     id="exposed-communication",

@@ -45,21 +45,14 @@ the framework, or none does, and none has ended fewer steps.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from stepwhy.analyse.lateness.hangs import find_hang
-from stepwhy.diagnose.shared.rule import Rule
-from stepwhy.result import Evidence, Fix
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
+from stepwhy.result.hangs import At, Hang
 from stepwhy.result.wording.hangs import collective_name, hang_sentence, ranks_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
-    from stepwhy.result.hangs import At, Hang
 
 RULE = Rule(
     id="hung-collective",

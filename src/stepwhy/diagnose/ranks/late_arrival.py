@@ -40,23 +40,20 @@ other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from stepwhy.analyse.lateness.call_lateness import FEWEST_COLLECTIVES, Unclear, lateness_of_calls
+from stepwhy.analyse.lateness.call_lateness import (
+    FEWEST_COLLECTIVES,
+    CallLateness,
+    Unclear,
+    lateness_of_calls,
+)
+from stepwhy.analyse.lateness.late_ranks import Late
 from stepwhy.analyse.lateness.late_work import late_work
 from stepwhy.analyse.ranks.rank_times import cores_explain
-from stepwhy.diagnose.shared.rule import SHARE_BEYOND_MEDIAN, Rule
-from stepwhy.result import Evidence, Fix
+from stepwhy.diagnose.shared.rule import SHARE_BEYOND_MEDIAN, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.result.wording.hangs import ranks_text
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.lateness.call_lateness import CallLateness
-    from stepwhy.analyse.lateness.late_ranks import Late
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="late-arrival",

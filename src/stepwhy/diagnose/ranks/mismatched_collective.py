@@ -30,19 +30,12 @@ recorded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from stepwhy.analyse.lateness.hangs import find_mismatch
-from stepwhy.diagnose.shared.rule import Rule
-from stepwhy.result import Evidence, Fix
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
+from stepwhy.result.hangs import Mismatch
 from stepwhy.result.wording.hangs import collective_name, given, group_name, ranks_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
-    from stepwhy.result.hangs import Mismatch
 
 RULE = Rule(
     id="mismatched-collective",

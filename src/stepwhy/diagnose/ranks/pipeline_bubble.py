@@ -30,22 +30,14 @@ If the run has no pipeline, if the number of its stages is unknown, or if passes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
 from stepwhy.analyse.lateness.rank_summary import summarise_rank
-from stepwhy.analyse.ranks.stages import find_stages
+from stepwhy.analyse.ranks.rank_times import Rank
+from stepwhy.analyse.ranks.stages import Stages, find_stages
 from stepwhy.diagnose.ranks.shared.stages import MEGATRON, no_stages
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Evidence, Fix
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.ranks.rank_times import Rank
-    from stepwhy.analyse.ranks.stages import Stages
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="pipeline-bubble",

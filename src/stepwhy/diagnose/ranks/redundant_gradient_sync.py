@@ -28,17 +28,10 @@ On a run without DistributedDataParallel, or if the trace records no framework c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepwhy.diagnose.shared.ddp import FORWARD, SCALED, all_reduce_ns, exchanges_per_update
 from stepwhy.diagnose.shared.measure import on_scale
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import named
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="redundant-gradient-sync",

@@ -41,26 +41,18 @@ are known of all ranks, or if accelerators wait in fewer than four recorded step
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from stepwhy.analyse.input.varying_sizes import varying_size
 from stepwhy.analyse.lateness.late_ranks import FEWEST_TURNS, lateness_of
-from stepwhy.analyse.ranks.step_work import find_varying
+from stepwhy.analyse.ranks.rank_times import Rank
+from stepwhy.analyse.ranks.step_work import VaryingWork, find_varying
 from stepwhy.diagnose.ranks.shared.ranks import NAMES, cause_of, exposed_ns, peers, reported, turns
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.ranks.rank_times import Rank
-    from stepwhy.analyse.ranks.step_work import VaryingWork
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
     id="sequence-imbalance",

@@ -31,22 +31,14 @@ receiving do not show how long data moves.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from stepwhy.analyse.lateness.late_ranks import lateness_of, ledger_of
-from stepwhy.analyse.lateness.slow_groups import comparable_groups
+from stepwhy.analyse.lateness.slow_groups import SlowGroup, comparable_groups
 from stepwhy.diagnose.shared.measure import on_scale
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Evidence, Fix
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.lateness.slow_groups import SlowGroup
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
     id="slow-group",

@@ -32,13 +32,12 @@ when gradients are ready.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepwhy.analyse.lines.line_shares import driver_parts
 from stepwhy.analyse.lines.timed_lines import lines_at
 from stepwhy.base.columns.intervals import Intervals
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.ddp import (
     FORWARD,
     GRADIENT,
@@ -47,15 +46,9 @@ from stepwhy.diagnose.shared.ddp import (
     exchange_calls,
 )
 from stepwhy.diagnose.shared.measure import idle, mean_within, on_scale
-from stepwhy.diagnose.shared.rule import Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import named
-from stepwhy.result import Edit, Evidence, Fix
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.ddp import Rows
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="small-collectives",

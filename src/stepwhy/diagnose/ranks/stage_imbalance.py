@@ -27,17 +27,9 @@ recorded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from stepwhy.analyse.ranks.stages import find_stages
+from stepwhy.analyse.ranks.stages import Stages, find_stages
 from stepwhy.diagnose.ranks.shared.stages import MEGATRON, no_stages
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.ranks.stages import Stages
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
     id="stage-imbalance",

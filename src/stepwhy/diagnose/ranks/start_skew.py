@@ -32,10 +32,8 @@ recorded in other steps of the run and the rest do not start late.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepwhy.analyse.lateness.common_steps import describe_same, longer_ns
-from stepwhy.analyse.ranks.rank_times import find_late
+from stepwhy.analyse.ranks.rank_times import LateRank, Rank, find_late
 from stepwhy.diagnose.ranks.shared.ranks import (
     compared,
     in_different_steps,
@@ -44,13 +42,7 @@ from stepwhy.diagnose.ranks.shared.ranks import (
     peers,
     reported,
 )
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.ranks.rank_times import LateRank, Rank
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
     id="start-skew",

@@ -49,13 +49,13 @@ a late one, or if some were recorded in other steps of the run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from stepwhy.analyse.lateness.common_steps import describe_same
 from stepwhy.analyse.lateness.late_work import late_work
-from stepwhy.analyse.ranks.rank_times import MORE_WORK, cores_explain, find_late
+from stepwhy.analyse.ranks.rank_times import MORE_WORK, LateRank, Rank, cores_explain, find_late
 from stepwhy.analyse.ranks.step_work import find_varying
 from stepwhy.diagnose.ranks.shared.ranks import (
     NAMES,
@@ -70,15 +70,7 @@ from stepwhy.diagnose.ranks.shared.ranks import (
     turns,
 )
 from stepwhy.diagnose.shared.measure import on_scale
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.ranks.rank_times import LateRank, Rank
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
     id="straggler",

@@ -11,23 +11,16 @@ made it, and with the thread of that operation (torch/csrc/autograd/function.h).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.nesting import nearest
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Mask, Rows
 from stepwhy.trace import NULL, Kind, Phase
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
-    Mask = NDArray[np.bool_]
 
 _ENGINE = regex(r"autograd::engine::")
 

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from stepwhy.analyse.activity.callbacks import callback_time
 from stepwhy.analyse.activity.devices import intervals_of, known_bytes
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.input.batch_work import find_batch_work, starts_processes
 from stepwhy.analyse.lateness.call_lateness import CallLateness, lateness_of_calls
 from stepwhy.analyse.lateness.hangs import hangs_by_mismatch
 from stepwhy.analyse.steps.stalls import time_of_kinds
+from stepwhy.base.columns.intervals import Intervals
 from stepwhy.diagnose.shared.constants import constants
 from stepwhy.diagnose.shared.eager_calls import eager_loop
 from stepwhy.diagnose.shared.measure import mean_within, on_scale
 from stepwhy.diagnose.shared.pipeline_stages import calls_in_parallel, works_ahead
 from stepwhy.diagnose.shared.placement import COPIED_FOR_OPS
+from stepwhy.diagnose.shared.rule import Rule
 from stepwhy.diagnose.shared.settings import LAUNCHES_WAIT, MOST_WAIT
 from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS
 from stepwhy.diagnose.shared.unread import unread
+from stepwhy.result import Finding, Saving
 from stepwhy.result.wording.notes import PROCESSES_BESIDE_OPERATIONS
 from stepwhy.trace import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.base.columns.intervals import Intervals
-    from stepwhy.diagnose.shared.rule import Rule
-    from stepwhy.result import Finding, Saving
 
 MAIN_CAUSE = 0.5  # of the symptom's cost; a cause that explains less leaves most of it open
 INPUT_FIRST = 0.5  # of the step waits for input; until that is mended, faster compute waits longer

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.lines.driver_lines import DriverParts
 from stepwhy.analyse.lines.line_shares import driver_parts
 from stepwhy.analyse.program.semantic_ops import matched_ops, work_ns
+from stepwhy.diagnose.shared.columns import Ints
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.trace import NULL, Phase, among
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.lines.driver_lines import DriverParts
-
-    Ints = NDArray[np.int64]
 
 CONVERTED = "time of making tensors of lists and arrays"
 """Evidence of `constant-computation`: the part of its cost that is Python."""

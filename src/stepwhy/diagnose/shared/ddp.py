@@ -5,26 +5,20 @@ Source: `torch/nn/parallel/distributed.py` and `torch/csrc/distributed/c10d/redu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.nesting import climb
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import format_count, format_ns
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import nearest_of, on_scale
 from stepwhy.diagnose.shared.slices import named, strings_among
 from stepwhy.result import Fix
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
 
 FORWARD = "DistributedDataParallel.forward"
 """One forward pass of a wrapped model."""

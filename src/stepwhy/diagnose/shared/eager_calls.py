@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, steady, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.recording_cost import without_recording
 from stepwhy.diagnose.shared.slices import launched_ops, named
 from stepwhy.trace import Kind, Phase, among
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.int64]
 
 SHARE = 0.30  # of the step, in small operations and between them; less is not worth joining them
 FEWEST = 100  # operations per step; a small model has some tens

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.trace import NULL, Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.int64]
 
 MOST = 0.5  # of the operations with a known line; functions that run fewer are not the cause
 _PART = 0.1  # of these operations, of each function that is named

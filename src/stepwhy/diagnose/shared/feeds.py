@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.analyse.program.session_parts import find_session_parts
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.program.session_parts import SessionParts, find_session_parts
+from stepwhy.diagnose.shared.rule import Rule
+from stepwhy.result import Finding
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.session_parts import SessionParts
-    from stepwhy.diagnose.shared.rule import Rule
-    from stepwhy.result import Finding
 
 # ns; a run takes 0.1 to 0.3 ms before its first operation and after its last one, whatever is fed.
 CALL_NS = 300_000

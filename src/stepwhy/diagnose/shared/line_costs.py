@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from stepwhy.base.patterns import regex
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from stepwhy.result import Finding, LineBreakdown, LineTime
+from stepwhy.result import Finding, LineBreakdown, LineTime
 
 MAIN_PART = 0.5  # of a cost; where less than this can be on the line, the cost is elsewhere
 

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from stepwhy.analyse.activity.devices import intervals_of
 from stepwhy.analyse.breakdown.closed import ON_DEVICE
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.program_lines import has_program_line
 from stepwhy.analyse.steps.counters import series
 from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.columns.nesting import climb, inherit
 from stepwhy.base.columns.sums import counts_of, sums_of
+from stepwhy.diagnose.shared.columns import Rows, Times
 from stepwhy.result import CATEGORIES, Evidence
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
-    Times = NDArray[np.int64]
 
 
 class Group(msgspec.Struct, frozen=True):

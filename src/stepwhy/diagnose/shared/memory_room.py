@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from stepwhy.analyse.answers.memory import memory_uses
+from stepwhy.analyse.facts import Facts
 from stepwhy.result import Evidence
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
 
 
 class MemoryRoom(msgspec.Struct, frozen=True):

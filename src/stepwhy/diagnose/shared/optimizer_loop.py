@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
 
 import msgspec
 import numpy as np
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.optimizer_time import optimizer_time
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import (
     by_name,
     idle,
@@ -21,12 +23,6 @@ from stepwhy.diagnose.shared.measure import (
 from stepwhy.diagnose.shared.recording_cost import without_recording
 from stepwhy.diagnose.shared.slices import launched_ops, steady_work
 from stepwhy.trace import NULL, Kind, Phase
-
-if TYPE_CHECKING:
-    import re
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.slices import Rows
 
 FEWEST = 50  # operations per step; fewer are launched in less than a millisecond
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps

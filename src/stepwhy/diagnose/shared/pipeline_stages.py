@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
 
 import numpy as np
 
 from stepwhy.base.patterns import regex
-from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    import re
-
-    from stepwhy.trace import Trace
+from stepwhy.trace import NULL, Trace
 
 # Call a function of the program for each element.
 _CALLING = regex(r"Map|Interleave")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.placement import (
+    CopyTotals,
+    DeviceCopy,
+    Node,
     conflicts,
     copies_around,
     device_copies,
@@ -16,16 +20,10 @@ from stepwhy.analyse.program.placement import (
     types_run,
 )
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import Group, grouped, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.slices import scopes_among
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.placement import CopyTotals, DeviceCopy, Node
-    from stepwhy.diagnose.shared.slices import Rows
 
 COPIED_FOR_OPS = "copied to and from them per step"
 """Evidence of operations on the wrong device, in bytes."""

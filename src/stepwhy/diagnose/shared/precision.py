@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import re
+from typing import Literal
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.patterns import regex
-
-if TYPE_CHECKING:
-    import re
-
-    from stepwhy.analyse.facts import Facts
 
 Precision = Literal["full", "lower", ""]
 Faster = Literal["tf32", "bfloat16", "float16", "none", ""]

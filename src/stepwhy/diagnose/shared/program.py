@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
 
 import numpy as np
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Phase, among
-
-if TYPE_CHECKING:
-    import re
-
-    from stepwhy.analyse.facts import Facts
 
 # Source: kernel names of PyTorch, cuDNN, MIOpen and XLA.
 _BACKWARD = regex(r"[Bb]ackward|_bwd|wgrad|dgrad|_bw_|bprop|multi_tensor_apply|[Aa]dam")

@@ -5,12 +5,8 @@ Source: the user guide of Nsight Systems.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from stepwhy.analyse.facts import Facts
 from stepwhy.result import Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
 
 _OF_NSIGHT = frozenset({"nsys", "nsys-recipe"})
 

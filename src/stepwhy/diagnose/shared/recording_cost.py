@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from stepwhy.analyse.activity.selection import of_threads
+from stepwhy.analyse.facts import Facts
+from stepwhy.base.columns.intervals import Intervals
 from stepwhy.diagnose.shared.measure import mean_within
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.base.columns.intervals import Intervals
 
 # Recording takes no larger share of a time than this, however often something is recorded.
 _MOST_RECORDING = 0.75

@@ -1,25 +1,23 @@
 """Metadata of a diagnosis, the findings it can return, and when it abstains.
 
-A diagnosis is a module with a `RULE` and a pure function `diagnose(facts) -> Finding`.
+A diagnosis is a module with a `RULE` and a pure function `diagnose(facts) -> Finding`. It imports
+the words that it is written with from here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.run.usable import unusable
 from stepwhy.base.units import quantise, quantise_within
-from stepwhy.result import SIGNALS, Abstention, Evidence, Finding, Fix, Saving
+from stepwhy.result import SIGNALS, Abstention, Edit, Evidence, Finding, Fix, Saving
 from stepwhy.result.reasons import lack_of
 from stepwhy.result.wording.verdict import why_unknown
 from stepwhy.trace import Kind
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Edit
 
 SHARE_OF_RUN = "share of the run"
 """Evidence of what costs time once per run, as a fraction: such findings have no cost per step."""
@@ -258,3 +256,22 @@ def within_cost(saving: Saving, cost_ns: int) -> Saving:
     """A saving that does not exceed the cost by rounding alone."""
     low, high = (quantise_within(ns, cost_ns) for ns in (saving.low_ns, saving.high_ns))
     return replace(saving, low_ns=low, high_ns=high)
+
+
+__all__ = [
+    "SHARE_BEYOND_MEDIAN",
+    "SHARE_OF_RUN",
+    "SHARE_OF_TRAINING",
+    "Diagnosis",
+    "Edit",
+    "Evidence",
+    "Facts",
+    "Finding",
+    "Fix",
+    "Rule",
+    "examine",
+    "is_stage",
+    "saving",
+    "untimed",
+    "within_cost",
+]

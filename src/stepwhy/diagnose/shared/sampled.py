@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
-from stepwhy.analyse.steps.counters import series
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.steps.counters import Series, series
 from stepwhy.analyse.steps.sampled_lines import driver_lines, python_lines
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.steps.counters import Series
 
 _SHOWN = 3
 _LEAST = 0.02  # of the samples; fewer are not where the time goes

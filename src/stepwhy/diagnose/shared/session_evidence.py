@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from stepwhy.analyse.program.placement import placed_nodes
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.program.placement import Node, placed_nodes
+from stepwhy.analyse.program.session_parts import SessionParts
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import format_count, format_ns
 from stepwhy.result import Evidence, Fix
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.placement import Node
-    from stepwhy.analyse.program.session_parts import SessionParts
 
 OVERHEAD = 0.20  # of the step; less is not worth changing what is fed and fetched
 LEAST_OVERHEAD_NS = 1_000_000  # per step; each Session.run takes some tenths of a millisecond

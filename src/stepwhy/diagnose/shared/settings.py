@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.gpus import sampled_gpus
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
 
 LAUNCHES_WAIT = "share of kernels whose launch returned after them"
 """Evidence of launches that wait for their kernels, a fraction."""

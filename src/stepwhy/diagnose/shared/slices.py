@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import outermost
 from stepwhy.trace import NULL, Kind, among
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
-    """Rows of slices; (any,)."""
 
 
 def steady_work(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import Group
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
 
 # Source: `stepwhy.record.torch.item_functions`.
 _EVENT = "stable-functions"

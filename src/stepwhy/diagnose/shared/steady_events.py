@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from stepwhy.analyse.steps.stalls import events_in
+import numpy as np
+from numpy.typing import NDArray
+
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.steps.stalls import StepEvents, events_in
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import by_name, name_of, source_lines
 from stepwhy.result import Evidence
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.steps.stalls import StepEvents
-    from stepwhy.trace import Trace
-
+from stepwhy.trace import Trace
 
 SHOWN: Final = 3
 """Functions that a finding names."""

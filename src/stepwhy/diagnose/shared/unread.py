@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from stepwhy.analyse.program.semantic_ops import matched_ops, work_ns
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.program.semantic_ops import Matched, matched_ops, work_ns
+from stepwhy.diagnose.shared.columns import Ints
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.semantic_ops import Matched
-
-    Ints = NDArray[np.int64]
 
 _WEIGHTED_BY_ZERO = 2
 _READ_SCALAR = "aten::_local_scalar_dense"

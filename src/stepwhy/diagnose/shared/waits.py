@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lateness.late_ranks import lateness_of, ledger_of
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.units import format_ns
 from stepwhy.diagnose.shared.measure import mean_within, on_scale
-from stepwhy.result import Abstention, Evidence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Finding
+from stepwhy.result import Abstention, Evidence, Finding
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 # What says that no rank waits for another one, if it is clear.

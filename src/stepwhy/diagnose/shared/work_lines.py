@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.slice_lines import slice_lines
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.sampled import launching_lines
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.slices import Rows
 
 _SHOWN = 2
 

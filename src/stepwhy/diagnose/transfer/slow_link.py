@@ -31,23 +31,18 @@ copies.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from stepwhy.analyse.activity.selection import rows_of
 from stepwhy.analyse.steps.cores import background_cores
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.columns.sums import total_of
 from stepwhy.base.units import NS_PER_S
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import on_gpu, uses_loader
-from stepwhy.diagnose.shared.rule import Rule, saving
-from stepwhy.result import Edit, Evidence, Fix
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import NULL, Copy, Kind, among
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.slices import Rows
-    from stepwhy.result import Finding
 
 RULE = Rule(
     id="slow-link",

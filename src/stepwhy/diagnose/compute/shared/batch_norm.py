@@ -9,29 +9,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from stepwhy.analyse.program.placement import placed_nodes
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.program.placement import Node, placed_nodes
 from stepwhy.base.columns.groups import distinct, numbered
 from stepwhy.base.columns.sums import total_of
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, nearest, outermost
 from stepwhy.diagnose.shared.slices import ops_of_nodes, steady_work
 from stepwhy.trace import NULL, Kind, Role
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.placement import Node
-    from stepwhy.diagnose.shared.slices import Rows
-
-    PlaceOf = Callable[[str], "_Place"]
+PlaceOf = Callable[[str], "_Place"]
 
 CONVOLUTION = regex(
     r"_?(Fused)?(Depthwise)?Conv[23]D(Native)?|aten::(conv[123]d|conv_transpose[123]d|convolution)"

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct, numbered
 from stepwhy.diagnose.compute.shared.batch_norm import attributed
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, nearest, time_of
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL, Kind
-
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
-
 
 NOT_ATTRIBUTED = "For most kernels, the trace does not record which operation launched them."
 _FEWEST_KNOWN = 0.5  # of the kernels' time; replayed graphs record no operations

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.operands import shapes_of, types_of
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.measure import by_string, on_scale
+from stepwhy.diagnose.shared.columns import Rows
+from stepwhy.diagnose.shared.measure import Group, by_string, on_scale
 from stepwhy.trace import NULL, Kind, Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.measure import Group
-
-    Rows = NDArray[np.signedinteger[Any]]
 
 _DOUBLE = frozenset({"float64", "complex128"})
 _SHORTER = frozenset({"float32", "float16", "bfloat16", "complex64"})

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.operands import shapes_of
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.slices import launched_ops, named
 from stepwhy.trace import NULL, FlowKind, Kind, Phase
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
 
 _ONE_HOT, _WRITE = "aten::one_hot", "aten::scatter_"
 _BETWEEN = regex(r"aten::(?:to|type_as|_to_copy|view|reshape|flatten)")

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.nesting import climb
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.slices import launched_ops, named, steady_work
 from stepwhy.trace import NULL, Kind, Phase
-
-if TYPE_CHECKING:
-    import re
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
 
 FEWEST = 2  # per step; one copy of the images or of the last features is no pattern
 

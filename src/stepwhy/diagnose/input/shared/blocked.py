@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from stepwhy.analyse.breakdown.preparation import Preparation
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.steps.cores import runnable_threads
 from stepwhy.analyse.steps.counters import series
 from stepwhy.trace import SampleRole
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.breakdown.preparation import Preparation
-    from stepwhy.analyse.facts import Facts
 
 
 def blocked_share(facts: Facts, work: Preparation) -> float | None:

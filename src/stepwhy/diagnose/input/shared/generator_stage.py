@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.pipeline_stages import stage_name, stage_rows
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
 
 # Source: the name of the stage of `Dataset.from_generator` in TensorFlow's model of a pipeline.
 _STAGE = regex(r"Generator\[\d+\]")

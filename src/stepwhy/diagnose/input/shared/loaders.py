@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.input.pipelines import find_pipelines
 from stepwhy.analyse.steps.sampled_lines import role_lines
 from stepwhy.base.columns.groups import distinct
-from stepwhy.result import Evidence
+from stepwhy.result import Evidence, Pipeline
 from stepwhy.trace import SampleRole
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Pipeline
 
 FEWEST_SAMPLES = 10  # fewer give no reliable share of time
 BUSY = 0.8  # of the workers' samples are in the program; workers that keep up mostly wait

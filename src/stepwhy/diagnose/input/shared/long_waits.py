@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.units import format_count
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
 
 FEWEST_STEPS = 16  # fewer do not show which steps wait
 FEW = 0.2  # of the steps; if more wait, waiting is usual

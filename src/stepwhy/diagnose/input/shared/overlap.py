@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
 from stepwhy.analyse.breakdown.preparation import find_preparation
-from stepwhy.analyse.input.batch_work import fetches_from_workers
+from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.input.batch_work import BatchWork, fetches_from_workers
 from stepwhy.analyse.input.overlap import (
     displaced_ns,
     job_cpu_ns,
@@ -23,13 +22,8 @@ from stepwhy.diagnose.shared.augmentation import is_random
 from stepwhy.diagnose.shared.pipeline_stages import calls_in_parallel, works_ahead
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import saving
-from stepwhy.result import Evidence, Fix
+from stepwhy.result import Evidence, Fix, Saving
 from stepwhy.trace import Kind, SampleRole
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.input.batch_work import BatchWork
-    from stepwhy.result import Saving
 
 # Measured steps against those predicted: 0.95 to 1.2 times on 27 pairs of programs on CPUs, 1.0 to
 # 1.1 times on five pairs on GPUs. What survives is slower beside other work.

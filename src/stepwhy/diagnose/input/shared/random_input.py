@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
 
 import numpy as np
 
 from stepwhy.analyse.activity.selection import of_role
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.slices import steady_work, strings_among
 from stepwhy.trace import NULL, Kind, Role
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
 
 # Source: `random_ops.cc`, `stateful_random_ops.cc` and `stateless_random_ops*.cc` of TensorFlow.
 _RANDOM = regex(

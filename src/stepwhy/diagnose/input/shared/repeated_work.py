@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.diagnose.shared.pipeline_stages import calls, stage_name, stage_rows
 from stepwhy.result import Evidence
-from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.trace import Trace
+from stepwhy.trace import NULL, Trace
 
 
 class Repeated(msgspec.Struct, frozen=True):

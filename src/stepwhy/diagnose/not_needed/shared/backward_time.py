@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from stepwhy.base.columns.intervals import Measure
+from stepwhy.analyse.facts import Facts
+from stepwhy.base.columns.intervals import Intervals, Measure
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import idle, on_scale, time_of
 from stepwhy.trace import Phase
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.base.columns.intervals import Intervals
-
-    Rows = NDArray[np.signedinteger[Any]]
 
 
 def launched_within(facts: Facts, host: Intervals) -> Rows:

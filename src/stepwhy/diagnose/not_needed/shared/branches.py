@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Mask, Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.slices import Rows
-
-    Mask = NDArray[np.bool_]
 
 _SWITCH, _MERGE = regex(r"(?:Ref)?Switch"), regex(r"(?:Ref)?Merge")
 # Of fewer steps, the branch that was not taken may be the usual one.

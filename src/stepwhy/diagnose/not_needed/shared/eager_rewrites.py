@@ -6,23 +6,16 @@ computed do not count: a tensor that the backward pass needs must not be changed
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.operands import shapes_of, types_of
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.slices import launched_ops
 from stepwhy.trace import NULL, Kind, Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
 
 MOST_CHANGED = 0.25
 """Share of the buffer; where more changes, the change itself is a good part of the work."""

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct, numbered
 from stepwhy.base.columns.nesting import outermost
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.backward_time import cost_per_step_ns, launched_within
 from stepwhy.diagnose.shared.backward_nodes import callers, is_node, is_operation, node_calls
+from stepwhy.diagnose.shared.columns import Mask, Rows
 from stepwhy.diagnose.shared.measure import idle, steady, time_of
 from stepwhy.trace import NULL, Phase
-
-if TYPE_CHECKING:
-    import re
-
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
-    Mask = NDArray[np.bool_]
 
 # 'MulBackward0' is made by 'aten::mul', and 'SoftmaxBackwardDataBackward0' by
 # 'aten::_softmax_backward_data'.

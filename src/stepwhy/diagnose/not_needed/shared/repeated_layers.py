@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.diagnose.not_needed.shared.backward_time import cost_per_step_ns, launched_within
-from stepwhy.diagnose.shared.backward_nodes import callers, is_operation, node_calls
+from stepwhy.diagnose.shared.backward_nodes import NodeCalls, callers, is_operation, node_calls
+from stepwhy.diagnose.shared.columns import Mask, Rows
 from stepwhy.diagnose.shared.measure import steady
 from stepwhy.trace import Phase
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.backward_nodes import NodeCalls
-
-    Rows = NDArray[np.signedinteger[Any]]
-    Mask = NDArray[np.bool_]
 
 # Of the operations of a node: checkpointing adds few to those of the forward pass. The code of a
 # custom function, or of a hook, has other operations one after the other.

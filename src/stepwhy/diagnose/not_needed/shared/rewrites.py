@@ -5,21 +5,14 @@ Those of PyTorch are found by `eager_rewrites`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import msgspec
 import numpy as np
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.diagnose.not_needed.shared.eager_rewrites import MOST_CHANGED, Rewrite, of_pytorch
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.trace import FlowKind, Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
 
 # Source: `tensorflow/core/ops/state_ops.cc` and `array_ops.cc`: they return the whole tensor.
 _UPDATES = frozenset(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.semantic_ops import has_semantics, why_none
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.rule import Rule
-    from stepwhy.result import Finding
+from stepwhy.diagnose.shared.rule import Rule
+from stepwhy.result import Finding
 
 _NOT_OBSERVED = (
     "The operations of no step were looked at one by one, which `stepwhy run` does in one step."

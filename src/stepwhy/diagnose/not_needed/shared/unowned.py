@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.intervals import windows_at
 from stepwhy.base.columns.nesting import outermost
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.backward_time import cost_per_step_ns, launched_within
 from stepwhy.diagnose.shared.backward_nodes import is_node
+from stepwhy.diagnose.shared.columns import Mask, Rows
 from stepwhy.diagnose.shared.measure import steady, time_of
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
-    Mask = NDArray[np.bool_]
 
 # Of a node with two products, of which one is not needed: both have as many multiplications.
 _HALF = 0.5

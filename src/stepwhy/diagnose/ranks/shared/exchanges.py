@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import msgspec
 import numpy as np
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.units import NS_PER_S
+from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.ddp import all_reduces
 from stepwhy.diagnose.shared.measure import time_of
 from stepwhy.result import Evidence
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepwhy.analyse.facts import Facts
-
-    Rows = NDArray[np.signedinteger[Any]]
 
 SLOW = 4e9
 """Bytes per second; any link between GPUs in one machine carries more. PCIe 3.0 x16 has 16e9."""

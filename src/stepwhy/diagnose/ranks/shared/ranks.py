@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lateness.common_steps import described
-from stepwhy.analyse.lateness.late_ranks import lateness_of
+from stepwhy.analyse.lateness.late_ranks import Late, Lateness, Turns, lateness_of
+from stepwhy.analyse.ranks.rank_times import LateRank, Rank
 from stepwhy.result import Evidence
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.lateness.late_ranks import Late, Lateness, Turns
-    from stepwhy.analyse.ranks.rank_times import LateRank, Rank
 
 CAUSES = {
     "compute": ("compute",),

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from stepwhy.analyse.facts import Facts
+from stepwhy.diagnose.shared.rule import Rule
+from stepwhy.result import Finding
 from stepwhy.trace import NULL
-
-if TYPE_CHECKING:
-    from stepwhy.analyse.facts import Facts
-    from stepwhy.diagnose.shared.rule import Rule
-    from stepwhy.result import Finding
 
 MEGATRON = frozenset({"megascan", "pipeline-schedule"})
 """Formats that only Megatron-LM writes."""
