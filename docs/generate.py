@@ -22,6 +22,7 @@ import generate_accuracy
 import generate_api
 import generate_architecture
 import generate_diagnoses
+import generate_figures
 import generate_gpu
 import generate_harm
 import generate_lab
@@ -279,6 +280,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/abstentions.md": abstention_names,
     "explanation/architecture.md": lambda: _HEAD + "\n" + generate_architecture.page(),
     generate_architecture.DRAWING: generate_architecture.drawing,
+    generate_figures.BREAKDOWN: generate_figures.breakdown_figure,
+    generate_figures.STEPS: generate_figures.steps_figure,
     **{
         f"reference/{name}-schema.json": functools.partial(result_schema.render, name)
         for name in result_schema.CONTRACTS

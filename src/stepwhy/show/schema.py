@@ -1,4 +1,4 @@
-"""The JSON Schemas of results and measurements, generated from the classes in `findings`.
+"""The JSON Schemas of results and measurements, generated from the classes in `result`.
 
 ``python -m stepwhy.show.schema > docs/reference/result-schema.json`` updates the published one.
 """

@@ -28,7 +28,7 @@ class Partition(msgspec.Struct, frozen=True):
     """A partition of the time span of a trace: each category has its own disjoint set of time.
 
     Args:
-        sets: One set of time per category of `findings.CATEGORIES`.
+        sets: One set of time per category of `result.CATEGORIES`.
     """
 
     sets: dict[str, Intervals]
@@ -143,7 +143,7 @@ def means_of(sums: list[int], wall_ns: int, steps: int) -> tuple[int, dict[str, 
     Rounding leaves a few nanoseconds over; they go to the largest category.
 
     Args:
-        sums: Time per category of `findings.CATEGORIES`, ns.
+        sums: Time per category of `result.CATEGORIES`, ns.
         wall_ns: Their sum, ns.
         steps: Number of steps.
     """
