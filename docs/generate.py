@@ -214,7 +214,9 @@ _REFUSED = ("the file is", "what to do")
 def lab_results() -> str:
     """What the lab's pairs showed when they were last measured."""
     rows = map(generate_lab.row, generate_lab.results())
-    parts = [generate_lab.INTRODUCTION, table(generate_lab.HEAD, rows), generate_lab.versions()]
+    graded = table(generate_lab.WORLD_HEAD, generate_lab.world_rows())
+    parts = [generate_lab.WORLD_INTRODUCTION, generate_lab.world_sentences(), graded]
+    parts += [generate_lab.INTRODUCTION, table(generate_lab.HEAD, rows), generate_lab.versions()]
     if grade := generate_lab.grades():
         graded = table(generate_lab.GRADE_HEAD, map(generate_lab.grade_row, grade.pairs))
         parts += [generate_lab.GRADE_INTRODUCTION, generate_lab.grade_sentences(grade), graded]

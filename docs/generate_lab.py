@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stepwhy.base.units import format_fraction, format_ns
+from stepwhy.cli.lab_world import stored_world, world_programs
+from stepwhy.measure import graded_world
 from stepwhy.result import Grade
+from stepwhy.show import world
 from stepwhy.show.grade import remark, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepwhy.result import GradedPair
+    from stepwhy.result import GradedPair, GradedProgram
 
 RESULTS = Path(__file__).resolve().parent.parent / "lab" / "results"
 
 INTRODUCTION = """\
+## Measured pairs
+
 The latest result of each pair of the [lab](../how-to/use-the-lab.md), measured with `stepwhy lab
 run NAME --record`. *Found* counts the runs of the faulty program in which the expected diagnosis
 was the first finding; *false alarm* counts the runs of the fixed one in which it was found.
@@ -115,6 +120,40 @@ def grade_row(pair: GradedPair) -> tuple[str, ...]:
         remark(pair),
         pair.date,
     )
+
+
+WORLD_GRADES = RESULTS.parent / "world-grade.json"
+WORLD_INTRODUCTION = """\
+## Programs of the world
+
+What `stepwhy lab grade --world --record` showed about [programs whose authors had not read the
+diagnoses](../how-to/use-the-lab.md#programs-of-the-world), with a run of each version. *Cause* is
+the place of the first finding that names the mistake, and *line* whether one of the first two
+findings names a line where the time goes. *Gain* is the measured share of the slow step that the
+fix saves, where it was measured; *predicted* is the interval that the finding predicts. *Alarms*
+are findings of 5 % of the step or more in the fixed or healthy version. Not each of them is wrong:
+its author may have missed a problem.
+"""
+WORLD_HEAD = (*world.TITLES, "remark", "date")
+
+
+def world_sentences() -> str:
+    """How many programs are graded, and the totals of each half, as a list."""
+    grade = graded_world(stored_world(WORLD_GRADES))
+    share = f"Graded: {len(grade.programs)} of {len(world_programs())} programs."
+    return "\n".join(f"- {sentence}" for sentence in (share, *world.totals(grade))) + "\n"
+
+
+def world_rows() -> Iterator[tuple[str, ...]]:
+    """The lines of the table of the world's programs, those for tuning first."""
+    order = list(world.HALVES)
+    programs = sorted(stored_world(WORLD_GRADES), key=lambda program: order.index(program.half))
+    return map(_world_row, programs)
+
+
+def _world_row(program: GradedProgram) -> tuple[str, ...]:
+    name, *cells = world.cells(program)
+    return (f"`{name}`", *cells, world.note(program), program.date)
 
 
 HEAD = (

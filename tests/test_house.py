@@ -16,8 +16,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1121,
-    "lines": 149_900,
+    "files": 1125,
+    "lines": 150_450,
     "functions with one caller, ‰": 370,
     "lines of a function": 60,
     "lines of a file": 540,

@@ -117,6 +117,16 @@ def run_pair(
     help="Run nothing: predict again from what the lab's accuracy.json holds, and store it there.",
 )
 @click.option(
+    "--world",
+    is_flag=True,
+    help="Grade the programs in lab/world instead, whose authors did not know the diagnoses.",
+)
+@click.option(
+    "--half",
+    type=click.Choice(("tune", "locked")),
+    help="With --world: only the programs of this half. Do not tune diagnoses with the locked one.",
+)
+@click.option(
     "--gpu",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="FOLDER",
@@ -137,6 +147,8 @@ def grade(
     predict: bool,
     again: bool,
     recompute: bool,
+    world: bool,
+    half: str | None,
     gpu: Path | None,
     as_json: bool,
 ) -> None:
@@ -147,7 +159,15 @@ def grade(
 
     With --predict, the gains of the fixes are measured and compared with the predicted ones. Each
     pair is stored when it is done, and pairs that were measured today are not run again.
+
+    With --world, each version of a program runs once. Exits with 0 if all of them ran, else with 1.
     """
+    if half and not world:
+        raise click.UsageError("--half needs --world.")
+    if world and (predict or recompute or gpu or repeats):
+        raise click.UsageError("--world runs each program once, and measures no gain.")
+    if world:
+        ctx.exit(_grade_world(names, half, out, record=record, as_json=as_json))
     if gpu is not None:
         _grade_gpu(gpu, again=again, record=record, as_json=as_json)
         return
@@ -179,6 +199,39 @@ def grade(
         render_grade(graded(done))
         output.line(f"Runs: {folder}")
     ctx.exit(0 if all(map(is_passed, done)) else 1)
+
+
+def _grade_world(
+    names: tuple[str, ...], half: str | None, out: Path | None, *, record: bool, as_json: bool
+) -> int:
+    """Grade programs of the world's lab; returns the exit code."""
+    from stepwhy.cli.lab_pairs import lab_folder
+    from stepwhy.cli.lab_world import (
+        WORLD_GRADE_FILE,
+        chosen_programs,
+        stored_world,
+        world_grades,
+    )
+    from stepwhy.cli.measuring import run_folder, run_progress, save_result
+    from stepwhy.measure import graded_world
+    from stepwhy.show.terminal.grade import render_world
+
+    chosen = chosen_programs(names, half)
+    folder = run_folder(out, "lab-world")
+    place = lab_folder() / WORLD_GRADE_FILE
+    done = []
+    with run_progress() as progress:
+        for program in world_grades(chosen, folder, progress):
+            done.append(program)
+            text = save_result(folder / WORLD_GRADE_FILE, graded_world(done))
+            if record:
+                save_result(place, graded_world([*stored_world(place), program]))
+    if as_json:
+        output.document(text)
+    else:
+        render_world(graded_world(done))
+        output.line(f"Runs: {folder}")
+    return 1 if any(program.error for program in done) else 0
 
 
 def _grade_gpu(folder: Path, *, again: bool, record: bool, as_json: bool) -> None:

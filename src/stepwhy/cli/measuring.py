@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from stepwhy.result import Accuracy, BenchResult, Comparison, GpuGrade, Grade, LabResult, Trial
+    from stepwhy.show.json import Printed
 
 
 def new_folder(folder: Path) -> Path:
@@ -64,9 +64,7 @@ def _not_writable(folder: Path, error: OSError) -> CaptureError:
     )
 
 
-def save_result(
-    path: Path, result: Accuracy | BenchResult | Comparison | GpuGrade | Grade | LabResult | Trial
-) -> str:
+def save_result(path: Path, result: Printed) -> str:
     """Write a result as JSON.
 
     Returns:

@@ -16,19 +16,23 @@ from stepwhy.measure.measure import Program, measure, measure_pairs, order
 from stepwhy.measure.sample import Sample, sample
 from stepwhy.measure.summary import summarise, valid_pairs
 from stepwhy.measure.until import Budget, Trial, measure_until_answered, measure_until_precise
+from stepwhy.measure.world import Truth, grade_program, graded_world
 
 __all__ = [
     "Budget",
     "Program",
     "Sample",
     "Trial",
+    "Truth",
     "accuracy_of",
     "compare",
     "failed",
     "forecast",
     "gate",
     "grade_pair",
+    "grade_program",
     "graded",
+    "graded_world",
     "judge_pair",
     "measure",
     "measure_pairs",

@@ -51,10 +51,10 @@ def grade_pair(
         also_in_fixed=_distinct(i for ids in clean for i in ids if i != diagnosis),
         abstained=sum(r.verdict.bound_by == "unknown" for r in every),
         unexplained=max(map(_unexplained, every), default=None),
-        busy=sum(map(_is_busy, every)),
+        busy=sum(map(is_busy, every)),
         error=error,
         date=day.isoformat(),
-        framework=_framework(every),
+        framework=framework_of(every),
         contradictions=_distinct(text for result in every for text in contradictions(result)),
     )
 
@@ -80,14 +80,16 @@ def _unexplained(result: Result) -> float:
     return round(result.breakdown.categories["unexplained"] / wall_ns, 4) if wall_ns else 1.0
 
 
-def _is_busy(result: Result) -> bool:
+def is_busy(result: Result) -> bool:
+    """Whether other programs kept the machine busy during a run."""
     cores = result.host.background_cores if result.host is not None else None
     return cores is not None and cores > MOST_BACKGROUND_CORES
 
 
-def _framework(results: Sequence[Result]) -> str:
+def framework_of(results: Sequence[Result]) -> str:
+    """Framework and version of some runs; '' without a run."""
     runs = [result.run for result in results]
     return f"{runs[0].framework} {runs[0].framework_version}".strip() if runs else ""
 
 
-__all__ = ["grade_pair", "graded"]
+__all__ = ["framework_of", "grade_pair", "graded", "is_busy"]

@@ -81,6 +81,7 @@ from stepwhy.result.result import (
 from stepwhy.result.trial import TRIAL_SCHEMA, Trial, TrialRunSummary, TriedFix
 from stepwhy.result.wall_clock import GapPart, WallClock
 from stepwhy.result.watched import EventGroup, Pipeline, PipelineStage, Stretch, Traced
+from stepwhy.result.world import WORLD_GRADE_SCHEMA, GradedProgram, WorldGrade
 
 __all__ = [
     "ACCURACY_SCHEMA",
@@ -96,6 +97,7 @@ __all__ = [
     "SIGNALS",
     "TRIAL_SCHEMA",
     "WHATIF_SCHEMA",
+    "WORLD_GRADE_SCHEMA",
     "Abstention",
     "AbstentionCode",
     "Accuracy",
@@ -122,6 +124,7 @@ __all__ = [
     "GpuPair",
     "Grade",
     "GradedPair",
+    "GradedProgram",
     "GroupUse",
     "HealthEntry",
     "HostLine",
@@ -174,6 +177,7 @@ __all__ = [
     "Verdict",
     "WallClock",
     "WhatIfResult",
+    "WorldGrade",
     "is_edit",
     "parse_edit",
 ]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Result,
         Trial,
         WhatIfResult,
+        WorldGrade,
     )
 
     Printed = (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         | ProfileResult
         | Trial
         | WhatIfResult
+        | WorldGrade
     )
 
 

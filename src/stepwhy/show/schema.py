@@ -24,6 +24,7 @@ from stepwhy.result import (
     SCHEMA,
     TRIAL_SCHEMA,
     WHATIF_SCHEMA,
+    WORLD_GRADE_SCHEMA,
     Accuracy,
     BenchResult,
     Comparison,
@@ -35,6 +36,7 @@ from stepwhy.result import (
     Result,
     Trial,
     WhatIfResult,
+    WorldGrade,
 )
 
 CONTRACTS: dict[str, tuple[type, str]] = {
@@ -44,6 +46,7 @@ CONTRACTS: dict[str, tuple[type, str]] = {
     "lab": (LabResult, LAB_SCHEMA),
     "gpu-grade": (GpuGrade, GPU_GRADE_SCHEMA),
     "grade": (Grade, GRADE_SCHEMA),
+    "world-grade": (WorldGrade, WORLD_GRADE_SCHEMA),
     "accuracy": (Accuracy, ACCURACY_SCHEMA),
     "placement": (PlacementResult, PLACEMENT_SCHEMA),
     "ops": (ProfileResult, OPS_SCHEMA),
@@ -57,8 +60,8 @@ def contract_schema(name: str) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of the output of `show.json.render` for a contract.
 
     Args:
-        name: 'result', 'bench', 'compare', 'lab', 'grade', 'accuracy', 'placement', 'ops', 'whatif'
-            or 'trial'.
+        name: 'result', 'bench', 'compare', 'lab', 'grade', 'world-grade', 'accuracy', 'placement',
+            'ops', 'whatif' or 'trial'.
     """
     contract, version = CONTRACTS[name]
     schema = msgspec.json.schema(contract)
