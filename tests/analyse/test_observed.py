@@ -8,7 +8,8 @@ from msgspec import structs
 from tests.analyse.timeline import MS, SharedMachine, Timeline
 
 from stepwhy.analyse.answers.verdict import decide
-from stepwhy.analyse.breakdown.rescaling import rescale
+from stepwhy.analyse.breakdown.corrections import TO_UNPROFILED, apply
+from stepwhy.analyse.breakdown.rescaling import Scale
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.steps.observed import Observed, _typical
 from stepwhy.result import CATEGORIES
@@ -21,6 +22,11 @@ FEW = settings(max_examples=150, deadline=None, derandomize=True)
 def observed(wall, outside=None, wait=None, cpu=None, core_wait=None):
     seen = Observed(np.asarray([wall]), 0, outside, None, None, wait, cpu)
     return structs.replace(seen, core_wait_ns=core_wait)
+
+
+def rescale(recorded, observed, *, on_accelerator):
+    """The breakdown of profiled steps on the time scale of unprofiled ones."""
+    return apply(recorded, TO_UNPROFILED, Scale(recorded, observed, on_accelerator))[-1].after
 
 
 def categories(**given_ns):

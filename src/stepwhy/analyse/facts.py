@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.analyse.activity.callbacks import callback_time
 from stepwhy.analyse.activity.devices import Activity, Totals, find_activities, total
@@ -20,14 +21,18 @@ from stepwhy.analyse.breakdown.closed import (
     partition,
     unexplained,
 )
-from stepwhy.analyse.breakdown.disk_syncs import ExposedSyncs, exposed_syncs
+from stepwhy.analyse.breakdown.corrections import (
+    BY_OTHER_EVIDENCE,
+    TO_UNPROFILED,
+    Applied,
+    Known,
+    apply,
+)
+from stepwhy.analyse.breakdown.disk_syncs import NO_SYNCS, ExposedSyncs, exposed_syncs
 from stepwhy.analyse.breakdown.evidence import Evidence, find_evidence
-from stepwhy.analyse.breakdown.lock_wait import as_input_wait, lock_wait
-from stepwhy.analyse.breakdown.logging_time import as_storage, with_saves
 from stepwhy.analyse.breakdown.ops import OpTable, op_table
-from stepwhy.analyse.breakdown.own_python import as_generated, as_python
 from stepwhy.analyse.breakdown.phases import find_phases
-from stepwhy.analyse.breakdown.rescaling import rescale
+from stepwhy.analyse.breakdown.rescaling import Scale
 from stepwhy.analyse.ranks.calls import RunCalls, calls_of
 from stepwhy.analyse.steps.clocks import clocks_disagree
 from stepwhy.analyse.steps.missing_work import MissingWork, find_missing_work
@@ -39,6 +44,7 @@ from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.intervals import Intervals, Measure
 from stepwhy.base.columns.sums import LARGEST
 from stepwhy.result import CATEGORIES
+from stepwhy.result.reasons import Corrected
 from stepwhy.trace import DeviceKind, Kind, Role
 
 if TYPE_CHECKING:
@@ -302,14 +308,41 @@ class Facts:
         return self.mean_of(self.partition)
 
     @cached_property
-    def breakdown(self) -> dict[str, int]:
-        """Mean steady step, on the time scale of unprofiled steps if observed: ns per category."""
-        return as_storage(self._without_logs, self.sampled) if self.observed else self._without_logs
+    def corrections(self) -> tuple[Applied, ...]:
+        """How the breakdown comes about: every correction of the recorded one, in order."""
+        scaled = self._scaled(self.recorded)
+        known = Known(self.sampled, self.unprofiled_rows, self.observed)
+        if known.has_gaps:
+            known = replace(known, callback_ns=self.callback_ns)
+        unprofiled = scaled[-1].after if scaled else self.recorded
+        return scaled + apply(unprofiled, BY_OTHER_EVIDENCE, known)
+
+    def _scaled(self, breakdown: dict[str, int]) -> tuple[Applied, ...]:
+        """The corrections that bring recorded steps to the time of unprofiled ones, if observed."""
+        if self.observed is None:
+            return ()
+        observed = self.observed.shortened(self.syncing_ns)
+        scale = Scale(breakdown, observed, self.has_accelerator, self._syncs)
+        return apply(breakdown, TO_UNPROFILED, scale)
 
     @cached_property
+    def breakdown(self) -> dict[str, int]:
+        """Mean steady step, on the time scale of unprofiled steps if observed: ns per category."""
+        return self.corrections[-1].after
+
+    def _moved(self, why: Corrected, category: str) -> int:
+        """Time that a correction moved to a category, ns."""
+        return next(one.changes.get(category, 0) for one in self.corrections if one.why is why)
+
+    @property
     def logging_ns(self) -> int:
         """Time of the mean step in libraries that log, by stack samples, ns."""
-        return self.breakdown["storage"] - self._without_logs["storage"]
+        return self._moved(Corrected.LOGGING, "storage")
+
+    @property
+    def lock_wait_ns(self) -> int:
+        """The part of the input wait that is a wait for the interpreter's lock or a core, ns."""
+        return self._moved(Corrected.LOCK_WAIT, "input_wait")
 
     @property
     def syncing_ns(self) -> int:
@@ -319,7 +352,7 @@ class Facts:
     @cached_property
     def _syncs(self) -> ExposedSyncs:
         if self.observed is None:
-            return ExposedSyncs(0, 0)
+            return NO_SYNCS
         storage = self.partition.sets["storage"]
         rows = self.unprofiled_rows
         return exposed_syncs(self.trace, self.steps, storage, rows, self.observed)
@@ -331,21 +364,6 @@ class Facts:
         rows = rows[self.trace.marks.profiled[rows] == 0]
         found: NDArray[np.int64] = rows[self.observed.warm_up if self.observed else 0 :]
         return found
-
-    @cached_property
-    def _without_logs(self) -> dict[str, int]:
-        explained = as_input_wait(self.unprofiled(self.recorded), self.lock_wait_ns)
-        if not len(self.trace.slices):
-            explained = with_saves(explained, self.trace, self.unprofiled_rows)
-        if self.observed is None or self.observed.outside_ns is not None:
-            return explained  # in a session, all that is outside its runs is known to be Python
-        generated = as_generated(explained, self.sampled)
-        return as_python(generated, self.sampled, self.observed, self.callback_ns)
-
-    @cached_property
-    def lock_wait_ns(self) -> int:
-        """The part of the input wait that is a wait for the interpreter's lock or a core, ns."""
-        return lock_wait(self.sampled, self.observed, self.unprofiled(self.recorded))
 
     @cached_property
     def callback_ns(self) -> int:
@@ -376,11 +394,8 @@ class Facts:
 
     def unprofiled(self, breakdown: dict[str, int]) -> dict[str, int]:
         """A breakdown of recorded steps on the time scale of unprofiled ones, if observed."""
-        if self.observed is None:
-            return breakdown
-        rest, observed = self._syncs.left_out(breakdown, self.observed)
-        scaled = rescale(rest, observed, on_accelerator=self.has_accelerator)
-        return {**scaled, "storage": scaled["storage"] + self.syncing_ns}
+        scaled = self._scaled(breakdown)
+        return scaled[-1].after if scaled else breakdown
 
     def share(self, category: str) -> float:
         """Share of a category in the mean steady step, 0..1."""

@@ -292,6 +292,44 @@ class RanAhead(msgspec.Struct, frozen=True):
 
 StepNote: TypeAlias = Cut | Repeats | BetweenMarkers | Unprofiled | LongSteps | Perturbed | RanAhead
 
+# --- how the breakdown was corrected --------------------------------------------------------------
+
+
+class Corrected(Enum):
+    """Why the breakdown of the recorded steps was corrected, in the order of the corrections."""
+
+    DISK_WAITS_APART = auto()
+    """Waits until files are on disk are measured without the profiler."""
+    RARE_TIME_APART = auto()
+    """Only some steps compile, save or collect garbage; the recorded ones show no usual share."""
+    INPUT_MEASURED = auto()
+    """The wait for batches was measured in unprofiled steps."""
+    SCALED = auto()
+    """Profiled steps took longer, or less long, than unprofiled ones."""
+    BEYOND_THE_RECORD = auto()
+    """Unprofiled steps take longer than the recorded ones can explain."""
+    RUNNABLE = auto()
+    """The driving thread used a core, or waited for one, in time without evidence."""
+    OUTSIDE_RUNS = auto()
+    """Time between two runs of a session."""
+    COMPILING = auto()
+    """Compilation was timed in unprofiled steps."""
+    RARE_TIME = auto()
+    """The mean of what only some steps do."""
+    DISK_WAITS = auto()
+    """The usual wait until files are on disk, by the log of the run."""
+    LOCK_WAIT = auto()
+    """Threads that prepare batches held the interpreter's lock, or the cores."""
+    SAVES = auto()
+    """Checkpoints were logged, in a run without a trace."""
+    GENERATORS = auto()
+    """Stack samples are in a generator that makes batches."""
+    OWN_LINES = auto()
+    """Stack samples are in lines of the program, outside the framework."""
+    LOGGING = auto()
+    """Stack samples are in libraries that log."""
+
+
 # --- the machine ---------------------------------------------------------------------------------
 
 

@@ -76,15 +76,19 @@ class ExposedSyncs(NamedTuple):
     recorded_ns: int
     usual_ns: int
 
-    def left_out(
-        self, breakdown: dict[str, int], observed: Observed
-    ) -> tuple[dict[str, int], Observed]:
-        """The profiled and the unprofiled steps without these waits.
+    def apart(self, breakdown: dict[str, int]) -> dict[str, int]:
+        """The breakdown of profiled steps without these waits.
 
         Disks take longer in one step than in the next, and longer while a profiler runs.
         """
-        rest = {**breakdown, "storage": max(breakdown["storage"] - self.recorded_ns, 0)}
-        return rest, observed.shortened(self.usual_ns)
+        return {**breakdown, "storage": max(breakdown["storage"] - self.recorded_ns, 0)}
+
+    def added(self, breakdown: dict[str, int]) -> dict[str, int]:
+        """The breakdown of unprofiled steps with these waits, of which it has none."""
+        return {**breakdown, "storage": breakdown["storage"] + self.usual_ns}
+
+
+NO_SYNCS = ExposedSyncs(0, 0)
 
 
 def exposed_syncs(
@@ -107,7 +111,7 @@ def exposed_syncs(
     windows = recorded.starts[recorded.steady], recorded.ends[recorded.steady]
     alone, every = ((waits & time).within(*windows) for time in (storage, waits))
     if not alone.any():
-        return ExposedSyncs(0, 0)
+        return NO_SYNCS
     usual = usual_sync_ns(trace, steps, uneven=observed.uneven)
     exposed = round(usual * int(alone.sum()) / int(every.sum()))
     exposed = min(exposed, observed.without_stalls_ns)
@@ -115,6 +119,7 @@ def exposed_syncs(
 
 
 __all__ = [
+    "NO_SYNCS",
     "ExposedSyncs",
     "exposed_syncs",
     "sync_rows",

@@ -1,10 +1,18 @@
-"""The breakdown of profiled steps on the time scale of unprofiled ones."""
+"""The breakdown of profiled steps on the time scale of unprofiled ones, one correction each.
+
+`corrections` applies them in the order in which they stand here. Each takes a breakdown, as ns per
+category of the mean step, and returns the next one.
+"""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from stepwhy.analyse.breakdown.closed import counted_as
+from stepwhy.analyse.breakdown.disk_syncs import NO_SYNCS, ExposedSyncs
 from stepwhy.analyse.steps.observed import MOST_STRETCHED
 
 if TYPE_CHECKING:
@@ -14,93 +22,126 @@ if TYPE_CHECKING:
 _WATCHED = ("dispatch", "python", "unexplained")
 
 
-def rescale(
-    breakdown: dict[str, int], observed: Observed, *, on_accelerator: bool
-) -> dict[str, int]:
-    """The breakdown of profiled steps on the time scale of unprofiled ones; sums to their wall.
+class Scale(msgspec.Struct, frozen=True, dict=True):
+    """What brings a breakdown of profiled steps to the time scale of unprofiled ones.
+
+    Args:
+        recorded: ns per category of the mean profiled step.
+        observed: The unprofiled steps, without the waits of `syncs`.
+        on_accelerator: Whether an accelerator decides the breakdown.
+        syncs: Waits for the disk that are part of the usual step.
+    """
+
+    recorded: dict[str, int]
+    observed: Observed
+    on_accelerator: bool
+    syncs: ExposedSyncs = NO_SYNCS
+
+    @cached_property
+    def wall_ns(self) -> int:
+        """Wall time of the usual unprofiled step."""
+        return self.observed.without_stalls_ns
+
+    @property
+    def inside_ns(self) -> int:
+        """The part of it inside the framework's run call; all of it if steps have no such call."""
+        outside_ns = self.observed.outside_ns if self.observed.wait_traced else None
+        return max(self.wall_ns - (outside_ns or 0), 0)
+
+    @property
+    def input_ns(self) -> int | None:
+        """The measured wait for a batch; None if the record shows it, or if it is unknown.
+
+        On an accelerator, the device may compute during it.
+        """
+        waited_ns = self.observed.input_wait_ns
+        if waited_ns is None or self.on_accelerator or not self.observed.wait_traced:
+            return None
+        return min(waited_ns, self.inside_ns)
+
+    @cached_property
+    def is_silent(self) -> bool:
+        """Whether the record shows nothing of the usual step."""
+        usual = rare_time_apart(self.syncs.apart(self.recorded), self)
+        return sum(usual.values()) == usual["unexplained"]
+
+
+def rare_time_apart(breakdown: dict[str, int], scale: Scale) -> dict[str, int]:
+    """Leave out what only some steps do: profiled steps show no usual compilation or checkpoint.
+
+    They do show the usual wait for input, and of Python all but the collection of garbage.
+    """
+    rare = scale.observed.stalls_ns.keys() - {"input_wait", "python"}
+    usual = {c: 0 if c in rare else ns for c, ns in breakdown.items()}
+    usual["python"] = max(usual["python"] - scale.observed.collecting_ns, 0)
+    return usual
+
+
+def input_measured(breakdown: dict[str, int], scale: Scale) -> dict[str, int]:
+    """On a CPU, where no device computes meanwhile, time in a loader is waiting for input."""
+    return breakdown if scale.input_ns is None else {**breakdown, "input_wait": scale.input_ns}
+
+
+def scaled(breakdown: dict[str, int], scale: Scale) -> dict[str, int]:
+    """Stretch or shrink what was not measured to the time that is left, as far as is plausible.
 
     The time that profiling added is subtracted: on an accelerator from the host categories if they
     are large enough, otherwise from all categories in proportion. Profiled steps that are shorter
     than the others are stretched by a quarter at most, and on CPUs as well by the share of their
-    time in which threads waited for a core; the rest is unexplained.
-
-    Some times were measured without a profiler:
-
-    - Time outside the framework's run call is Python, up to the time in which the driving thread
-      ran or waited for a core; the rest of it is unexplained.
-    - On a CPU, where no device computes meanwhile, time in a loader is waiting for input.
-    - Unexplained time counts as compiling, up to the measured time of compilation, and as Python
-      if the driving thread must have used a core in it, or waited for one.
-    - Waits for the device that no profiled step includes are unexplained.
-    - The time that compilations and checkpoints add to some steps is added at the end; the profiled
-      steps show how the rest of a step divides.
-
-    Args:
-        breakdown: ns per category of the mean profiled step.
-        observed: The unprofiled steps.
-        on_accelerator: Whether an accelerator decides the breakdown.
+    time in which threads waited for a core. If they lack waits for the device, not at all.
     """
-    stalls = observed.stalls_ns
-    # Profiled steps show the usual wait for input, but no usual compilation or checkpoint.
-    rare = stalls.keys() - {"input_wait", "python"}
-    usual = {c: 0 if c in rare else ns for c, ns in breakdown.items()}
-    usual["python"] = max(usual["python"] - observed.collecting_ns, 0)
-    scaled = _with_compilation(_rescale(usual, observed, on_accelerator), observed)
-    return {c: ns + stalls.get(c, 0) for c, ns in scaled.items()}
+    measured_ns = scale.input_ns or 0
+    rest = {**breakdown, "input_wait": breakdown["input_wait"] - measured_ns}
+    recorded_ns = sum(rest.values())
+    if not recorded_ns:
+        return breakdown
+    left_ns = scale.inside_ns - measured_ns
+    if not scale.observed.wait_traced:
+        left_ns = min(left_ns, recorded_ns)
+    most = MOST_STRETCHED if scale.on_accelerator else scale.observed.most_stretched
+    known_ns = min(left_ns, round(most * recorded_ns))
+    fitted = _shrink(rest, recorded_ns, known_ns, on_accelerator=scale.on_accelerator)
+    return {**fitted, "input_wait": fitted["input_wait"] + measured_ns}
 
 
-def _with_compilation(scaled: dict[str, int], observed: Observed) -> dict[str, int]:
-    """Count unexplained time as compiling, up to the measured time of compilation."""
-    missing = (observed.compile_ns or 0) - scaled["compile"]
-    return counted_as(scaled, "compile", missing, "unexplained")
+def filled_up(breakdown: dict[str, int], scale: Scale) -> dict[str, int]:
+    """Time beyond what the profiled steps can show is unexplained."""
+    missing_ns = scale.inside_ns - sum(breakdown.values())
+    return {**breakdown, "unexplained": breakdown["unexplained"] + missing_ns}
 
 
-def _rescale(breakdown: dict[str, int], observed: Observed, on_accelerator: bool) -> dict[str, int]:
-    if not observed.wait_traced:
-        missing = max(observed.without_stalls_ns - sum(breakdown.values()), 0)
-        known = _fit(breakdown, observed.without_stalls_ns - missing, observed, on_accelerator)
-        return {**known, "unexplained": known["unexplained"] + missing}
-    outside = observed.outside_ns or 0
-    inside = max(observed.without_stalls_ns - outside, 0)
-    waited = None if on_accelerator else observed.input_wait_ns
-    if waited is None:
-        scaled = _fit(breakdown, inside, observed, on_accelerator)
-    else:
-        waited = min(waited, inside)
-        rest = {**breakdown, "input_wait": 0}
-        scaled = _fit(rest, inside - waited, observed, on_accelerator)
-        scaled["input_wait"] += waited
-    running = _running(breakdown, scaled["unexplained"], observed)
-    beyond = observed.without_stalls_ns - inside
-    python = beyond if observed.runnable_ns is None else min(beyond, observed.runnable_ns)
-    scaled["unexplained"] += beyond - python - running
-    scaled["python"] += python + running
-    return scaled
-
-
-def _running(breakdown: dict[str, int], unexplained_ns: int, observed: Observed) -> int:
-    """The part of the unexplained time in which the driving thread must have been runnable.
+def runnable(breakdown: dict[str, int], scale: Scale) -> dict[str, int]:
+    """Count unexplained time as Python if the driving thread must have been runnable in it.
 
     This is a lower bound: all time in which it was blocked is assumed to be unexplained.
     """
-    nothing_known = sum(breakdown.values()) == breakdown["unexplained"]
-    if observed.runnable_ns is None or nothing_known:
-        return 0
-    blocked = max(observed.without_stalls_ns - observed.runnable_ns, 0)
-    return max(unexplained_ns - blocked, 0)
+    runnable_ns = scale.observed.runnable_ns
+    if runnable_ns is None or not scale.observed.wait_traced or scale.is_silent:
+        return breakdown
+    blocked_ns = max(scale.wall_ns - runnable_ns, 0)
+    return counted_as(breakdown, "python", breakdown["unexplained"] - blocked_ns, "unexplained")
 
 
-def _fit(
-    breakdown: dict[str, int], wall_ns: int, observed: Observed, on_accelerator: bool
-) -> dict[str, int]:
-    """A breakdown stretched or shrunk to a wall time, as far as that is plausible."""
-    recorded = sum(breakdown.values())
-    if not recorded:
-        return {**breakdown, "unexplained": wall_ns}
-    most = MOST_STRETCHED if on_accelerator else observed.most_stretched
-    known_ns = min(wall_ns, round(most * recorded))
-    known = _shrink(breakdown, recorded, known_ns, on_accelerator=on_accelerator)
-    return {**known, "unexplained": known["unexplained"] + wall_ns - known_ns}
+def outside_runs(breakdown: dict[str, int], scale: Scale) -> dict[str, int]:
+    """Time outside the framework's run call is Python, as far as the driving thread was runnable.
+
+    The rest of it is unexplained.
+    """
+    outside_ns, runnable_ns = scale.wall_ns - scale.inside_ns, scale.observed.runnable_ns
+    python_ns = outside_ns if runnable_ns is None else min(outside_ns, runnable_ns)
+    more = {"python": python_ns, "unexplained": outside_ns - python_ns}
+    return {c: ns + more.get(c, 0) for c, ns in breakdown.items()}
+
+
+def compiling(breakdown: dict[str, int], scale: Scale) -> dict[str, int]:
+    """Count unexplained time as compiling, up to the measured time of compilation."""
+    missing_ns = (scale.observed.compile_ns or 0) - breakdown["compile"]
+    return counted_as(breakdown, "compile", missing_ns, "unexplained")
+
+
+def rare_time_added(breakdown: dict[str, int], scale: Scale) -> dict[str, int]:
+    """Add the mean time of what only some steps do."""
+    return {c: ns + scale.observed.stalls_ns.get(c, 0) for c, ns in breakdown.items()}
 
 
 def _shrink(
