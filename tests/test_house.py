@@ -16,8 +16,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1126,
-    "lines": 150_670,
+    "files": 1128,
+    "lines": 150_830,
     "functions with one caller, ‰": 370,
     "lines of a function": 60,
     "lines of a file": 540,

@@ -36,7 +36,12 @@ FORMATS = ("text", "json", "markdown", "problems")
     metavar="FILE",
     help="Also write the report as one self-contained page.",
 )
-@click.option("--all", "show_all", is_flag=True, help="Show every diagnosis, operation and device.")
+@click.option(
+    "--all",
+    "show_all",
+    is_flag=True,
+    help="Show every diagnosis, operation and device, and each correction of the breakdown.",
+)
 @click.option(
     "--predict/--no-predict",
     default=True,

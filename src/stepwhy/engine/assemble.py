@@ -37,6 +37,7 @@ from stepwhy.result.reasons import (
     StarvedQueue,
     lack_of,
 )
+from stepwhy.result.wording.corrections import with_sentences
 from stepwhy.result.wording.machine import core_wait_sentence, machine_sentence, unreliable
 from stepwhy.result.wording.notes import (
     devices_together,
@@ -85,7 +86,7 @@ def assemble(facts: Facts, path: str, format_name: str, *, predict: bool = True)
     _count_missing_work(facts)
     # What needs most memory is computed first, while few facts are cached.
     ops = _then_free(operations_of(facts))
-    breakdown = _then_free(breakdown_of(facts))
+    breakdown = with_sentences(_then_free(breakdown_of(facts)))
     findings = _then_free(run_all(facts))
     if predict:
         findings = _then_free(priced(facts, findings))

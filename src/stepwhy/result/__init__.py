@@ -7,6 +7,7 @@ In: numbers and reasons. Out: structures that are shown, stored as JSON, and des
 
 from stepwhy.result.abstentions import SIGNALS, Abstention, AbstentionCode
 from stepwhy.result.accuracy import ACCURACY_SCHEMA, Accuracy, PairAccuracy, PricingInputs
+from stepwhy.result.breakdown import Breakdown, Correction
 from stepwhy.result.edits import Edit, is_edit, parse_edit
 from stepwhy.result.gpu import (
     GPU_GRADE_SCHEMA,
@@ -60,7 +61,6 @@ from stepwhy.result.result import (
     CATEGORIES,
     SCHEMA,
     BoundBy,
-    Breakdown,
     Device,
     DeviceTotal,
     Evidence,
@@ -108,6 +108,7 @@ __all__ = [
     "Breakdown",
     "CategoryDifference",
     "Comparison",
+    "Correction",
     "Cost",
     "Device",
     "DeviceTotal",

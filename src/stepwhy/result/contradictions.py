@@ -16,8 +16,9 @@ from stepwhy.base.units import format_fraction, format_ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from stepwhy.result.breakdown import Breakdown
     from stepwhy.result.lines import LineBreakdown
-    from stepwhy.result.result import Breakdown, Evidence, Finding, Result
+    from stepwhy.result.result import Evidence, Finding, Result
 
 # Of the step. A diagnosis does not report less than 0.1, and may leave out a part that others
 # report; a fifth of the step is more than that.

@@ -296,37 +296,40 @@ StepNote: TypeAlias = Cut | Repeats | BetweenMarkers | Unprofiled | LongSteps | 
 
 
 class Corrected(Enum):
-    """Why the breakdown of the recorded steps was corrected, in the order of the corrections."""
+    """Why the breakdown of the recorded steps was corrected, in the order of the corrections.
 
-    DISK_WAITS_APART = auto()
+    The values are names in the result.
+    """
+
+    DISK_WAITS_APART = "disk-waits-apart"
     """Waits until files are on disk are measured without the profiler."""
-    RARE_TIME_APART = auto()
+    RARE_TIME_APART = "rare-time-apart"
     """Only some steps compile, save or collect garbage; the recorded ones show no usual share."""
-    INPUT_MEASURED = auto()
+    INPUT_MEASURED = "input-measured"
     """The wait for batches was measured in unprofiled steps."""
-    SCALED = auto()
+    SCALED = "scaled"
     """Profiled steps took longer, or less long, than unprofiled ones."""
-    BEYOND_THE_RECORD = auto()
+    BEYOND_THE_RECORD = "beyond-the-record"
     """Unprofiled steps take longer than the recorded ones can explain."""
-    RUNNABLE = auto()
+    RUNNABLE = "runnable"
     """The driving thread used a core, or waited for one, in time without evidence."""
-    OUTSIDE_RUNS = auto()
+    OUTSIDE_RUNS = "outside-runs"
     """Time between two runs of a session."""
-    COMPILING = auto()
+    COMPILING = "compiling"
     """Compilation was timed in unprofiled steps."""
-    RARE_TIME = auto()
+    RARE_TIME = "rare-time"
     """The mean of what only some steps do."""
-    DISK_WAITS = auto()
+    DISK_WAITS = "disk-waits"
     """The usual wait until files are on disk, by the log of the run."""
-    LOCK_WAIT = auto()
+    LOCK_WAIT = "lock-wait"
     """Threads that prepare batches held the interpreter's lock, or the cores."""
-    SAVES = auto()
+    SAVES = "saves"
     """Checkpoints were logged, in a run without a trace."""
-    GENERATORS = auto()
+    GENERATORS = "generators"
     """Stack samples are in a generator that makes batches."""
-    OWN_LINES = auto()
+    OWN_LINES = "own-lines"
     """Stack samples are in lines of the program, outside the framework."""
-    LOGGING = auto()
+    LOGGING = "logging"
     """Stack samples are in libraries that log."""
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from stepwhy.result.abstentions import Abstention  # noqa: TC001 - the schema reads it
+from stepwhy.result.breakdown import Breakdown  # noqa: TC001 - the schema reads it
 from stepwhy.result.edits import Edit  # noqa: TC001 - the schema reads it
 from stepwhy.result.lines import LineBreakdown  # noqa: TC001 - the schema reads it
 from stepwhy.result.machine import GpuLoad, HostLine  # noqa: TC001 - the schema reads them
@@ -189,29 +190,6 @@ class Steps(msgspec.Struct, frozen=True):
     sampling_cores: float | None = None
     stretches: tuple[Stretch, ...] = ()
     traced: tuple[Traced, ...] = ()
-
-
-class Breakdown(msgspec.Struct, frozen=True):
-    """The closed partition of a step: `categories` sum to `wall_ns` exactly.
-
-    Args:
-        wall_ns: Mean wall time of the steady steps.
-        categories: ns per category, all of `CATEGORIES`.
-        phases: Compute ns per phase ('forward', 'backward', 'optimizer', ..., 'unknown').
-            Overlapping work counts in each phase, so the sum may be larger than `compute`.
-        hottest_line: Source line in which the driving thread is most often while the device is
-            idle.
-        core_wait_ns: Time in which the driving thread was ready to run, but waited for a CPU core;
-            the categories include it. None if not recorded.
-        note: One sentence about that wait, or '' if it is short.
-    """
-
-    wall_ns: int
-    categories: dict[str, int]
-    phases: dict[str, int]
-    hottest_line: str = ""
-    core_wait_ns: int | None = None
-    note: str = ""
 
 
 class Device(msgspec.Struct, frozen=True):

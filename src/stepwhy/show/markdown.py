@@ -39,7 +39,11 @@ def render(result: Result, *, show_all: bool = False, option: str = "--all") -> 
             `MOST_LINES`.
         option: Name of the option that shows everything, for readers of a shorter report.
     """
-    before = [*_verdict(result), *_breakdown(result), *_lines(result, show_all=show_all)]
+    before = [
+        *_verdict(result),
+        *_breakdown(result, show_all=show_all),
+        *_lines(result, show_all=show_all),
+    ]
     unchecked = _not_checked(result, "" if show_all else option)
     ranks = _ranks(result, show_all=show_all)
     after = [*ranks, *unchecked, *_footer(result, show_all=show_all)]
@@ -66,7 +70,7 @@ def _run(result: Result) -> str:
     return " · ".join(filter(None, (known, code(result.run.command))))
 
 
-def _breakdown(result: Result) -> list[str]:
+def _breakdown(result: Result, *, show_all: bool) -> list[str]:
     breakdown = result.breakdown
     wall = breakdown.wall_ns
     if not any(breakdown.categories.values()):
@@ -91,7 +95,14 @@ def _breakdown(result: Result) -> list[str]:
         *table(head, rows, frozenset({1, 2})),
         "",
         *([line(remark), ""] if remark else []),
+        *(_corrections(result) if show_all else []),
     ]
+
+
+def _corrections(result: Result) -> list[str]:
+    """How the breakdown follows from the record."""
+    sentences = [f"- {line(sentence)}" for sentence in picture.corrections(result.breakdown)]
+    return [f"{picture.CORRECTIONS_TITLE}:", "", *sentences, ""] if sentences else []
 
 
 def _lines(result: Result, *, show_all: bool) -> list[str]:

@@ -1,13 +1,19 @@
-"""Cells of each category in a bar of text."""
+"""The breakdown as cells of a bar of text, and how it follows from the record."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.base.units import format_ns
 from stepwhy.result import CATEGORIES
+from stepwhy.show import words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from stepwhy.result import Breakdown
+
+CORRECTIONS_TITLE = "How this follows from the record"
 
 
 def present(categories: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -37,3 +43,16 @@ def cells(categories: Mapping[str, int], width: int) -> list[tuple[str, int]]:
     while sum(counts) > width:
         counts[counts.index(max(counts))] -= 1
     return [(name, count) for (name, _), count in zip(shown, counts, strict=True)]
+
+
+def corrections(breakdown: Breakdown) -> list[str]:
+    """What was recorded, and a sentence per correction; [] if the record was not corrected."""
+    if not breakdown.corrections:
+        return []
+    wall_ns = sum(breakdown.recorded.values())
+    parts = (
+        f"{words.format_like(ns, wall_ns)} {words.CATEGORY_WORDS[category].label}"
+        for category, ns in present(breakdown.recorded)
+    )
+    recorded = f"The recorded step takes {format_ns(wall_ns)}: {', '.join(parts)}."
+    return [recorded, *(one.sentence for one in breakdown.corrections)]

@@ -12,7 +12,7 @@ from stepwhy.analyse.steps.sampled_lines import python_lines
 from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.nesting import climb
 from stepwhy.base.columns.sums import LARGEST, sums_of
-from stepwhy.result import Breakdown
+from stepwhy.result import Breakdown, Correction
 from stepwhy.trace import NULL, Copy, Kind, Phase, among
 
 if TYPE_CHECKING:
@@ -32,7 +32,18 @@ def breakdown_of(facts: Facts) -> Breakdown:
     """The breakdown of the mean steady step."""
     # Self times need most memory, so they are computed before the breakdown.
     phases, hottest_line = _phases(facts), _hottest_line(facts)
-    return Breakdown(facts.wall_ns, facts.breakdown, phases, hottest_line, _core_wait(facts))
+    corrections = tuple(
+        Correction(one.why.value, one.changes) for one in facts.corrections if one.changes
+    )
+    return Breakdown(
+        facts.wall_ns,
+        facts.breakdown,
+        phases,
+        hottest_line,
+        _core_wait(facts),
+        recorded=facts.recorded if corrections else {},
+        corrections=corrections,
+    )
 
 
 def _core_wait(facts: Facts) -> int | None:

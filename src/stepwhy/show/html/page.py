@@ -80,6 +80,8 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
             gpus=words.gpu_sentences(result),
             sampled_lines=words.sampled_lines(result),
             phases=words.phase_sentence(result.breakdown),
+            corrections=picture.corrections(result.breakdown),
+            corrections_title=picture.CORRECTIONS_TITLE,
             together=words.parallel_sentence(result),
             is_hottest_listed=words.is_hottest_listed(result),
             style=_style(has_charts=view is not None and view.run is not None),

@@ -28,7 +28,8 @@ def render(result: Result, *, show_all: bool = False, console: Console | None = 
 
     Args:
         result: What to report.
-        show_all: Also print the other diagnoses, all evidence, the ops and the devices.
+        show_all: Also print the other diagnoses, all evidence, the ops and the devices, and how the
+            breakdown follows from the record.
         console: Console to print to; None for standard output. Without colours, letters
             distinguish the categories. Without a Unicode encoding, the output is ASCII.
     """
@@ -37,7 +38,7 @@ def render(result: Result, *, show_all: bool = False, console: Console | None = 
     has_colour = console.color_system is not None and not console.no_color
     report = Group(
         *header.header(result),
-        *picture.picture(result, width, has_colour=has_colour),
+        *picture.picture(result, width, has_colour=has_colour, show_all=show_all),
         *lines_section(result, show_all=show_all),
         *findings(result, width, show_all=show_all),
         *_ranks(result, width, show_all=show_all),

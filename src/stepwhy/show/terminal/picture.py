@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 _ROW_WITH_MEANING = 72
 
 
-def picture(result: Result, width: int, *, has_colour: bool) -> Iterator[RenderableType]:
+def picture(
+    result: Result, width: int, *, has_colour: bool, show_all: bool = False
+) -> Iterator[RenderableType]:
     """The breakdown as a bar, its legend, and remarks on phases and source lines.
 
     Args:
         result: What to report.
         width: Columns of the report.
         has_colour: If False, the bar consists of the letters of the categories.
+        show_all: Also print how the breakdown follows from the record.
     """
     breakdown = result.breakdown
     if not any(breakdown.categories.values()):
@@ -47,6 +50,12 @@ def picture(result: Result, width: int, *, has_colour: bool) -> Iterator[Rendera
     )
     if remarks:
         yield Padding(Text(remarks, "dim"), (1, 0, 0, 2))
+    if show_all and (sentences := geometry.corrections(breakdown)):
+        yield Text(f"\n{geometry.CORRECTIONS_TITLE}", "bold")
+        table = Table.grid(padding=(0, 1, 0, 0))
+        for sentence in sentences:
+            table.add_row(Text("-"), Text(sentence))
+        yield Padding(table, (0, 0, 0, 2))
 
 
 def _stacked_bar(breakdown: Breakdown, width: int, *, has_colour: bool) -> Text:
