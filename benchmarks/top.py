@@ -20,7 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from stepwhy.apps.top import LiveRanks, tail
+from stepwhy.apps.top import LiveRanks
+from stepwhy.apps.top import ranks as live_ranks
 from stepwhy.base.regular_files import open_regular
 from stepwhy.engine import stopped_ranks
 from stepwhy.show.console import Console
@@ -152,7 +153,7 @@ def delayed(latency_s):
 
 def measured(count, refreshes, latency_ms):
     """The first refresh, and those after ten more steps, s."""
-    tail.open_regular = delayed(latency_ms / 1000)
+    live_ranks.open_regular = delayed(latency_ms / 1000)
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

@@ -1,11 +1,12 @@
 """The fingerprint of a processor depends on what matters to compiled code."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
-from stepwhy.base.columns import processor as module
-from stepwhy.base.columns.processor import processor
+from stepwhy.base.columns import code_cache
+from stepwhy.base.columns.code_cache import processor
 
 XEON = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -62,18 +63,18 @@ def test_other_type_has_another_fingerprint(described, text, of, instead):
 
 @pytest.mark.parametrize("text", ["", "processor\t: 0\nisa\t: rv64imafdc\n"])
 def test_compiler_library_is_the_fallback(described, monkeypatch, text):
-    monkeypatch.setattr(module, "_from_compiler", lambda: b"compiler")
+    monkeypatch.setattr(code_cache, "_processor_of_compiler", lambda: b"compiler")
     assert described(text) == b"compiler"
-    assert processor(module.Path("/no/such/file")) == b"compiler"
+    assert processor(Path("/no/such/file")) == b"compiler"
 
 
 def test_compiler_library_names_machine_and_instruction_sets():
-    kind, _, features = module._from_compiler().split(b"\0")
+    kind, _, features = code_cache._processor_of_compiler().split(b"\0")
     assert b"-" in kind
     assert features.count(b"+") > 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="as Linux describes it")
 def test_this_machine_needs_no_compiler_library(monkeypatch):
-    monkeypatch.setattr(module, "_from_compiler", pytest.fail)
+    monkeypatch.setattr(code_cache, "_processor_of_compiler", pytest.fail)
     assert processor().count(b":") >= 2

@@ -3,11 +3,10 @@
 import pytest
 
 from stepwhy.analyse.facts import Facts
-from stepwhy.engine import replays
+from stepwhy.engine import timeline as module
 from stepwhy.engine.explain import explain_opened
 from stepwhy.engine.rank_sets import Opened
-from stepwhy.engine.replays import not_replayed, replays_of
-from stepwhy.engine.timeline import TimelineParts
+from stepwhy.engine.timeline import TimelineParts, not_replayed, replays_of
 from stepwhy.predict.quality import judge
 from stepwhy.result import Edit, Finding, Saving
 from stepwhy.trace.notation import parse
@@ -27,7 +26,7 @@ def test_fixes_are_replayed_whose_gain_came_from_a_replay():
 
 
 def test_only_some_fixes_are_replayed(monkeypatch):
-    monkeypatch.setattr(replays, "MOST_REPLAYS", 2)
+    monkeypatch.setattr(module, "MOST_REPLAYS", 2)
     found = [finding(name) for name in "abc"]
     assert [one.fix for one in replays_of(facts_of(WAITING), found)] == ["a", "b"]
 

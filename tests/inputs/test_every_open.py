@@ -89,7 +89,7 @@ REASONS = {
     "read/inputs/within.py os.open": THE_FUNCTIONS,
     "read/inputs/zip_archives.py archive.open": NO_PATH,
     "read/inputs/zip_archives.py zipfile.ZipFile": NO_PATH,
-    "base/columns/processor.py described.open": KERNEL,
+    "base/columns/code_cache.py described.open": KERNEL,
     "base/columns/code_cache.py _PACKAGE.glob": PACKAGE,
     "base/columns/code_cache.py folder.rglob": CACHE,
     "base/columns/code_cache.py open": CACHE,

@@ -69,7 +69,7 @@ REASONS = {
     "engine/executors/worker.py os.fdopen": OPENED,
     "show/export/chrome_trace.py gzip.GzipFile": STREAM,
     "show/export/parquet.py pq.write_table": STREAM,
-    "read/inputs/changing.py TemporaryFile": PRIVATE,
+    "read/inputs/source.py TemporaryFile": PRIVATE,
     "read/inputs/source.py TemporaryDirectory": PRIVATE,
     "read/inputs/source.py copy.write_bytes": PRIVATE,
     "read/inputs/spool.py self.file.truncate": OPENED,

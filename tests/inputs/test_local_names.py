@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.read.inputs.remote.local_names import local_name, local_paths
+from stepwhy.read.inputs.remote.places import local_name, local_paths
 
 
 def test_usual_names_are_unchanged():

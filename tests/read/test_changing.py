@@ -8,9 +8,8 @@ import time
 
 import pytest
 
-from stepwhy.read.inputs import changing
-from stepwhy.read.inputs.changing import at_rest
-from stepwhy.read.inputs.source import Source
+from stepwhy.read.inputs import source
+from stepwhy.read.inputs.source import Source, at_rest
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def test_a_file_that_lies_there_is_read_itself(path):
 
 
 def test_a_file_that_just_changed_is_copied(path, monkeypatch):
-    monkeypatch.setattr(changing, "_CHUNK", 1000)
+    monkeypatch.setattr(source, "_COPIED_AT_ONCE", 1000)
     with path.open("rb") as file, at_rest(file) as read:
         assert read is not file
         read.seek(0)

@@ -18,7 +18,7 @@ from stepwhy.read.formats.horovod.ranks import _negotiations
 from stepwhy.read.formats.horovod.records import LARGEST_BYTES
 from stepwhy.read.formats.horovod.slices import _sums
 from stepwhy.read.formats.megascan import reader as megascan
-from stepwhy.read.formats.megascan.innermost import nest_ranges
+from stepwhy.read.formats.megascan.ranges import nest_ranges
 from stepwhy.read.formats.tf_timeline import reader as tf_timeline
 from stepwhy.read.inputs.source import Source
 from stepwhy.read.shared.chrome_json import (

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from stepwhy.apps.serve.forms import read_form
+from stepwhy.apps.serve.app import read_form
 from stepwhy.apps.serve.patience import MOST_CONNECTIONS, PatientProtocol
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

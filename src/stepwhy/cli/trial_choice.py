@@ -1,22 +1,24 @@
-"""Choose the fix of a trial, and conduct it."""
+"""Choose the fix of a trial, conduct it, and remember what it gained."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.base.errors import EditError, MeasurementError
+from stepwhy.base.errors import EditError, MeasurementError, StepwhyError
 from stepwhy.base.redaction.commands import redact_command
-from stepwhy.cli.trial_ledger import remember
 from stepwhy.cli.trial_runs import recorded_command
 from stepwhy.cli.words import script_to_run
 from stepwhy.diagnose import TABLE
+from stepwhy.engine.whatif import predict
 from stepwhy.measure.fixes import first_fix, fix_for_edit, fix_named
 from stepwhy.measure.trial import conduct, fitted
 from stepwhy.measure.trial_report import refusal, report, tried
+from stepwhy.predict import ledger
 from stepwhy.record.launcher.command import run_name
 from stepwhy.result.edits import parse_edit
 
@@ -26,13 +28,17 @@ if TYPE_CHECKING:
     from stepwhy.cli.trial_runs import ProgramRunner
     from stepwhy.measure.fixes import FixAbout
     from stepwhy.measure.trial import Budget
-    from stepwhy.result import Finding, Result, Trial
+    from stepwhy.result import Finding, Prediction, Result, Trial
 
 _NO_TICKS = (
     "counts the steps while the program runs, and no step was seen of a PyTorch optimizer, Keras' "
     "fit or a TensorFlow 1 session"
 )
 _LIST = "'stepwhy try --list' shows what can be tried"
+
+# Half-width of the interval of the measured step, relative to the step. Noisier results would
+# widen all later intervals.
+_MOST_NOISE = 0.05
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -122,7 +128,7 @@ def try_fix(runner: ProgramRunner, command: Sequence[str], wish: Wish, budget: B
     except MeasurementError as error:
         return refusal(shown, error.what, error.todo, fix, result.steps.median_ns)
     result_of_trial = report(shown, about, fix, outcome, chosen.predicted)
-    remember(result_of_trial, chosen.predicted, str(runner.path_of(first)), run_name(command))
+    _remember(result_of_trial, chosen.predicted, str(runner.path_of(first)), run_name(command))
     return result_of_trial
 
 
@@ -209,3 +215,42 @@ def _unfit(about: FixAbout, result: Result, *, counts_steps: bool) -> tuple[str,
     if about.counts_steps and not counts_steps:
         return f"{about.name} {_NO_TICKS}", "Change the program, and use 'stepwhy compare'"
     return None
+
+
+def _remember(result: Trial, finding: Finding | None, path: str, name: str) -> None:
+    """Add the result of a trial to the ledger, if a prediction of it is known.
+
+    A failure is no error: the trial has been made.
+
+    Args:
+        result: The trial.
+        finding: The finding whose fix was tried; None if there is none.
+        path: The run without the fix.
+        name: Name of the program.
+    """
+    if finding is None or finding.edit is None or not _is_precise(result):
+        return
+    try:
+        found = predict([path], [finding.edit]).predictions
+        if found:
+            ledger.append(ledger.entry_of(name, found[0], _measured_ns(result, found[0]), _today()))
+    except (StepwhyError, OSError):
+        return
+
+
+def _is_precise(result: Trial) -> bool:
+    """Whether a trial is precise enough, and its fix did what the prediction is about."""
+    if result.low_ns is None or result.high_ns is None or not result.step_ns:
+        return False
+    is_other = result.fix is None or result.fix.is_measurement
+    return not is_other and (result.high_ns - result.low_ns) / 2 <= _MOST_NOISE * result.step_ns
+
+
+def _measured_ns(result: Trial, prediction: Prediction) -> int:
+    """The step with the fix, on the scale of the predicted run."""
+    share = (result.fixed_ns or 0) / (result.step_ns or 1)
+    return round(prediction.step_ns * share)
+
+
+def _today() -> str:
+    return datetime.now().astimezone().date().isoformat()

@@ -11,21 +11,23 @@ from stepwhy.analyse.answers.rank_steps import rank_steps
 from stepwhy.analyse.answers.rank_table import group_uses, rank_uses
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lateness.call_lateness import late_by_calls
+from stepwhy.analyse.lateness.hangs import find_hang, find_mismatch
 from stepwhy.analyse.ranks.calls import joined
 from stepwhy.diagnose import run_across
 from stepwhy.engine.assemble import verdict_of
-from stepwhy.engine.hangs import with_hang
 from stepwhy.engine.pricing import priced
 from stepwhy.engine.rank_findings import of_every_rank
 from stepwhy.engine.rank_sets import whole_ranks
 from stepwhy.predict.ranks import Job, is_table
 from stepwhy.result import Device, DeviceTotal
 from stepwhy.result.reasons import RankChoice
+from stepwhy.result.wording.hangs import hang_sentence, mismatch_sentence
 from stepwhy.result.wording.notes import rank_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from stepwhy.analyse.ranks.calls import RunCalls
     from stepwhy.engine.analysed import Analysed, Detail
     from stepwhy.result import Result
     from stepwhy.trace import Meta
@@ -37,6 +39,8 @@ D = TypeVar("D", Device, DeviceTotal)
 # Ranks that synchronise every step take equally long, except for noise. Steps that differ by less
 # than this share count as equally long.
 _ALIKE = 0.05
+
+_HANGS = ("mismatched-collective", "hung-collective")
 
 
 def kept_detail(one: Analysed) -> Detail:
@@ -70,7 +74,7 @@ def combine(
         detail_of: All that is known of a rank, also of one whose trace has been freed.
     """
     result = _combined(analysed, notes, detail_of, predict=predict)
-    result = with_hang(result, joined(one.calls for one in analysed), _ending(analysed))
+    result = _with_hang(result, joined(one.calls for one in analysed), _ending(analysed))
     if any(finding.verdict == "found" for finding in result.findings):
         return result
     from stepwhy.show.without_findings import with_summary  # noqa: PLC0415 - else not needed
@@ -200,6 +204,27 @@ def _of_all(devices: list[tuple[D, ...]], metas: Sequence[Meta]) -> tuple[D, ...
         for mine, meta in zip(devices, metas, strict=True)
         for device in mine
     )
+
+
+def _with_hang(result: Result, calls: RunCalls, ending: str) -> Result:
+    """The result, whose first sentence says which rank hangs where, or which calls differ.
+
+    Args:
+        result: The result.
+        calls: The collectives of all ranks.
+        ending: How the run ended, as recorded.
+    """
+    found = {f.id for f in result.findings if f.verdict == "found" and not f.explained_by}
+    sentences = [*(_hang_sentence(name, calls) for name in _HANGS if name in found), ending]
+    return replace(result, run=replace(result.run, ending=" ".join(filter(None, sentences))))
+
+
+def _hang_sentence(name: str, calls: RunCalls) -> str:
+    if name == "mismatched-collective":
+        mismatch = find_mismatch(calls)
+        return mismatch_sentence(mismatch) if mismatch else ""
+    hang = find_hang(calls)
+    return hang_sentence(hang) if hang else ""
 
 
 __all__ = ["choose", "combine", "kept_detail"]

@@ -11,20 +11,22 @@ from msgspec.structs import replace
 from stepwhy.analyse.lateness.rank_summary import summarise_rank
 from stepwhy.engine.explain import explain
 from stepwhy.engine.profile import profiles
-from stepwhy.engine.replays import not_replayed, replays_of
+from stepwhy.predict.quality import judge
+from stepwhy.predict.replayed_step import replayed_step
 from stepwhy.result.timeline import Timeline
 from stepwhy.show.ranks import those_that_matter
 from stepwhy.show.timeline import MOST_SLICES, alignment_of, packed_run, part_of, timeline_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from concurrent.futures import Executor
 
     from stepwhy.analyse.facts import Facts
     from stepwhy.analyse.ranks.rank_times import Rank
     from stepwhy.engine.privacy import Redact
     from stepwhy.engine.rank_sets import Opened
-    from stepwhy.result import RankUse, Result
+    from stepwhy.predict.replayed_step import ReplayedStep
+    from stepwhy.result import Finding, RankUse, Result
     from stepwhy.result.profile import ProfileResult
     from stepwhy.result.timeline import TimelineReplay
     from stepwhy.show.timeline import PackedRun, Part
@@ -38,6 +40,9 @@ _MOST_RANKS = 32
 _MOST_KEPT = 64
 # In a larger trace, the views take longer than a page is worth; `stepwhy ops` prints them.
 _MOST_OF_VIEWS = MOST_SLICES
+
+MOST_REPLAYS = 5
+"""Number of fixes whose step is drawn; the findings come in order of what their fixes gain."""
 
 
 class _Seen(msgspec.Struct, frozen=True, eq=False):
@@ -162,4 +167,30 @@ def explain_with_timeline(
     return result, parts.timeline(result.ranks)
 
 
-__all__ = ["TimelineParts", "explain_with_timeline"]
+def replays_of(facts: Facts, findings: Iterable[Finding]) -> list[ReplayedStep]:
+    """One step after each of the fixes whose gain was predicted by a replay.
+
+    Args:
+        facts: Facts of the run.
+        findings: Its findings, with the predicted savings.
+    """
+    found = []
+    for one in findings:
+        if one.edit is None or one.saving is None or one.saving.method != "replay":
+            continue
+        found.append(replayed_step(facts, one.id, (one.edit,)))
+        if len(found) == MOST_REPLAYS:
+            break
+    return found
+
+
+def not_replayed(facts: Facts) -> tuple[str, ...]:
+    """Why the recorded steps cannot be replayed, in sentences.
+
+    Empty if they can be, or if no prediction needed to know: the page alone is not worth the time.
+    """
+    replay = facts.known(judge)
+    return () if replay is None else replay.reasons
+
+
+__all__ = ["MOST_REPLAYS", "TimelineParts", "explain_with_timeline", "not_replayed", "replays_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwhy.read.formats.run_directory.autograd_functions import mark_functions
+from stepwhy.read.formats.run_directory.reader import mark_functions
 from stepwhy.trace import Kind
 from stepwhy.trace.notation import parse
 

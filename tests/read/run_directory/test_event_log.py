@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from stepwhy.read.formats.run_directory.event_log import add_events
-from stepwhy.read.formats.run_directory.level_log import add_levels
+from stepwhy.read.formats.run_directory.event_log import add_events, add_levels
 from stepwhy.trace import NULL, Meta, TraceBuilder
 
 

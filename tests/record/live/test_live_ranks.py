@@ -8,7 +8,7 @@ import os
 import pytest
 
 from stepwhy.apps.top import LiveRanks
-from stepwhy.apps.top.tail import LogTail
+from stepwhy.apps.top.ranks import LogTail
 
 MS = 1_000_000
 S = 1000 * MS

@@ -18,11 +18,10 @@ from stepwhy.apps.agents import tables
 from stepwhy.apps.agents.answers import Answer, LeftOut, Rows, RunFound, RunList
 from stepwhy.apps.agents.arguments import ExplainArguments
 from stepwhy.apps.agents.bounds import MOST_DATA, fitted, how_to_see, shortened
-from stepwhy.apps.agents.compact import compact
 from stepwhy.apps.agents.listing import runs_below
-from stepwhy.apps.agents.pages import page_of_lines, page_of_ops
 from stepwhy.apps.sql import Described, answer, open_database, open_tables
 from stepwhy.base.errors import QueryError, QueryLimitError
+from stepwhy.base.text import plain
 from stepwhy.engine.explain import explain as explain_run
 from stepwhy.engine.opening import open_one
 from stepwhy.engine.profile import profile
@@ -31,6 +30,7 @@ from stepwhy.engine.whatif import predict
 from stepwhy.measure import compare as compare_runs
 from stepwhy.read.inputs.remote.addresses import shown
 from stepwhy.result import parse_edit
+from stepwhy.result.profile import WEIGHTS
 from stepwhy.show import json, markdown
 from stepwhy.show.rows import json_lines
 from stepwhy.show.terminal.measurement import render_comparison
@@ -103,14 +103,14 @@ def ops(arguments: OpsArguments, paths: Sequence[str], desk: Desk) -> Answer:
     whole = profile(trace, desk.shown(arguments.path), arguments.view, arguments.sort)
     if whole.lines is not None:
         return _lines(arguments, whole, whole.lines)
-    page = page_of_ops(whole, arguments.sort, arguments.offset, arguments.limit)
+    page = _page_of_ops(whole, arguments.sort, arguments.offset, arguments.limit)
     left_out = _around_page("nodes", len(page.nodes), len(whole.nodes), arguments.offset)
     text = f"No such view: {whole.reason}.\n" if whole.reason else tables.ops_table(page)
     return _answer(text, replace(page, stepwhy=__version__), left_out)
 
 
 def _lines(arguments: OpsArguments, whole: ProfileResult, rows: LineBreakdown) -> Answer:
-    page = page_of_lines(rows, arguments.offset, arguments.limit)
+    page = _page_of_lines(rows, arguments.offset, arguments.limit)
     left_out = _around_page("lines.lines", len(page.lines), len(rows.lines), arguments.offset)
     shown = replace(whole, lines=page, stepwhy=__version__)
     return _answer(tables.lines_table(page, whole.steps), shown, left_out)
@@ -196,7 +196,7 @@ def _answer(text: str, result: Any, left_out: Sequence[LeftOut] = ()) -> Answer:
     whole = msgspec.json.decode(json.render(result))
     # Thousands of times, which would be cut short; the table of ranks has their means.
     whole.pop("rank_steps", None)
-    data, cut = fitted(compact(whole), MOST_DATA - _ROOM)
+    data, cut = fitted(_compact(whole), MOST_DATA - _ROOM)
     everything = list(_merged(left_out, cut))
     data["left_out"] = msgspec.to_builtins(everything)
     return Answer(f"{shortened(text)}{tables.remarks(everything)}", data)
@@ -235,6 +235,73 @@ def paths_of(arguments: Arguments, folders: Folders) -> list[str]:
     if isinstance(arguments, ExplainArguments):
         return [path for name in arguments.names for path in folders.all_of(name)]
     return [folders.one(name) for name in arguments.names]
+
+
+def _compact(data: dict[str, Any]) -> dict[str, Any]:
+    """The data with visible control characters, and findings without fields that are empty.
+
+    A model or a client may print what it reads. A missing field of a finding means the same as an
+    empty one; the schema requires none of them.
+
+    Args:
+        data: A JSON object.
+    """
+    shown: dict[str, Any] = _visible(data)
+    if "findings" in shown:
+        shown["findings"] = [_without_empty(finding) for finding in shown["findings"]]
+    return shown
+
+
+def _visible(value: Any) -> Any:
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [_visible(item) for item in value]
+    if isinstance(value, dict):
+        return {plain(key): _visible(item) for key, item in value.items()}
+    return value
+
+
+def _without_empty(finding: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in finding.items() if value not in (None, "", [])}
+
+
+def _page_of_ops(result: ProfileResult, order: str, offset: int, limit: int) -> ProfileResult:
+    """A view with some of its nodes: those that follow the `offset` costliest ones.
+
+    They stay in the order of the view, and `parent` refers to the nodes that remain. Of a first
+    page no parent is missing, because it costs at least as much as its children; elsewhere it may
+    be, and is null.
+
+    Args:
+        result: The view.
+        order: Key of `WEIGHTS`.
+        offset: Number of costlier nodes that are skipped.
+        limit: Maximum number of nodes.
+    """
+    nodes, weight = result.nodes, WEIGHTS[order]
+    by_cost = sorted(range(len(nodes)), key=lambda n: (-weight(nodes[n].total), n))
+    chosen = sorted(by_cost[offset : offset + limit])
+    places = {number: place for place, number in enumerate(chosen)}
+    shown = (
+        replace(nodes[n], parent=places.get(_place_of_parent(nodes[n].parent))) for n in chosen
+    )
+    return replace(result, nodes=tuple(shown))
+
+
+def _page_of_lines(lines: LineBreakdown, offset: int, limit: int) -> LineBreakdown:
+    """The rows after the `offset` longest ones; only all pages together sum to the step.
+
+    Args:
+        lines: The step by line.
+        offset: Number of longer rows that are skipped.
+        limit: Maximum number of rows.
+    """
+    return replace(lines, lines=lines.lines[offset : offset + limit])
+
+
+def _place_of_parent(number: int | None) -> int:
+    return -1 if number is None else number
 
 
 __all__ = ["ANSWERS", "Desk", "paths_of"]

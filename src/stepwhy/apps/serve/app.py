@@ -7,11 +7,12 @@ writes, or starts a process, is POST and goes through `_writing`, which asks for
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import (
     FileResponse,
     HTMLResponse,
@@ -24,7 +25,6 @@ from starlette.routing import Route
 
 from stepwhy.apps.serve import pages
 from stepwhy.apps.serve.filters import filter_of
-from stepwhy.apps.serve.forms import read_form
 from stepwhy.apps.serve.guard import STORED_PAGE, Guard, plain_headers
 from stepwhy.apps.serve.jobs import Jobs
 from stepwhy.apps.serve.notes import note_of, write_note
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
 # Pages have at most 10 MB.
 _MOST_PAGE_BYTES = 1 << 26
 _MOST_TIMELINES = 4
+
+_MOST_FORM_BYTES = 1 << 16
+_MOST_FORM_FIELDS = 20
+_FORM_TYPE = "application/x-www-form-urlencoded"
 
 
 class Site:
@@ -280,4 +284,31 @@ def _see(entry: Entry) -> Response:
     return RedirectResponse(f"/run/{quote(entry.id)}", 303)
 
 
-__all__ = ["Site"]
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form; of repeated ones, the last.
+
+    Args:
+        request: The request.
+
+    Raises:
+        HTTPException: It is no form, or too large.
+    """
+    kind = request.headers.get("content-type", _FORM_TYPE).partition(";")[0].strip().lower()
+    if kind != _FORM_TYPE:
+        raise HTTPException(415, "Only forms are accepted.")
+    data = bytearray()
+    try:
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > _MOST_FORM_BYTES:
+                raise HTTPException(413, "The form is too large.")
+    except ClientDisconnect:
+        raise HTTPException(400, "The form is incomplete.") from None
+    try:
+        text = data.decode()
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FORM_FIELDS))
+    except ValueError:
+        raise HTTPException(400, "The form cannot be read.") from None
+
+
+__all__ = ["Site", "read_form"]

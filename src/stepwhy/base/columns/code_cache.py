@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from zlib import crc32  # `hashlib` takes 4 ms to import
 
-from stepwhy.base.columns.processor import processor
 from stepwhy.base.columns.trusted import UntrustedError, opened_file, opened_folder
 
 if TYPE_CHECKING:
@@ -35,6 +34,15 @@ _LOCK: Final = "compiling"
 # Age of a lock, s, after which the compiler is assumed to have died.
 _STALE_S: Final = 600.0
 _LARGEST_FILE: Final = 1 << 26  # bytes
+
+# Lines that identify the type of a processor, on x86 and on ARM.
+_PROCESSOR_FIELDS = (
+    *("vendor_id", "cpu family", "model", "flags"),
+    *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"),
+)
+_INSTRUCTION_SETS = {"flags", "Features"}
+# Enough for the lines of the first processor; those of all may take a megabyte.
+_ENOUGH_OF_PROCESSORS = 1 << 13  # bytes
 
 
 class DamagedError(ValueError):
@@ -203,12 +211,53 @@ def _age_s(name: str, folder: int) -> float:
     return time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
 
 
+def processor(described: Path = Path("/proc/cpuinfo")) -> bytes:
+    """A fingerprint of this machine's type of processor and its instruction sets.
+
+    Args:
+        described: File in which Linux describes the processors.
+
+    Raises:
+        ImportError: There is no such file, and the compiler library is not installed.
+
+    Source: proc_cpuinfo(5).
+    """
+    fields = _processor_fields(described)
+    if not fields:
+        return _processor_of_compiler()
+    lines = [os.uname().machine, *(f"{key}:{fields[key]}" for key in sorted(fields))]
+    return "\0".join(lines).encode()
+
+
+def _processor_fields(described: Path) -> dict[str, str]:
+    """Fields of the first processor in Linux's list; {} if it does not name instruction sets."""
+    try:
+        with described.open("rb") as file:
+            text = file.read(_ENOUGH_OF_PROCESSORS).decode(errors="replace")
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
+    fields = {
+        key.strip(): value.strip() for key, _, value in pairs if key.strip() in _PROCESSOR_FIELDS
+    }
+    return fields if fields.keys() & _INSTRUCTION_SETS else {}
+
+
+def _processor_of_compiler() -> bytes:
+    """The type according to the compiler library, which takes 40 ms to load."""
+    from llvmlite import binding  # noqa: PLC0415 - slow, and not always installed
+
+    name, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    return f"{binding.get_process_triple()}\0{name}\0{features}".encode()
+
+
 __all__ = [
     "DamagedError",
     "checked_version",
     "claim",
     "code_folder",
     "draft",
+    "processor",
     "publish",
     "release",
     "sources",

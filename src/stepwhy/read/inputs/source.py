@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import mmap
+import os
+import time
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from stepwhy.base.columns.memory import give_back
 from stepwhy.base.errors import InputError, TooLargeError
-from stepwhy.read.inputs.changing import at_rest
 from stepwhy.read.inputs.opening import open_input
 from stepwhy.read.inputs.side_files import read_side_file
 
@@ -22,6 +23,9 @@ HEAD_BYTES = 65536
 """Number of bytes of the decompressed file that `recognise` may use."""
 
 _WINDOW = 1 << 24  # bytes searched at a time
+
+_A_MOMENT_S = 10.0
+_COPIED_AT_ONCE = 1 << 20  # bytes copied at a time
 
 
 class Source:
@@ -165,4 +169,27 @@ def let_go(data: bytes | mmap.mmap, begin: int, end: int) -> None:
             data.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
 
 
-__all__ = ["HEAD_BYTES", "Source", "give_back", "let_go"]
+@contextmanager
+def at_rest(file: BinaryIO) -> Iterator[BinaryIO]:
+    """The file; or a copy of it, if the file changed in the last seconds.
+
+    If a writer truncates a file that is mapped into memory, reading the missing pages kills the
+    process (SIGBUS).
+
+    Raises:
+        OSError: If there is no space for a copy.
+    """
+    age_s = time.time() - os.fstat(file.fileno()).st_mtime
+    if age_s > _A_MOMENT_S:
+        yield file
+        return
+    from tempfile import TemporaryFile  # noqa: PLC0415 - few inputs need one
+
+    with TemporaryFile(prefix="stepwhy-") as copy:
+        while chunk := file.read(_COPIED_AT_ONCE):
+            copy.write(chunk)
+        copy.flush()
+        yield copy
+
+
+__all__ = ["HEAD_BYTES", "Source", "at_rest", "give_back", "let_go"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from stepwhy.base.columns.memory import give_back
 from stepwhy.base.patterns import regex
 from stepwhy.read.formats.chrome_trace.counters import add_counters
-from stepwhy.read.formats.chrome_trace.meta import meta_of
+from stepwhy.read.formats.chrome_trace.names import is_api_call
 from stepwhy.read.formats.chrome_trace.records import METADATA, collect
 from stepwhy.read.formats.chrome_trace.rows import rows_of
 from stepwhy.read.formats.chrome_trace.slices import add_async, add_slices
@@ -25,13 +25,17 @@ from stepwhy.read.formats.chrome_trace.tracks import Tracks
 from stepwhy.read.formats.chrome_trace.uses import places_beyond, uses_of
 from stepwhy.read.shared.chrome_samples import SAMPLE
 from stepwhy.read.shared.chrome_spans import ASYNC, ON_THREAD, async_spans_of, spans_of
-from stepwhy.trace import TraceBuilder
+from stepwhy.trace import Kind, Meta, TraceBuilder
 from stepwhy.trace.builder import count_names_unread, count_tracks_together
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Mapping
 
+    from stepwhy.read.formats.chrome_trace.rows import Row
+    from stepwhy.read.formats.chrome_trace.used_names import Uses
     from stepwhy.read.inputs.source import Source
+    from stepwhy.read.shared.chrome_json import Place
     from stepwhy.trace import Health, Trace
 
 FORMAT = "chrome-trace"
@@ -47,6 +51,22 @@ _COUNTED = {
 }
 # What becomes something, or is counted elsewhere.
 _TAKEN = (METADATA, SAMPLE, *ON_THREAD, *ASYNC)
+
+_SIGNALS = {
+    "host-ops": {Kind.OP},
+    "runtime-calls": {Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC},
+    "python-stacks": {Kind.PYTHON},
+    "input": {Kind.INPUT},
+}
+_NO_DEVICE = (
+    "the file says how long its ranges take, but calls none of them work of a device, so what the "
+    "step waits for is open. Begin with the longest of them, or record the run with 'stepwhy run' "
+    "or the framework's own profiler"
+)
+_SEVERAL = (
+    "the file holds devices of {count} processes, and does not say whether one clock timed them "
+    "all, so their times cannot be laid side by side. Record one process at a time, with its host"
+)
 
 
 def recognise(source: Source) -> bool:
@@ -91,7 +111,7 @@ def read(source: Source) -> Trace | None:
     add_async(builder, tracks, detached, async_spans)
     add_counters(builder, found.samples)
     _count_others(found.phases, builder.health)
-    meta = meta_of(FORMAT, uses, rows, kinds)
+    meta = _meta_of(FORMAT, uses, rows, kinds)
     # The builder has columns of its own, and needs the memory.
     del times, uses, detached, async_spans, found
     return builder.finish(meta)
@@ -112,3 +132,38 @@ def _count_others(phases: Counter[int], health: Health) -> None:
         count=others,
         dropped=True,
     )
+
+
+def _meta_of(name: str, uses: Uses, rows: Mapping[Place, Row], kinds: set[Kind]) -> Meta:
+    """Facts about the run.
+
+    Args:
+        name: Name of the format.
+        uses: The names that ranges have.
+        rows: The rows of these.
+        kinds: Kinds of the ranges on host threads.
+    """
+    hosts = (use for use in uses.known if not rows[use.place].device)
+    devices = {row.device for row in rows.values() if row.device}
+    signals = {signal for signal, shown in _SIGNALS.items() if shown & kinds}
+    if devices:
+        signals.add("device-activity")
+    limit = _limit(rows)
+    return Meta(
+        format=name,
+        signals=frozenset(signals | ({"ranges"} if limit else set())),
+        device_expected=bool(devices) or any(is_api_call(u.name) for u in hosts),
+        limit=limit,
+    )
+
+
+def _limit(rows: Mapping[Place, Row]) -> str:
+    """Why the file cannot show what the step waits for, '' where it can."""
+    devices = {row.process for row in rows.values() if row.device}
+    hosts = {row.process for row in rows.values() if not row.device}
+    if not devices:
+        return _NO_DEVICE
+    # A host with several devices has a row of its own; ranks have one each, beside their device.
+    if len(devices) > 1 and (not hosts or len(devices & hosts) > 1):
+        return _SEVERAL.format(count=len(devices))
+    return ""

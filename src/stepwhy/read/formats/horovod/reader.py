@@ -14,7 +14,10 @@ element types), docs/timeline.rst (what the activities mean).
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from stepwhy.base.errors import CorruptInputError
 from stepwhy.base.patterns import regex
@@ -22,11 +25,14 @@ from stepwhy.read.formats.horovod.exchanges import RangeRole, ranges_of
 from stepwhy.read.formats.horovod.ranks import notes_on_ranks, world_size
 from stepwhy.read.formats.horovod.records import collect
 from stepwhy.read.formats.horovod.slices import Rows, batches_of
-from stepwhy.read.formats.horovod.steps import steps_of
 from stepwhy.read.shared.chrome_json import looks_like_chrome_json
-from stepwhy.trace import Meta, TraceBuilder
+from stepwhy.read.shared.slice_columns import SliceColumns
+from stepwhy.trace import Kind, Meta, Role, TraceBuilder
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.read.formats.horovod.exchanges import Ranges
     from stepwhy.read.inputs.source import Source
     from stepwhy.trace import Trace
 
@@ -41,6 +47,14 @@ _LIMIT = (
     "it does not show which of them hold the step up. Trace a rank with its framework's profiler, "
     "too"
 )
+
+# Two reductions do not show a period.
+_MIN_REDUCTIONS = 3
+_STEP_NOTE = (
+    "Each step lasts from one reduction of '{tensor}' to the next, including whatever else the "
+    "training does in between."
+)
+_REDUCTIONS = frozenset({"ALLREDUCE", "ADASUM", "REDUCESCATTER"})
 
 
 def recognise(source: Source) -> bool:
@@ -68,10 +82,59 @@ def read(source: Source) -> Trace:
         )
     rows = Rows(builder, ranges)
     batches = batches_of(builder, ranges)
-    steps, step_notes = steps_of(builder, ranges)
+    steps, step_notes = _steps_of(builder, ranges)
     notes = (*step_notes, *notes_on_ranks(ranges))
     meta = Meta(format=FORMAT, world_size=world_size(ranges), limit=_LIMIT, notes=notes)
     rows.add_slices()
     batches.add_to(builder)
     steps.add_to(builder)
     return builder.finish(meta)
+
+
+def _steps_of(builder: TraceBuilder, ranges: Ranges) -> tuple[SliceColumns, tuple[str, ...]]:
+    """Step markers; every gradient is reduced once per step.
+
+    A step lasts from the start of a reduction to the start of the next one of the same tensor. The
+    last reduction starts no step, because its end is not recorded.
+
+    Args:
+        builder: Receives their track.
+        ranges: The ranges of the tensors.
+
+    Returns:
+        The steps, and notes on how they were found.
+    """
+    reduces = np.asarray([name in _REDUCTIONS for name in ranges.names], dtype=bool)
+    exchanges = ranges.of(RangeRole.EXCHANGE)
+    reductions = exchanges[reduces[ranges.name[exchanges]]]
+    anchor = _anchor(ranges.row[reductions], len(ranges.tensors))
+    steps = SliceColumns()
+    if anchor is None:
+        return steps, ()
+    starts = ranges.start_ns[reductions[ranges.row[reductions] == anchor]]
+    steps.add(
+        {
+            "track": builder.track(Role.HOST_THREAD, "steps"),
+            "kind": int(Kind.STEP),
+            "name": builder.intern("step"),
+            "start_ns": starts[:-1],
+            "dur_ns": np.diff(starts),
+        }
+    )
+    return steps, (_STEP_NOTE.format(tensor=ranges.tensors[anchor]),)
+
+
+def _anchor(row: NDArray[np.int32], rows: int) -> int | None:
+    """First tensor with the most common number of reductions; None if no tensor repeats.
+
+    Args:
+        row: The tensor of every reduction, in the order of time.
+        rows: Number of tensors.
+    """
+    counts = np.bincount(row, minlength=rows)
+    repeated = Counter(c for c in counts.tolist() if c >= _MIN_REDUCTIONS)
+    if not repeated:
+        return None
+    # Of equally common counts, the larger belongs to gradients and the smaller to metrics.
+    usual = max(repeated, key=lambda count: (repeated[count], count))
+    return int(row[np.argmax(counts[row] == usual)])

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from stepwhy.base.columns.groups import first_rows
+from stepwhy.base.columns.interning import Interner
 from stepwhy.base.patterns import regex
-from stepwhy.read.formats.kineto.codes import extended
+from stepwhy.read.formats.kineto.codes import Codes, extended
 from stepwhy.read.formats.kineto.names import (
     Meaning,
     accelerator_of,
@@ -16,17 +18,18 @@ from stepwhy.read.formats.kineto.names import (
     shorten_path,
     shown_name,
 )
-from stepwhy.read.formats.kineto.titles import Titles
-from stepwhy.read.shared.chrome_json import Growing
+from stepwhy.read.shared.chrome_json import Growing, KeyCodes
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from stepwhy.read.formats.kineto.facts import Facts
     from stepwhy.trace import TraceBuilder
 
-    Codes = NDArray[np.signedinteger[Any]]
+    Ints = NDArray[np.signedinteger[Any]]
 
 # Host records that cannot come from a CPU: collectives of ProcessGroupNCCL, and operations that
 # have kernels for accelerators only. Most names prove nothing: on a CPU, too, recurrent layers
@@ -41,6 +44,11 @@ KIND, ON_DEVICE, COPY, PAGEABLE, PHASE, IS_PROFILER_RANGE = range(6)
 """Columns of `NameTable.meanings_of`."""
 
 _COLUMNS: Final = 6
+
+_NAME_BITS: Final = 32
+
+Title = tuple[str, str]
+"""Category and name of a record."""
 
 
 class _Title(NamedTuple):
@@ -99,23 +107,23 @@ class NameTable:
         """Make room for the strings of all titles."""
         self._strings = extended(self._strings, len(self._titles))
 
-    def meanings_of(self, codes: Codes) -> NDArray[np.int8]:
+    def meanings_of(self, codes: Ints) -> NDArray[np.int8]:
         """Meanings as integers, one column per constant of this module; (codes, columns)."""
         known = self._meanings.values().reshape(-1, _COLUMNS)
         meanings: NDArray[np.int8] = known[codes]
         return meanings
 
-    def names_of(self, codes: Codes) -> NDArray[np.int32]:
+    def names_of(self, codes: Ints) -> NDArray[np.int32]:
         """Strings of the names; (codes,)."""
         names: NDArray[np.int32] = self._strings[codes, 0]
         return names
 
-    def sources_of(self, codes: Codes) -> NDArray[np.int32]:
+    def sources_of(self, codes: Ints) -> NDArray[np.int32]:
         """Strings of the source lines, NULL where the name is none; a new array, (codes,)."""
         sources: NDArray[np.int32] = self._strings[codes, 1]
         return sources
 
-    def resolve(self, codes: Codes) -> None:
+    def resolve(self, codes: Ints) -> None:
         """Intern the strings of titles, where that is not done yet."""
         new = codes[self._strings[codes, 0] == NULL]
         if not len(new):
@@ -158,3 +166,32 @@ def _row(title: _Title) -> tuple[int, ...]:
         int(meaning.phase),
         title.is_profiler_range,
     )
+
+
+class Titles:
+    """Assigns a code to each distinct title; a file may have as many titles as records."""
+
+    def __init__(self) -> None:
+        self._categories, self._names, self._keys = Codes(), Interner(), KeyCodes()
+        self._new: list[Title] = []
+
+    def __len__(self) -> int:
+        """Number of distinct titles."""
+        return len(self._keys)
+
+    def of(self, titles: Iterable[Title], count: int) -> NDArray[np.int32]:
+        """Codes of many titles; (count,)."""
+        titles = list(titles)
+        categories = self._categories.of((category for category, _ in titles), count)
+        names = self._names.numbers([name for _, name in titles])
+        keys = categories.astype(np.int64) << _NAME_BITS | names
+        first = first_rows(keys)
+        distinct, known = keys[first], len(self)
+        codes = self._keys.of(distinct)
+        self._new += [titles[i] for i in first[codes >= known].tolist()]
+        return codes[np.searchsorted(distinct, keys)]
+
+    def pop_new(self) -> list[Title]:
+        """Titles that got a code since the last call, by ascending code."""
+        new, self._new = self._new, []
+        return new

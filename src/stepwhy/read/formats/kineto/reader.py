@@ -14,21 +14,23 @@ Source: pytorch/kineto, libkineto/src/output_json.cpp (record layout per generat
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.base.columns import compiled
 from stepwhy.base.patterns import regex
 from stepwhy.read.formats.kineto.arguments import KinetoArgs
-from stepwhy.read.formats.kineto.host_compute import computes_on_host
 from stepwhy.read.formats.kineto.plain import LARGE, NotPlainError, PlainDocument
 from stepwhy.read.formats.kineto.records import add_records
 from stepwhy.read.formats.kineto.run import device_memory, device_model, lacks_kernels, meta_of
 from stepwhy.read.inputs.source import HEAD_BYTES
 from stepwhy.read.shared.chrome_json import LARGEST_NS, Document, looks_like_chrome_json
 from stepwhy.read.shared.missing_kernels import count_missing_kernels
-from stepwhy.trace import NULL, Health, TraceBuilder
+from stepwhy.trace import NULL, Health, Kind, TraceBuilder
 
 if TYPE_CHECKING:
     from stepwhy.read.inputs.source import Source
@@ -46,9 +48,27 @@ _MARKS = regex(
     rb"|\"(cuda|hip|roctracer|cupti)_\w*version\""
 )
 
-
 # torch_npu has Kineto's categories on the host; its devices are rows of other processes.
 _ASCEND = regex(rb'"(?:Ascend Hardware|CANN|AscendCL@\w+|async_npu)"')
+
+# Implementations that only CPUs have. Source: `native_functions.yaml` of PyTorch.
+_OF_CPU = regex(r"^aten::_?mkldnn_|_for_cpu$")
+# Operations that wait for an accelerator, so that their time is not that of the host.
+_MAY_WAIT = regex(
+    r"^aten::(_?to(_copy)?|copy_|item|_local_scalar_dense|nonzero|is_nonzero|equal|masked_select"
+    r"|unique\w*|_unique\w*|repeat_interleave|cpu|cuda|resolve_\w+)$"
+)
+# Operands of a large operation, bytes: at the bandwidth below, reading them takes 64 us, several
+# times as long as a launch.
+_LARGE_OPERANDS = 1 << 26
+# No CPU reads its memory faster, B/s: two sockets with twelve channels of DDR5 reach 1 TB/s.
+_FASTEST_MEMORY = 1e12
+# Share of the time of operations that shows where they run.
+_MOST_OF_THE_TIME = 0.5
+_TYPE_BYTES = {
+    "float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16,
+    "int32": 4, "int64": 8, "bool": 1, "uint8": 1,
+}  # fmt: skip
 
 
 def recognise(source: Source) -> bool:
@@ -126,7 +146,7 @@ def _read(
     if lacks_kernels(document.header, facts):
         count_missing_kernels(builder.health)
     trace = builder.finish(meta_of(FORMAT, document.header, facts))
-    if trace.meta.device_expected and trace.meta.idle_accelerator and computes_on_host(trace):
+    if trace.meta.device_expected and trace.meta.idle_accelerator and _computes_on_host(trace):
         return replace(trace, meta=replace(trace.meta, device_expected=False))
     return trace
 
@@ -143,3 +163,34 @@ def _add_capacity(builder: TraceBuilder, size: int, time_ns: int, *, used: bool)
     if used and size != NULL:
         name = builder.intern("memory capacity")
         builder.add("counters", time_ns=time_ns, name=name, value=size)
+
+
+def _computes_on_host(trace: Trace) -> bool:
+    """Whether most of the time of operations is spent in computing on the host.
+
+    The file may only name the accelerators of the machine. An operation for an accelerator returns
+    when its work is queued, within microseconds however large its tensors are; one that reads them
+    itself takes as long as memory does.
+    """
+    slices, operands = trace.slices, trace.operands
+    ops = np.flatnonzero(slices.kind == Kind.OP)
+    total_ns = int(slices.dur_ns[ops].sum())
+    if not total_ns:
+        return False
+    names = slices.name[ops]
+    on_host = trace.matches(names, _OF_CPU.search)
+    size = np.zeros(len(slices))
+    pairs = zip(operands.types.tolist(), operands.shapes.tolist(), strict=True)
+    size[operands.slice] = [_tensor_bytes(trace.string(t), trace.string(s)) for t, s in pairs]
+    size = size[ops]
+    is_slow = size <= slices.dur_ns[ops] * (_FASTEST_MEMORY / 1e9)
+    on_host |= (size >= _LARGE_OPERANDS) & is_slow & ~trace.matches(names, _MAY_WAIT.search)
+    return int(slices.dur_ns[ops][on_host].sum()) > _MOST_OF_THE_TIME * total_ns
+
+
+@lru_cache(maxsize=1 << 12)
+def _tensor_bytes(types: str, shapes: str) -> int:
+    """Size of the tensors among some arguments; 0 where types or shapes are not known."""
+    pairs = zip(types.split(","), shapes.split(","), strict=False)
+    known = ((_TYPE_BYTES[name], shape) for name, shape in pairs if shape and name in _TYPE_BYTES)
+    return sum(size * prod(map(int, shape.split("x"))) for size, shape in known)

@@ -1,4 +1,4 @@
-"""Converts the lines of an event log to rows of a trace."""
+"""Converts the lines of the logs of events and levels to rows of a trace."""
 
 from __future__ import annotations
 
@@ -54,3 +54,37 @@ def add_events(lines: Sequence[bytes], builder: TraceBuilder) -> None:
 def _text(builder: TraceBuilder, text: str) -> int:
     """Interned id of a text; NULL for an empty one."""
     return builder.intern(text) if text else NULL
+
+
+class _Level(msgspec.Struct):
+    """One line of levels.jsonl; no capacity if it is unbounded or unknown."""
+
+    kind: str
+    time_ns: Int
+    name: str
+    value: Int
+    capacity: Int | None = None
+    reserve: Int = 0
+
+
+def add_levels(lines: Sequence[bytes], builder: TraceBuilder) -> None:
+    """Add the samples of a log to `levels`; torn lines are skipped.
+
+    Args:
+        lines: The lines of `levels.jsonl`.
+        builder: Takes the rows.
+    """
+    for line in lines:
+        try:
+            level = msgspec.json.decode(line, type=_Level)
+        except DAMAGED:
+            continue
+        builder.add(
+            "levels",
+            time_ns=level.time_ns,
+            queue=builder.intern(level.name),
+            kind=builder.intern(level.kind),
+            value=level.value,
+            capacity=NULL if level.capacity is None else level.capacity,
+            reserve=level.reserve,
+        )

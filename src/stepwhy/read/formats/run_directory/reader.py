@@ -9,19 +9,20 @@ flushed is read.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.base.errors import NoTracesError
 from stepwhy.base.redaction.commands import redact_command
 from stepwhy.base.units import format_exit
 from stepwhy.read.format import Recording
-from stepwhy.read.formats.run_directory.autograd_functions import mark_functions
 from stepwhy.read.formats.run_directory.collective_log import COLLECTIVES_FILE, add_collectives
 from stepwhy.read.formats.run_directory.counter_log import add_constants, add_counters
 from stepwhy.read.formats.run_directory.ending import ending_of, untraced
-from stepwhy.read.formats.run_directory.event_log import add_events
+from stepwhy.read.formats.run_directory.event_log import add_events, add_levels
 from stepwhy.read.formats.run_directory.files import (
     SCHEMA,
     ProcessFile,
@@ -30,7 +31,6 @@ from stepwhy.read.formats.run_directory.files import (
     read_record,
     read_run_file,
 )
-from stepwhy.read.formats.run_directory.level_log import add_levels
 from stepwhy.read.formats.run_directory.line_log import LINES_FILE, add_lines
 from stepwhy.read.formats.run_directory.log_files import read_log
 from stepwhy.read.formats.run_directory.notes import gap_notes, notes_of
@@ -50,7 +50,7 @@ from stepwhy.read.formats.run_directory.windows import read_windows
 from stepwhy.read.inputs.folders import RunFolder
 from stepwhy.read.inputs.kinds import is_file
 from stepwhy.read.inputs.side_files import MOST_RECORD_BYTES
-from stepwhy.trace import NULL, Meta, Trace, TraceBuilder
+from stepwhy.trace import NULL, Columns, DeviceKind, Kind, Meta, Trace, TraceBuilder
 from stepwhy.trace.merge import concatenate
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from stepwhy.read.format import ReadTrace
     from stepwhy.read.formats.run_directory.ending import Ending, Untraced
     from stepwhy.read.formats.run_directory.step_log import Line
-
+    from stepwhy.trace import Trace
 
 # Windows and files that cannot be read make one each.
 _MOST_NOTES = 50
@@ -72,6 +72,11 @@ _TRAINS_WITH = (
 _FIX_FIRST = "Fix what ended it, and run it again"
 _MAKE_SPACE = "Free some space, or name a directory on another disk with --out, and run it again"
 _RUN_LONGER = "Let it train for 20 steps or more, or call stepwhy.step() once per step"
+
+_ENTRY = "autograd.Function "
+_LEAST_ELSEWHERE = 0.05  # of the samples; NumPy's functions that are written in Python are rare
+_MOST_IN_ONE_LINE = 0.8  # of the samples; a line that calls a kernel has almost all of them
+_FEWEST_SAMPLES = 10  # fewer do not show how a function divides its time
 
 
 def recognise(path: Path) -> bool:
@@ -265,4 +270,47 @@ def _without_window(meta: Meta, why: Untraced) -> Meta:
     return replace(meta, untraced=why.reason, untraced_advice=why.advice)
 
 
-__all__ = ["read", "recognise"]
+def mark_functions(trace: Trace) -> Trace:
+    """The trace with autograd functions that run Python as slices of Python, not as operations.
+
+    PyTorch records a `torch.autograd.Function` as one operation, whether it calls operations, a
+    kernel of an extension, or NumPy. What it spends outside of other operations is Python if it was
+    sampled in several of its lines, or in a package other than PyTorch. In one line alone, it may
+    be in a kernel.
+
+    With an accelerator nothing is changed: there, such functions mostly launch kernels.
+
+    Args:
+        trace: The trace, with `samples`.
+    """
+    names = _in_python(trace)
+    if not names or (trace.devices.kind != DeviceKind.CPU).any():
+        return trace
+    called = trace.strings_where([*names, *(f"{name}Backward" for name in names)])
+    is_called = np.isin(trace.slices.name, called) & trace.is_kind(Kind.OP)
+    kinds = np.where(is_called, np.int8(Kind.PYTHON), trace.slices.kind)
+    return replace(trace, slices=Columns(**{**vars(trace.slices), "kind": kinds}))
+
+
+def _in_python(trace: Trace) -> list[str]:
+    """Classes of the program whose functions run Python."""
+    samples, text = trace.samples, trace.string
+    lines: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    elsewhere: Counter[str] = Counter()
+    columns = (samples.entry, samples.line, samples.package, samples.count)
+    for entry, line, package, count in zip(*(c.tolist() for c in columns), strict=True):
+        if entry != NULL and text(entry).startswith(_ENTRY):
+            name = text(entry).removeprefix(_ENTRY)
+            lines[name][line] += count
+            elsewhere[name] += count if text(package) not in {"", "torch"} else 0
+    return [name for name in lines if _runs_python(lines[name], elsewhere[name])]
+
+
+def _runs_python(lines: Counter[int], elsewhere: int) -> bool:
+    total = lines.total()
+    in_one_line = max(lines.values()) / total
+    varied = elsewhere >= _LEAST_ELSEWHERE * total or in_one_line <= _MOST_IN_ONE_LINE
+    return total >= _FEWEST_SAMPLES and varied
+
+
+__all__ = ["mark_functions", "read", "recognise"]

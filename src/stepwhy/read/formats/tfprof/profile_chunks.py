@@ -10,20 +10,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepwhy.read.formats.tfprof.code_defs import CodeDefs
 from stepwhy.read.inputs.source import let_go
 from stepwhy.read.inputs.wire import fields
+from stepwhy.read.shared.program_files import is_program_file, shown_line
 from stepwhy.read.shared.tensorflow.graphs import text
 from stepwhy.read.shared.tensorflow.messages import parse_message
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 # Minimum size of a chunk, bytes; it ends with the field that reaches this size.
 _CHUNK = 1 << 19
 # Bytes before a chunk that reading it maps into memory.
 _AROUND = 1 << 16
+
+# Number 0 stands for 'not known'.
+_NO_TEXT = 0
 
 
 class ProfileChunks:
@@ -86,6 +89,33 @@ class ProfileChunks:
                 yield profile
             else:
                 self.damaged += field.end <= len(self._data)
+
+
+class CodeDefs:
+    """Finds the innermost line of the program's own code, where a node of the graph was made.
+
+    Source: `CodeDef` of tfprof_log.proto, `tfprof_logger.py` (frames outermost first, texts by
+    number).
+
+    Args:
+        texts: `id_to_string` of the profile: texts by their numbers.
+    """
+
+    def __init__(self, texts: Mapping[int, str]) -> None:
+        self._texts = texts
+
+    def line(self, code: Any) -> str:
+        """'train.py(41): tower' of a `CodeDef`; '' where none of its frames is the program's."""
+        for frame in reversed(code.traces):
+            file = self._text(frame.file_id, frame.file)
+            if frame.lineno > 0 and is_program_file(file):
+                function = self._text(frame.function_id, frame.function)
+                return shown_line(file, frame.lineno, function)
+        return ""
+
+    def _text(self, number: int, written: bytes) -> str:
+        """A text by its number, or as early releases wrote it in its place."""
+        return text(written) if number == _NO_TEXT else self._texts.get(number, "")
 
 
 __all__ = ["ProfileChunks"]

@@ -8,22 +8,25 @@ from __future__ import annotations
 import base64
 import netrc
 import os
+import re
 import zlib
 from contextlib import asynccontextmanager
+from fnmatch import fnmatchcase
+from html import unescape
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import unquote, urljoin, urlsplit
 
 import aiohttp
 
 from stepwhy.base.errors import UnreachableError
-from stepwhy.read.inputs.remote.addresses import MAGIC, shown, split
+from stepwhy.base.patterns import regex
+from stepwhy.read.inputs.remote.addresses import MAGIC, is_file_name, shown, split
 from stepwhy.read.inputs.remote.redirects import Resolver, as_url, follow, keeps_login, proxy_for
-from stepwhy.read.inputs.remote.web_pages import linked_names, matches
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from typing import Self
 
     from yarl import URL
@@ -39,6 +42,13 @@ _IS_WHOLE = frozenset({HTTPStatus.OK, HTTPStatus.NON_AUTHORITATIVE_INFORMATION})
 _IS_MISSING = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 _GZIP = 31  # zlib's window bits for a gzip header
 _GZIP_MAGIC = b"\x1f"
+
+# Longer links are not files: servers refuse requests for them.
+_LINK = regex(
+    rb"""<a\s[^<>]*?\bhref\s*=\s*(?:"([^"]{1,8000})"|'([^']{1,8000})'|([^\s"'<>]{1,8000}))""",
+    re.IGNORECASE,
+)
+_PLAIN = regex(r"[\w+=~-][\w.+=~-]*/?")
 
 
 class Web:
@@ -130,7 +140,7 @@ class Web:
         return {
             address.rstrip("/"): is_folder
             async for path, address, is_folder in self._below(folder, pattern)
-            if matches(path.split("/"), pattern) and is_folder >= needs_folder
+            if _matches(path.split("/"), pattern) and is_folder >= needs_folder
         }
 
     async def _below(self, root: str, pattern: list[str]) -> AsyncIterator[tuple[str, str, bool]]:
@@ -141,7 +151,7 @@ class Web:
         pending, seen = [root], {root}
         while pending:
             folder = pending.pop()
-            for name in linked_names(await self._page(folder, is_root=folder == root), folder):
+            for name in _linked_names(await self._page(folder, is_root=folder == root), folder):
                 self._budget.listed()  # also for links that lead elsewhere, as each takes time
                 address = folder + name
                 if address in seen:
@@ -152,7 +162,7 @@ class Web:
                 yield path, address, is_folder
                 parts = path.split("/")
                 is_deep = len(parts) >= self._budget.limits.depth
-                if is_folder and not is_deep and matches(parts, pattern, or_above=True):
+                if is_folder and not is_deep and _matches(parts, pattern, or_above=True):
                     pending.append(address)
 
     async def _page(self, folder: str, *, is_root: bool) -> bytearray:
@@ -247,6 +257,56 @@ def _netrc_login(host: str | None) -> tuple[str, str] | None:
     except (OSError, netrc.NetrcParseError, RuntimeError):  # RuntimeError: no home
         return None
     return None if found is None else (found[0], found[2] or "")
+
+
+def _linked_names(page: bytes | bytearray, folder: str) -> Iterator[str]:
+    """Names below a folder that the links on its page lead to.
+
+    Args:
+        page: The page as HTML.
+        folder: Address of the folder, with a trailing slash.
+
+    Yields:
+        For each link, its path relative to the folder, with a trailing slash for a folder; '' for
+        a link that leads elsewhere.
+    """
+    base = urlsplit(folder)
+    for match in _LINK.finditer(page):
+        link = (match[1] or match[2] or match[3]).decode("utf-8", "replace")
+        text = unescape(link).strip()
+        name = text if _PLAIN.fullmatch(text) else _name_below(text, folder, base.hostname)
+        yield name if is_file_name(unquote(name).removesuffix("/")) else ""
+
+
+def _name_below(link: str, folder: str, host: str | None) -> str:
+    """Path of a link relative to a folder; '' for a link that leads elsewhere."""
+    try:
+        target = urlsplit(urljoin(folder, link))
+    except ValueError:
+        return ""
+    path = urlsplit(folder).path
+    is_below = target.path.startswith(path) and target.hostname == host and not target.query
+    return target.path[len(path) :] if is_below else ""
+
+
+def _matches(names: Sequence[str], pattern: Sequence[str], *, or_above: bool = False) -> bool:
+    """Whether a path matches a glob, in which '**' stands for any number of folders.
+
+    Args:
+        names: Components of the path.
+        pattern: Components of the glob.
+        or_above: Also accept a folder in which something could match.
+    """
+    if not names:
+        return or_above or all(part == "**" for part in pattern)
+    if not pattern:
+        return False
+    if pattern[0] == "**":
+        return _matches(names, pattern[1:], or_above=or_above) or _matches(
+            names[1:], pattern, or_above=or_above
+        )
+    is_match = fnmatchcase(names[0], pattern[0])
+    return is_match and _matches(names[1:], pattern[1:], or_above=or_above)
 
 
 __all__ = ["Web"]

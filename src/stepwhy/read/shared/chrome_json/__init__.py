@@ -11,7 +11,6 @@ Source: the "Trace Event Format" document of the Chromium project (JSON array an
 
 from stepwhy.base.columns.growing import Growing
 from stepwhy.base.columns.interning import Codes, KeyCodes
-from stepwhy.read.shared.chrome_json.codes import first_seen
 from stepwhy.read.shared.chrome_json.document import Document
 from stepwhy.read.shared.chrome_json.events import (
     SLICE,
@@ -22,7 +21,7 @@ from stepwhy.read.shared.chrome_json.events import (
     looks_like_chrome_json,
     phases_of,
 )
-from stepwhy.read.shared.chrome_json.table import Collector, Place, Table, Title
+from stepwhy.read.shared.chrome_json.table import Collector, Place, Table, Title, first_seen
 from stepwhy.read.shared.chrome_json.times import LARGEST_NS, usable
 
 __all__ = [

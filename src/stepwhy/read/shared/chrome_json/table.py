@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.base.columns.chunks import take
+from stepwhy.base.columns.groups import group_rows
 from stepwhy.base.columns.growing import Growing
 from stepwhy.base.columns.interning import Codes, Interner, KeyCodes
 from stepwhy.read.shared.chrome_json.events import SLICE
@@ -150,3 +151,9 @@ class Collector:
         contexts = np.empty(len(keys), dtype=np.int32)
         np.right_shift(keys, _NAME_BITS, out=contexts, casting="unsafe")
         return contexts, keys.astype(np.int32)  # keeps the low 32 bits
+
+
+def first_seen(codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Distinct codes in the order in which they first occur, and the row of each."""
+    first, _ = group_rows(codes)
+    return codes[first], first.astype(np.int32)
