@@ -76,7 +76,11 @@ def explain(
     or the address of one of these (https://, s3://, gs://). Several files are explained together
     if they are the ranks of one run; otherwise each gets a line of a table.
     """
-    form = _chosen(form, as_json=as_json, as_markdown=as_markdown)
+    # The format that the options name.
+    named = {form, "json" if as_json else None, "markdown" if as_markdown else None} - {None}
+    if len(named) > 1:
+        raise click.UsageError("choose one of --format, --json and --markdown")
+    form = next(iter(named), None) or "text"
     from stepwhy.cli.numpy_import import import_numpy_without_threads
 
     import_numpy_without_threads()
@@ -127,18 +131,6 @@ def _timeline_parts() -> TimelineParts:
     from stepwhy.engine.timeline import TimelineParts
 
     return TimelineParts()
-
-
-def _chosen(form: str | None, *, as_json: bool, as_markdown: bool) -> str:
-    """The format that the options name.
-
-    Raises:
-        click.UsageError: They name several.
-    """
-    named = {form, "json" if as_json else None, "markdown" if as_markdown else None} - {None}
-    if len(named) > 1:
-        raise click.UsageError("choose one of --format, --json and --markdown")
-    return next(iter(named), None) or "text"
 
 
 def _document(result: Result, form: str, *, show_all: bool) -> str:

@@ -82,7 +82,10 @@ def measure_accuracy(
             measured = _measured(pair, size, repeats, folder / pair.name)
         except StepwhyError as error:
             measured = failed(pair.name, pair.diagnosis, error.what, day=_today())
-        _store(measured)
+        # Store one pair; what is stored of others stays.
+        latest = {one.name: one for one in (*stored_accuracy().pairs, measured)}
+        ordered = tuple(latest[name] for name in sorted(latest))
+        save_result(lab_folder() / ACCURACY_FILE, Accuracy(ordered))
 
 
 def recompute() -> Accuracy:
@@ -138,13 +141,6 @@ def _measured(pair: Pair, size: str, repeats: int, folder: Path) -> PairAccuracy
         refusal=next((one.refusal for one in valid if one.refusal), ""),
         size=size,
     )
-
-
-def _store(pair: PairAccuracy) -> None:
-    """Store one pair; what is stored of others stays."""
-    latest = {one.name: one for one in (*stored_accuracy().pairs, pair)}
-    ordered = tuple(latest[name] for name in sorted(latest))
-    save_result(lab_folder() / ACCURACY_FILE, Accuracy(ordered))
 
 
 def _write(path: Path, text: bytes) -> None:

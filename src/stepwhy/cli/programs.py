@@ -65,7 +65,13 @@ def source(name: str, redactor: Redactor) -> Source:
             "command with arguments",
             "Check the path, or put the whole command in quotes",
         )
-    return Source(" ".join(redact_command(words)), command=_words(words))
+    # A command to run; 'train.py --fast' uses this Python interpreter.
+    runnable = (
+        tuple(command_for_script(words[0], words[1:]))
+        if words[0].endswith(".py") and Path(words[0]).is_file()
+        else tuple(words)
+    )
+    return Source(" ".join(redact_command(words)), command=runnable)
 
 
 def _split(name: str) -> list[str]:
@@ -81,13 +87,6 @@ def _split(name: str) -> list[str]:
         return list(lexer)
     except ValueError:
         return [name]
-
-
-def _words(words: Sequence[str]) -> tuple[str, ...]:
-    """A command to run; 'train.py --fast' uses this Python interpreter."""
-    if words[0].endswith(".py") and Path(words[0]).is_file():
-        return tuple(command_for_script(words[0], words[1:]))
-    return tuple(words)
 
 
 def program(

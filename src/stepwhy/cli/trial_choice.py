@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepwhy.cli.trial_runs import ProgramRunner
     from stepwhy.measure.fixes import FixAbout
     from stepwhy.measure.trial import Budget
-    from stepwhy.result import Finding, Prediction, Result, Trial
+    from stepwhy.result import Finding, Result, Trial
 
 _NO_TICKS = (
     "counts the steps while the program runs, and no step was seen of a PyTorch optimizer, Keras' "
@@ -86,16 +86,15 @@ def target(words: Sequence[str], *, is_command: bool) -> tuple[list[str], str]:
     diagnosis = rest.pop(0).replace("_", "-") if named else ""
     recorded = recorded_command(Path(first)) if Path(first).is_dir() else None
     if recorded and rest:
-        raise EditError(f"there is no finding {rest[0]!r}", _nearest(rest[0]))
+        # What to do about a word that is no finding.
+        ids = [name.replace("_", "-") for name in TABLE]
+        near = get_close_matches(rest[0].replace("_", "-"), ids, 1)
+        did_you_mean = f"Did you mean {near[0]}? " if near else ""
+        raise EditError(
+            f"there is no finding {rest[0]!r}",
+            f"{did_you_mean}A run directory is run with its own arguments",
+        )
     return recorded or script_to_run(first, rest), diagnosis
-
-
-def _nearest(word: str) -> str:
-    """What to do about a word that is no finding."""
-    ids = [name.replace("_", "-") for name in TABLE]
-    near = get_close_matches(word.replace("_", "-"), ids, 1)
-    did_you_mean = f"Did you mean {near[0]}? " if near else ""
-    return f"{did_you_mean}A run directory is run with its own arguments"
 
 
 def try_fix(runner: ProgramRunner, command: Sequence[str], wish: Wish, budget: Budget) -> Trial:
@@ -233,7 +232,14 @@ def _remember(result: Trial, finding: Finding | None, path: str, name: str) -> N
     try:
         found = predict([path], [finding.edit]).predictions
         if found:
-            ledger.append(ledger.entry_of(name, found[0], _measured_ns(result, found[0]), _today()))
+            # The step with the fix, on the scale of the predicted run.
+            share = (result.fixed_ns or 0) / (result.step_ns or 1)
+            measured_ns = round(found[0].step_ns * share)
+            ledger.append(
+                ledger.entry_of(
+                    name, found[0], measured_ns, datetime.now().astimezone().date().isoformat()
+                )
+            )
     except (StepwhyError, OSError):
         return
 
@@ -244,13 +250,3 @@ def _is_precise(result: Trial) -> bool:
         return False
     is_other = result.fix is None or result.fix.is_measurement
     return not is_other and (result.high_ns - result.low_ns) / 2 <= _MOST_NOISE * result.step_ns
-
-
-def _measured_ns(result: Trial, prediction: Prediction) -> int:
-    """The step with the fix, on the scale of the predicted run."""
-    share = (result.fixed_ns or 0) / (result.step_ns or 1)
-    return round(prediction.step_ns * share)
-
-
-def _today() -> str:
-    return datetime.now().astimezone().date().isoformat()

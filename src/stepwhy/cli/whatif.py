@@ -63,14 +63,16 @@ def whatif(
     """  # noqa: D301 - \b keeps click from re-wrapping
     from stepwhy.cli.progress import progress
     from stepwhy.engine.whatif import predict
-    from stepwhy.result import parse_edit
+    from stepwhy.result import is_edit, parse_edit
 
-    paths, after = _split(arguments)
+    # What is the name of a file is a path, whatever it looks like.
+    changes = [text for text in arguments if is_edit(text) and not os.path.lexists(text)]
+    paths = [text for text in arguments if text not in changes]
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'")
-    if timeline is not None and not (*texts, *after):
+    if timeline is not None and not (*texts, *changes):
         raise click.UsageError("--timeline needs a change, such as input=free")
-    edits = [parse_edit(text) for text in (*texts, *after)]
+    edits = [parse_edit(text) for text in (*texts, *changes)]
     with progress(paths) as report:
         result = predict(paths, edits, report, redact=redact, timeline=timeline)
     if as_json:
@@ -83,11 +85,3 @@ def whatif(
     render_whatif(result)
     if timeline is not None:
         output.line(f"Timeline: {timeline}")
-
-
-def _split(arguments: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Paths and changes. What is the name of a file is a path, whatever it looks like."""
-    from stepwhy.result import is_edit
-
-    changes = [text for text in arguments if is_edit(text) and not os.path.lexists(text)]
-    return [text for text in arguments if text not in changes], changes

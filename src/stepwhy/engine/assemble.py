@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from stepwhy.analyse.answers.verdict import Decision
     from stepwhy.analyse.facts import Facts
     from stepwhy.result import Device, Finding, HostLoad, Op
-    from stepwhy.result.reasons import Reason, StepNote
+    from stepwhy.result.reasons import StepNote
     from stepwhy.result.wall_clock import WallClock
     from stepwhy.trace import Trace
 
@@ -168,9 +168,13 @@ def verdict_of(decision: Decision, findings: Sequence[Finding], caveat: str = ""
     """
     first = first_to_fix(decision.bound_by, findings) or _interrupting(findings[0])
     sentence = verdict_sentence(decision.reason, first.title if first else "")
-    return Verdict(
-        decision.bound_by, decision.confidence, sentence, caveat, _abstention(decision.reason)
+    reason = decision.reason
+    abstention = (
+        None
+        if isinstance(reason, (Bound, MostlyStartUp, NeverAhead, StarvedQueue))
+        else Abstention("incomplete-record", (lack_of(reason),))
     )
+    return Verdict(decision.bound_by, decision.confidence, sentence, caveat, abstention)
 
 
 def _interrupting(first: Finding) -> Finding | None:
@@ -178,12 +182,6 @@ def _interrupting(first: Finding) -> Finding | None:
     shares = (e.value for e in first.evidence if e.what == SHARE_OF_TRAINING)
     takes_most = any(isinstance(share, float) and share > _MOST for share in shares)
     return first if first.verdict == "found" and takes_most else None
-
-
-def _abstention(reason: Reason) -> Abstention | None:
-    if isinstance(reason, (Bound, MostlyStartUp, NeverAhead, StarvedQueue)):
-        return None
-    return Abstention("incomplete-record", (lack_of(reason),))
 
 
 def _caveat(facts: Facts, notes: Sequence[StepNote], load: HostLoad | None) -> str:

@@ -69,7 +69,7 @@ def reduce_with(executor: Executor, works: Sequence[Work], progress: Progress | 
     parts, is_run = Parts(), True
     todo = list(reversed(works))
     waiting: dict[Future[bytes], Work] = {}
-    at_once = _at_once(executor)
+    at_once = _PER_WORKER * executor.workers if isinstance(executor, LocalProcesses) else _AT_ONCE
     while todo or waiting:
         while todo and len(waiting) < at_once:
             waiting |= {_submitted(executor, todo[-1], is_run=is_run): todo.pop()}
@@ -82,10 +82,6 @@ def reduce_with(executor: Executor, works: Sequence[Work], progress: Progress | 
             if is_run and len(parts) & (len(parts) - 1) == 0:
                 is_run = parts.may_be_run()
     return parts
-
-
-def _at_once(executor: Executor) -> int:
-    return _PER_WORKER * executor.workers if isinstance(executor, LocalProcesses) else _AT_ONCE
 
 
 def _submitted(executor: Executor, work: Work, *, is_run: bool) -> Future[bytes]:
@@ -134,22 +130,19 @@ def processes_for(works: Sequence[Work]) -> Iterator[LocalProcesses | None]:
     """
     sizes = [_bytes_of(work.place) for work in works]
     worth = sum(expanded for _, expanded in sizes) // _BYTES_PER_WORKER
-    workers = min(cores(), len(works), worth, _room(max(expanded for _, expanded in sizes)))
+    # Number of workers that memory is left for.
+    left = available_bytes()
+    room = (
+        cores()
+        if left is None
+        else int(left / (_LEAST_MEMORY + _MEMORY_TIMES * max(expanded for _, expanded in sizes)))
+    )
+    workers = min(cores(), len(works), worth, room)
     if workers < 2 or sum(size for size, _ in sizes) < _LEAST_BYTES:
         yield None
         return
     with LocalProcesses(workers) as executor:
         yield executor
-
-
-def _room(largest: int) -> int:
-    """Number of workers that memory is left for.
-
-    Args:
-        largest: Size of the largest file after decompression, bytes.
-    """
-    left = available_bytes()
-    return cores() if left is None else int(left / (_LEAST_MEMORY + _MEMORY_TIMES * largest))
 
 
 def _bytes_of(place: Place) -> tuple[int, int]:

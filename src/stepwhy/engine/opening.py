@@ -166,12 +166,12 @@ def open_place(
         if progress:
             progress(f"reading {place.name}", 0, 0)
         found, others = _main_process(_open(path, place.shown, place.within))
-        return [_public(one, redactor) for one in found], [*map(redactor.text, others)]
-
-
-def _public(one: Opened, redactor: Redactor) -> Opened:
-    """Redact a trace and its path, before anything else uses them."""
-    return replace(one, path=redactor.text(one.path), trace=redacted(one.trace, redactor))
+        # Before anything else uses them.
+        public = [
+            replace(one, path=redactor.text(one.path), trace=redacted(one.trace, redactor))
+            for one in found
+        ]
+        return public, [*map(redactor.text, others)]
 
 
 def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:

@@ -102,7 +102,10 @@ def _of_others(of_rank: Mapping[int, Finding], ranks: Sequence[Analysed], late: 
     own = {number: f for number, f in of_rank.items() if not f.explained_by}
     number = max(own, key=lambda number: (own[number].cost_ns_per_step or 0, -number))
     finding, numbers = own[number], tuple(of_rank)
-    hidden = bool(late) and _waits_ns(ranks, number) >= (finding.cost_ns_per_step or 0)
+    # How much longer a rank communicates than the one that communicates least, ns per step.
+    exchange_ns = {one.meta.rank: one.exchange_ns for one in ranks}
+    waits_ns = exchange_ns[number] - min(exchange_ns.values())
+    hidden = bool(late) and waits_ns >= (finding.cost_ns_per_step or 0)
     saving = finding.saving
     return replace(
         finding,
@@ -112,12 +115,6 @@ def _of_others(of_rank: Mapping[int, Finding], ranks: Sequence[Analysed], late: 
         explained_by=late if hidden else "",
         hidden=hidden,
     )
-
-
-def _waits_ns(ranks: Sequence[Analysed], number: int) -> int:
-    """How much longer a rank communicates than the one that communicates least, ns per step."""
-    exchange_ns = {one.meta.rank: one.exchange_ns for one in ranks}
-    return exchange_ns[number] - min(exchange_ns.values())
 
 
 __all__ = ["of_every_rank"]

@@ -74,17 +74,14 @@ def combine(
         detail_of: All that is known of a rank, also of one whose trace has been freed.
     """
     result = _combined(analysed, notes, detail_of, predict=predict)
-    result = _with_hang(result, joined(one.calls for one in analysed), _ending(analysed))
+    # How the run ended, as the first of its ranks that failed has recorded it.
+    ending = next((one.meta.ending for one in analysed if one.meta.ending), "")
+    result = _with_hang(result, joined(one.calls for one in analysed), ending)
     if any(finding.verdict == "found" for finding in result.findings):
         return result
     from stepwhy.show.without_findings import with_summary  # noqa: PLC0415 - else not needed
 
     return with_summary(result)
-
-
-def _ending(analysed: Sequence[Analysed]) -> str:
-    """How the run ended, as the first of its ranks that failed has recorded it."""
-    return next((one.meta.ending for one in analysed if one.meta.ending), "")
 
 
 def _combined(
@@ -170,7 +167,9 @@ def choose(ranks: Sequence[Analysed]) -> RankChoice:
     Args:
         ranks: The ranks, at least two.
     """
-    alike = _slowest(ranks)
+    # Indices of the ranks with the longest step, several if these are equally long.
+    longest = max(one.breakdown.wall_ns for one in ranks)
+    alike = [i for i, one in enumerate(ranks) if one.breakdown.wall_ns >= (1 - _ALIKE) * longest]
     alike.sort(key=lambda i: ranks[i].exchange_ns)
     stages = {one.meta.stages for one in ranks}  # most often, each rank knows those of all
     is_pipeline = len({stage for pairs in stages for _, stage in pairs}) > 1
@@ -189,12 +188,6 @@ def choose(ranks: Sequence[Analysed]) -> RankChoice:
         (ranks[least].meta.rank, compute[least]) if is_unequal else None,
         is_pipeline,
     )
-
-
-def _slowest(ranks: Sequence[Analysed]) -> list[int]:
-    """Indices of the ranks with the longest step, several if these are equally long."""
-    longest = max(one.breakdown.wall_ns for one in ranks)
-    return [i for i, one in enumerate(ranks) if one.breakdown.wall_ns >= (1 - _ALIKE) * longest]
 
 
 def _of_all(devices: list[tuple[D, ...]], metas: Sequence[Meta]) -> tuple[D, ...]:

@@ -151,16 +151,14 @@ class _File:
             about = self._path.stat()
             stamp = about.st_ino, about.st_mtime_ns
             if stamp != self._stamp:
-                self._begin(noted(read_regular(self._path, _HEAD_BYTES)))
+                # Note where it stands; in another step, it has entered other collectives.
+                stood = noted(read_regular(self._path, _HEAD_BYTES))
+                if stood is None or self.stood is None or stood.since_ns != self.stood.since_ns:
+                    self.calls = None
+                self.stood, self.is_read = stood, False
                 self._stamp = stamp
         except OSError:
             return
-
-    def _begin(self, stood: Noted | None) -> None:
-        """Note where it stands; in another step, it has entered other collectives."""
-        if stood is None or self.stood is None or stood.since_ns != self.stood.since_ns:
-            self.calls = None
-        self.stood, self.is_read = stood, False
 
     def is_of(self, now: RankNow) -> bool:
         """Whether the rank has ended no step since it wrote the file."""

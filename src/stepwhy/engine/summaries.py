@@ -218,16 +218,12 @@ def _rank(rank: Rank) -> _Rank:
     return _Rank(
         **same,
         own_ns=pack(rank.own_ns),
-        log=None if log is None else _log(log),
+        log=None if log is None else _Log(pack(log.wall_ns), pack(log.cpu_ns), log.first, log.stop),
         operations=_ops(rank.operations),
         lines=_ops(rank.lines),
         collectives=None if rank.collectives is None else _collectives(rank.collectives),
         per_step=None if per_step is None else tuple(pack(column) for column in per_step.T),
     )
-
-
-def _log(log: StepLog) -> _Log:
-    return _Log(pack(log.wall_ns), pack(log.cpu_ns), log.first, log.stop)
 
 
 def _ops(found: tuple[OpTime, ...]) -> tuple[_Op, ...]:

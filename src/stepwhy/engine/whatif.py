@@ -89,7 +89,12 @@ def predict(
         found, slowdown = _of_job(ranks, tuple(edits))
     else:
         found = [price(facts, chosen) for chosen in _chosen(facts, tuple(edits))]
-        found += [] if edits else _fixes(facts)
+        if not edits:
+            found += [
+                replace(price(facts, (finding.edit,)), finding=finding.id)
+                for finding in run_all(facts)
+                if finding.verdict == "found" and finding.edit is not None
+            ]
     if timeline is not None:
         _draw(facts, found[0], timeline)
     return WhatIfResult(
@@ -131,15 +136,6 @@ def _draw(facts: Facts, found: Prediction | Refusal, timeline: Path) -> None:
 def _chosen(facts: Facts, edits: tuple[Edit, ...]) -> list[tuple[Edit, ...]]:
     """Combinations of edits to predict."""
     return _combinations(edits, [edit for edit in LIMITS if _has(facts, edit)])
-
-
-def _fixes(facts: Facts) -> list[Prediction | Refusal]:
-    """What the fixes of all findings would gain."""
-    return [
-        replace(price(facts, (finding.edit,)), finding=finding.id)
-        for finding in run_all(facts)
-        if finding.verdict == "found" and finding.edit is not None
-    ]
 
 
 def _has(facts: Facts, edit: Edit) -> bool:

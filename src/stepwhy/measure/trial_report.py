@@ -70,7 +70,9 @@ def report(
     if refused:
         return refusal(command, "; ".join(refused), _NO_REPORT, fix, step_ns)
     if not changed:
-        return refusal(command, _why_nothing(about, left), _NO_REPORT, fix, step_ns)
+        # Why a fix changed nothing.
+        why = f"{about.missing} ({'; '.join(left[:3])})" if left else about.missing
+        return refusal(command, why, _NO_REPORT, fix, step_ns)
     ratio = outcome.ratio
     verdict = _verdict(ratio)
     saving = finding.saving if finding else None
@@ -99,11 +101,6 @@ def report(
 
 def _distinct(runs: tuple[TrialRun, ...], name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for run in runs for text in getattr(run, name)))
-
-
-def _why_nothing(about: FixAbout, left: tuple[str, ...]) -> str:
-    """Why a fix changed nothing."""
-    return f"{about.missing} ({'; '.join(left[:3])})" if left else about.missing
 
 
 def _verdict(ratio: Ratio | None) -> TrialVerdict:

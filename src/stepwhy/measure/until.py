@@ -144,15 +144,11 @@ def measure_until_precise(
         path, result = program.run(len(samples))
         samples.append(sample(result, path, allow_busy=allow_busy))
         possible = budget.rounds(len(samples))
-        precision = _precision(samples)
+        # Half width of the interval of the step time, as a fraction of it.
+        runs = [s.durations_ns for s in valid_or_all(samples)]
+        interval = median_interval(runs, level=BENCH_LEVEL)
+        precision = (interval.high - interval.low) / 2 / max(interval.estimate, 1)
         if sum(s.is_valid for s in samples) >= _FEWEST_RUNS and precision <= _PRECISION:
             break
         known = f", ± {100 * precision:.1f} %" if len(samples) > 1 else ""
     return samples
-
-
-def _precision(samples: Sequence[Sample]) -> float:
-    """Half width of the interval of the step time, as a fraction of it."""
-    runs = [s.durations_ns for s in valid_or_all(samples)]
-    interval = median_interval(runs, level=BENCH_LEVEL)
-    return (interval.high - interval.low) / 2 / max(interval.estimate, 1)

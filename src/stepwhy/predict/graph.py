@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from stepwhy.analyse.facts import Facts
     from stepwhy.analyse.steps.step_search import StepTable
-    from stepwhy.trace import Trace
 
     Rows = NDArray[np.int64]
     Times = NDArray[np.int64]
@@ -109,14 +108,22 @@ def build_graph(facts: Facts) -> Graph:
     found = _edges(facts, steps, nodes, waits).by_target()
     net = network(len(nodes), found.source, found.target)
     latest, binding = _latest(nodes, found)
+    # The step in which each device slice was launched, or began if its launch is unknown.
+    since = trace.slices.start_ns[np.where(nodes.calls != NULL, nodes.calls, nodes.rows)]
+    step = windows_at(since, steps.host_starts, steps.host_ends)
+    # Number of the kind of delay of each node: by cause, kind of work, and stream.
+    kinds = np.concatenate([-1 - nodes.points.kind.astype(np.int64), trace.slices.kind[nodes.rows]])
+    streams = np.concatenate([np.full(nodes.first, NULL), nodes.stream])
+    causes = np.where(binding >= 0, found.cause[binding], NULL)
+    group = group_rows(kinds, streams, causes)[1]
     return Graph(
         nodes=nodes,
         edges=found,
         net=net,
         delay_ns=nodes.start_ns - latest,
         binding=binding,
-        group=_groups(trace, nodes, found, binding),
-        step=_step_of(trace, steps, nodes),
+        group=group,
+        step=step,
         steps=steps,
     )
 
@@ -177,12 +184,6 @@ def _without_waiting(nodes: Nodes, waits: Edges) -> Nodes:
     return Nodes(nodes.points, nodes.rows, nodes.calls, nodes.stream, nodes.start_ns, duration_ns)
 
 
-def _step_of(trace: Trace, steps: StepTable, nodes: Nodes) -> NDArray[np.int32]:
-    """The step in which each device slice was launched, or began if its launch is unknown."""
-    since = trace.slices.start_ns[np.where(nodes.calls != NULL, nodes.calls, nodes.rows)]
-    return windows_at(since, steps.host_starts, steps.host_ends)
-
-
 def _places(steps: StepTable, nodes: Nodes, late: Rows) -> Edges:
     """Edges from the begin of the step that keep some nodes where they were in it."""
     step = windows_at(nodes.start_ns[late], steps.host_starts, steps.host_ends)
@@ -205,14 +206,6 @@ def _latest(nodes: Nodes, some: Edges) -> tuple[Times, Rows]:
     decides = np.flatnonzero((reached_ns == latest[some.target]) & (reached_ns > NEVER_NS))
     binding[some.target[decides][::-1]] = decides[::-1]
     return np.where(latest > NEVER_NS, latest, nodes.start_ns), binding
-
-
-def _groups(trace: Trace, nodes: Nodes, found: Edges, binding: Rows) -> NDArray[np.int32]:
-    """Number of the kind of delay of each node: by cause, kind of work, and stream."""
-    kinds = np.concatenate([-1 - nodes.points.kind.astype(np.int64), trace.slices.kind[nodes.rows]])
-    streams = np.concatenate([np.full(nodes.first, NULL), nodes.stream])
-    causes = np.where(binding >= 0, found.cause[binding], NULL)
-    return group_rows(kinds, streams, causes)[1]
 
 
 __all__ = ["OPAQUE_NS", "Graph", "build_graph"]

@@ -40,7 +40,11 @@ _NOT_FUSED = 0.5
 
 def change_work(change: Change, edit: Edit) -> None:
     """Kernels, or what operations launch."""
-    chosen = _launched_by_ops(change, edit) if edit.what == "ops" else _kernels(change, edit)
+    chosen = (
+        _launched_by_ops(change, edit)
+        if edit.what == "ops"
+        else work_of_kinds(change, edit, Kind.KERNEL, Kind.MEMSET)
+    )
     if edit.change == "fused" and edit.pattern:
         kept = _fuse(change, chosen, of_ops=edit.what == "ops")
         if edit.what == "ops":
@@ -55,11 +59,6 @@ def change_work(change: Change, edit: Edit) -> None:
             shorten_host(change, _ops(change, edit.pattern), 0.0)
     else:
         scale(change, chosen, kept_share(edit))
-
-
-def _kernels(change: Change, edit: Edit) -> Rows:
-    """Kernels whose name matches, as positions among the device slices."""
-    return work_of_kinds(change, edit, Kind.KERNEL, Kind.MEMSET)
 
 
 def _ops(change: Change, pattern: str = "") -> Intervals:

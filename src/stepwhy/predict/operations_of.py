@@ -29,7 +29,7 @@ def unpriced(schedule: Schedule, edit: Edit) -> str:
         return "How long exchanges take among more ranks was not recorded."
     if edit.what == "group" and edit.pattern in _INSIDE_PASSES:
         return f"Exchanges of {edit.pattern} groups are inside the passes, which were timed whole."
-    if edit.what == "link" and not rows_of(schedule, edit) and _shares_group(schedule, edit):
+    if edit.what == "link" and not rows_of(schedule, edit) and _groups(schedule, edit):
         return (
             f"Ranks {edit.pattern.replace('-', ' and ')} exchange only together with other ranks, "
             "so that their link was not timed alone."
@@ -54,10 +54,6 @@ def rows_of(schedule: Schedule, edit: Edit) -> list[int]:
         for row, operation in enumerate(schedule.operations)
         if accepts is not None and accepts(operation, edit.pattern)
     ]
-
-
-def _shares_group(schedule: Schedule, edit: Edit) -> bool:
-    return bool(_groups(schedule, edit))
 
 
 def _groups(schedule: Schedule, edit: Edit) -> list[list[int]]:

@@ -89,7 +89,10 @@ def read_trace(source: Source) -> tuple[Trace, str]:
             continue
         reader = reader_of(name)
         if reader.recognise(source):
-            _check_fits(source, declaration)
+            # Refuse a file that would take more memory than is left.
+            if declaration.memory_factor is not None:
+                held = source.size if isinstance(source.mapped, bytes) else 0
+                check_fits(source.size, source.origin, declaration.memory_factor, held=held)
             trace = reader.read(source)
             if trace is not None:
                 _note_truncation(trace, source)
@@ -112,13 +115,6 @@ def read_folder(path: Path) -> list[Recording]:
             if reader.recognise(path):
                 return reader.read(path, read_trace)
     raise UnknownFormatError(f"{path.name} is not a run directory", "Check the path")
-
-
-def _check_fits(source: Source, declaration: Format) -> None:
-    """Refuse a file that would take more memory than is left."""
-    if declaration.memory_factor is not None:
-        held = source.size if isinstance(source.mapped, bytes) else 0
-        check_fits(source.size, source.origin, declaration.memory_factor, held=held)
 
 
 def _note_truncation(trace: Trace, source: Source) -> None:

@@ -159,7 +159,9 @@ class _Archive:
 
         self._data = data
         self._zip = zipfile.ZipFile(pa.BufferReader(data))
-        _check_size(self._zip, len(data))
+        # Refuse an archive that expands: stepwhy does not compress members.
+        if sum(member.file_size for member in self._zip.infolist()) > len(data):
+            raise ValueError("its members are larger than itself")
         if min((member.header_offset for member in self._zip.infolist()), default=0):
             raise zipfile.BadZipFile("something precedes the archive")
 
@@ -186,12 +188,6 @@ class _Archive:
         if isinstance(self._data, mmap.mmap):
             with suppress(AttributeError, OSError):  # not on every system
                 self._data.madvise(mmap.MADV_DONTNEED)
-
-
-def _check_size(archive: zipfile.ZipFile, size: int) -> None:
-    """Refuse an archive that expands: stepwhy does not compress members."""
-    if sum(member.file_size for member in archive.infolist()) > size:
-        raise ValueError("its members are larger than itself")
 
 
 def _check_version(header: dict[str, Any], origin: str) -> None:

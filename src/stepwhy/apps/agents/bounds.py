@@ -64,7 +64,10 @@ class _Cut:
 
     def left_out(self) -> Iterator[LeftOut]:
         """One entry per name; lists at the same place of several rows are added up."""
-        named = sorted((_name(path), *counts) for path, counts in self._counts.items())
+        named = sorted(
+            (_ITEM.sub("[]", ".".join(map(str, path))), *counts)
+            for path, counts in self._counts.items()
+        )
         for name, group in groupby(named, key=lambda one: one[0]):
             counts = [(shown, total) for _, shown, total in group]
             shown, total = map(sum, zip(*counts, strict=True))
@@ -123,10 +126,6 @@ def how_to_see(what: str) -> str:
 def size_of(value: Any) -> int:
     """Bytes of a value as JSON."""
     return len(msgspec.json.encode(value))
-
-
-def _name(path: Path) -> str:
-    return _ITEM.sub("[]", ".".join(map(str, path)))
 
 
 def _lists(value: Any, path: Path) -> Iterator[tuple[Path, list[Any]]]:

@@ -126,12 +126,9 @@ def _variables(*, allow_remote: bool) -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if is_secret_variable(name) or (allow_remote and _is_for_remote(name))
+        if is_secret_variable(name)
+        or (allow_remote and (name.startswith(_OF_REMOTE) or name.lower() in _PROXIES))
     }
-
-
-def _is_for_remote(name: str) -> bool:
-    return name.startswith(_OF_REMOTE) or name.lower() in _PROXIES
 
 
 __all__ = ["LONGEST_S", "Calls"]

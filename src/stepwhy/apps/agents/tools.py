@@ -110,7 +110,8 @@ def ops(arguments: OpsArguments, paths: Sequence[str], desk: Desk) -> Answer:
 
 
 def _lines(arguments: OpsArguments, whole: ProfileResult, rows: LineBreakdown) -> Answer:
-    page = _page_of_lines(rows, arguments.offset, arguments.limit)
+    begin = arguments.offset
+    page = replace(rows, lines=rows.lines[begin : begin + arguments.limit])
     left_out = _around_page("lines.lines", len(page.lines), len(rows.lines), arguments.offset)
     shown = replace(whole, lines=page, stepwhy=__version__)
     return _answer(tables.lines_table(page, whole.steps), shown, left_out)
@@ -128,7 +129,12 @@ def compare(arguments: CompareArguments, paths: Sequence[str], desk: Desk) -> An
     """Compare two stored runs, or two folders of `stepwhy bench`."""
     is_busy_fine = arguments.allow_busy
     a, b = (
-        stored_samples(_runs_of(path), desk.redactor, desk.progress, allow_busy=is_busy_fine)
+        stored_samples(
+            [path] if "://" in path else stored_runs(Path(path)),
+            desk.redactor,
+            desk.progress,
+            allow_busy=is_busy_fine,
+        )
         for path in paths
     )
     labels = desk.shown(arguments.a), desk.shown(arguments.b)
@@ -162,11 +168,6 @@ def _page_of_rows(
     total = offset + len(page) if is_counted else None
     left_out = _around_page("rows", len(page), total, offset)
     return _answer(tables.rows_table(columns, objects), Rows(tuple(columns), objects), left_out)
-
-
-def _runs_of(path: str) -> list[str]:
-    """The runs behind a path or an address."""
-    return [path] if "://" in path else stored_runs(Path(path))
 
 
 def _around_page(what: str, count: int, total: int | None, offset: int) -> list[LeftOut]:
@@ -248,7 +249,10 @@ def _compact(data: dict[str, Any]) -> dict[str, Any]:
     """
     shown: dict[str, Any] = _visible(data)
     if "findings" in shown:
-        shown["findings"] = [_without_empty(finding) for finding in shown["findings"]]
+        shown["findings"] = [
+            {key: value for key, value in finding.items() if value not in (None, "", [])}
+            for finding in shown["findings"]
+        ]
     return shown
 
 
@@ -260,10 +264,6 @@ def _visible(value: Any) -> Any:
     if isinstance(value, dict):
         return {plain(key): _visible(item) for key, item in value.items()}
     return value
-
-
-def _without_empty(finding: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in finding.items() if value not in (None, "", [])}
 
 
 def _page_of_ops(result: ProfileResult, order: str, offset: int, limit: int) -> ProfileResult:
@@ -282,26 +282,9 @@ def _page_of_ops(result: ProfileResult, order: str, offset: int, limit: int) -> 
     nodes, weight = result.nodes, WEIGHTS[order]
     by_cost = sorted(range(len(nodes)), key=lambda n: (-weight(nodes[n].total), n))
     chosen = sorted(by_cost[offset : offset + limit])
-    places = {number: place for place, number in enumerate(chosen)}
-    shown = (
-        replace(nodes[n], parent=places.get(_place_of_parent(nodes[n].parent))) for n in chosen
-    )
+    places: dict[int | None, int] = {number: place for place, number in enumerate(chosen)}
+    shown = (replace(nodes[n], parent=places.get(nodes[n].parent)) for n in chosen)
     return replace(result, nodes=tuple(shown))
-
-
-def _page_of_lines(lines: LineBreakdown, offset: int, limit: int) -> LineBreakdown:
-    """The rows after the `offset` longest ones; only all pages together sum to the step.
-
-    Args:
-        lines: The step by line.
-        offset: Number of longer rows that are skipped.
-        limit: Maximum number of rows.
-    """
-    return replace(lines, lines=lines.lines[offset : offset + limit])
-
-
-def _place_of_parent(number: int | None) -> int:
-    return -1 if number is None else number
 
 
 __all__ = ["ANSWERS", "Desk", "paths_of"]

@@ -77,7 +77,9 @@ class Guard:
         token = request.query_params.get(TOKEN_PARAMETER)
         if token is not None and request.method == "GET":
             return self._welcome(token)
-        if self._access.is_private and not self._knows(request):
+        if self._access.is_private and not self._access.knows(
+            plain_headers(request.headers), request.cookies
+        ):
             return PlainTextResponse(
                 "Open the address that 'stepwhy serve' printed: it contains a token.", 403
             )
@@ -99,9 +101,6 @@ class Guard:
             access.cookie_name, access.cookie, path="/", httponly=True, samesite="strict"
         )
         return answer
-
-    def _knows(self, request: Request) -> bool:
-        return self._access.knows(plain_headers(request.headers), request.cookies)
 
 
 def plain_headers(headers: Headers) -> dict[str, str]:

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stepwhy.apps.serve.scan import Found
     from stepwhy.apps.serve.store import Store
-    from stepwhy.apps.serve.summaries import Summary
 
 # Looking for changes takes milliseconds; nobody reads a list faster than this.
 _FRESH_S = 2.0
@@ -82,15 +80,11 @@ class Index:
                 for path, known in {**self._known, **changed}.items()
                 if path not in gone
             }
-            self._entries = _listed(found, self._known)
+            rows = [(one.path, self._known[one.path][1]) for one in found]
+            entries = [Entry(path, summary) for path, summary in rows if summary is not None]
+            entries.sort(key=lambda entry: (-entry.summary.time_ns, entry.path))
+            self._entries = {entry.id: entry for entry in entries}
             self.version += 1
-
-
-def _listed(found: list[Found], known: dict[str, tuple[str, Summary | None]]) -> dict[str, Entry]:
-    rows = [(one.path, known[one.path][1]) for one in found]
-    entries = [Entry(path, summary) for path, summary in rows if summary is not None]
-    entries.sort(key=lambda entry: (-entry.summary.time_ns, entry.path))
-    return {entry.id: entry for entry in entries}
 
 
 __all__ = ["Index"]

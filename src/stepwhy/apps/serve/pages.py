@@ -98,7 +98,7 @@ def list_page(
 
 def run_page(shell: Shell, entry: Entry, job: Job | None) -> str:
     """One run: figures, findings, note, and what can be done with it."""
-    can_explain = _can_be_explained(entry)
+    can_explain = entry.summary.kind == "run"
     return _page("run.html.jinja", shell, entry=entry, job=job, can_explain=can_explain)
 
 
@@ -131,10 +131,6 @@ def style() -> str:
 def script() -> str:
     """The script of all pages; they work without it."""
     return _asset("serve.js")
-
-
-def _can_be_explained(entry: Entry) -> bool:
-    return entry.summary.kind == "run"
 
 
 def _address(asked: Filter, page: int = 1) -> str:

@@ -97,19 +97,14 @@ def _compared(a: Entry, b: Entry, results: tuple[Result, Result]) -> Pair:
     return Pair(
         a,
         b,
-        comparison=_shortened(comparison),
+        comparison=comparison
+        and msgspec.structs.replace(comparison, ops=comparison.ops[:_MOST_OPS]),
         problem=problem,
         change=signed_change(comparison.change) if comparison else "",
         findings=_findings(*results),
         categories=tuple(row for row in rows if row[1] or row[2]),
         wall=(breakdowns[0].wall_ns, breakdowns[1].wall_ns),
     )
-
-
-def _shortened(comparison: Comparison | None) -> Comparison | None:
-    if comparison is None:
-        return None
-    return msgspec.structs.replace(comparison, ops=comparison.ops[:_MOST_OPS])
 
 
 def _result(root: Path, entry: Entry) -> Result:

@@ -53,9 +53,13 @@ class Store:
         """Signature and summary by path; a summary of None is of a file that is not listed."""
         try:
             rows = self._connection.execute("select * from summaries").fetchall()
-            return {os.fsdecode(path): (mark, _decoded(data)) for path, mark, data in rows}
+            return {
+                os.fsdecode(path): (mark, msgspec.json.decode(data, type=Summary | None))
+                for path, mark, data in rows
+            }
         except (sqlite3.Error, ValueError, TypeError):
-            self._replace()
+            self._connection.close()
+            self._connection = self._renewed()
             return {}
 
     def save(
@@ -87,10 +91,6 @@ class Store:
         with suppress(sqlite3.DatabaseError, _OtherVersionError):
             return _connected(self._file)
         return self._renewed()
-
-    def _replace(self) -> None:
-        self._connection.close()
-        self._connection = self._renewed()
 
     def _renewed(self) -> sqlite3.Connection:
         """A new file in the place of the old one; in memory if that fails."""
@@ -129,10 +129,6 @@ def _connected(file: Path | str) -> sqlite3.Connection:
 def _number(connection: sqlite3.Connection, query: str) -> int:
     row: Any = connection.execute(query).fetchone()
     return int(row[0])
-
-
-def _decoded(data: bytes) -> Summary | None:
-    return msgspec.json.decode(data, type=Summary | None)
 
 
 def store_file(root: Path) -> Path | None:

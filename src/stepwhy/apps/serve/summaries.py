@@ -196,7 +196,11 @@ def _run(root: Path, found: Found) -> Summary:
         note=read_note(root, folder),
     )
     if data is None:
-        return msgspec.structs.replace(summary, framework=_framework(folder))
+        # The framework of an unexplained run, from its first process.
+        processes = RunFolder(folder).folders("process-*")
+        record = read_record(processes[0], "process.json", ProcessFile) if processes else None
+        framework = _short(record.framework) if record is not None else ""
+        return msgspec.structs.replace(summary, framework=framework)
     try:
         return with_result(summary, data)
     except DAMAGED as error:
@@ -272,13 +276,6 @@ def program_of(words: list[str]) -> str:
         return words[words.index("-m") + 1]
     names = [os.path.basename(word) for word in words if not word.startswith("-")]  # noqa: PTH119
     return next((name for name in names if not _INTERPRETER.match(name)), "")
-
-
-def _framework(folder: Path) -> str:
-    """The framework of an unexplained run, from its first process."""
-    processes = RunFolder(folder).folders("process-*")
-    record = read_record(processes[0], "process.json", ProcessFile) if processes else None
-    return _short(record.framework) if record is not None else ""
 
 
 def _is_there(root: Path, path: Path) -> bool:

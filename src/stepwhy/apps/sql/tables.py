@@ -120,7 +120,14 @@ class RunTables:
             yield Described(table, rows, "row", "BIGINT", "", _ROW)
             for column in columns_of(table):
                 unit = "" if _is_text(column) else column.unit
-                yield Described(table, rows, column.name, _type(column), unit, column.help)
+                yield Described(
+                    table,
+                    rows,
+                    column.name,
+                    "VARCHAR" if _is_text(column) else _TYPES[column.dtype],
+                    unit,
+                    column.help,
+                )
             yield Described(table, rows, "rank", "INTEGER", "", _RANK)
 
 
@@ -148,10 +155,6 @@ def _with_rank(table: Any, rank: int) -> Any:
 
 def _is_text(column: Column) -> bool:
     return column.unit == "string" or column.unit in ENUMS
-
-
-def _type(column: Column) -> str:
-    return "VARCHAR" if _is_text(column) else _TYPES[column.dtype]
 
 
 __all__ = ["NAMES", "Described", "RunTables", "open_tables"]

@@ -87,7 +87,12 @@ class LiveRanks:
 
     def _search(self) -> None:
         """Find new processes."""
-        for path in _process_folders(str(self._run_dir)):
+        # Folders of processes in a run directory, and in those of its ranks.
+        found = _folders(str(self._run_dir))
+        ranks = [path for path in found if Path(path).name.startswith(_RANK)]
+        inner = [path for paths in _at_once(_folders, ranks) for path in paths]
+        folders = [path for path in [*found, *inner] if Path(path).name.startswith(_PROCESS)]
+        for path in folders:
             if path not in self._processes and len(self._processes) < _MOST_PROCESSES:
                 self._processes[path] = _Process(path)
 
@@ -109,14 +114,6 @@ def _replaces(rank: RankNow, other: RankNow) -> bool:
 
 def _last(rank: RankNow) -> int:
     return rank.last_step_ns or rank.sampled_ns or 0
-
-
-def _process_folders(run_dir: str) -> list[str]:
-    """Folders of processes in a run directory, and in those of its ranks."""
-    found = _folders(run_dir)
-    ranks = [path for path in found if Path(path).name.startswith(_RANK)]
-    inner = [path for paths in _at_once(_folders, ranks) for path in paths]
-    return [path for path in [*found, *inner] if Path(path).name.startswith(_PROCESS)]
 
 
 def _folders(path: str) -> list[str]:
@@ -177,7 +174,11 @@ class _Process:
             if not (self._lines and self._is_known):
                 self._read_file()
             if not (self._lines or self._now.steps):
-                self._look_for_note()
+                # See since when a process without a step is recorded, and whether it noted a
+                # long one.
+                with contextlib.suppress(OSError):
+                    self._recorded_ns = self._recorded_ns or Path(self._file).stat().st_mtime_ns
+                    self._has_noted = Path(self._folder, STALL_FILE).is_file()
 
     def now(self, now_s: float, wall_ns: Callable[[], int]) -> RankNow:
         """What it does now, by what was read.
@@ -228,12 +229,6 @@ class _Process:
         self._is_known, self._rank = True, _amount(about, "rank")
         run = self._about_run() if _amount(about, "ended_ns") is None else about
         self._is_ended = _amount(run, "ended_ns") is not None
-
-    def _look_for_note(self) -> None:
-        """See since when a process without a step is recorded, and whether it noted a long one."""
-        with contextlib.suppress(OSError):
-            self._recorded_ns = self._recorded_ns or Path(self._file).stat().st_mtime_ns
-            self._has_noted = Path(self._folder, STALL_FILE).is_file()
 
     def _about_run(self) -> dict[str, Any]:
         """What is known of the run, which ends even if the process was killed."""

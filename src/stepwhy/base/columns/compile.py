@@ -71,16 +71,12 @@ def _module_name(path: Path) -> str:
     return ".".join(part for part in parts if part != "__init__")
 
 
-def _isolated(arguments: list[str]) -> int:
-    """Run again in a process without the current folder, which `-m` puts first on the path."""
-    command = children.module_command("stepwhy.base.columns.compile", *arguments)
-    return children.run(command, check=False, cwd=Path(sys.executable).anchor).returncode
-
-
 def _main(arguments: list[str]) -> int | str:
     """The exit status, or an error message."""
     if not sys.flags.safe_path:
-        return _isolated(arguments)
+        # Run again in a process without the current folder, which `-m` puts first on the path.
+        command = children.module_command("stepwhy.base.columns.compile", *arguments)
+        return children.run(command, check=False, cwd=Path(sys.executable).anchor).returncode
     os.umask(0o077)
     with suppress(OSError, AttributeError):  # not on every system
         os.nice(10)

@@ -40,16 +40,11 @@ def redact_command(command: Sequence[str], environ: Mapping[str, str] | None = N
         `[code]`, and absolute paths by their last two components.
     """
     redactor = Redactor.of_process(environ, strict=True)
-    words = _without_logins(command)
-    return [_after(previous, word, redactor) for previous, word in pairwise(["", *words])]
-
-
-def _without_logins(command: Sequence[str]) -> list[str]:
-    """The arguments without passwords for programs such as `sshpass`."""
+    # Without passwords for programs such as `sshpass`.
     words = list(command)
     for number, start, end in login_places(command):
         words[number] = f"{command[number][:start]}{REDACTED}{command[number][end:]}"
-    return words
+    return [_after(previous, word, redactor) for previous, word in pairwise(["", *words])]
 
 
 def _after(previous: str, argument: str, redactor: Redactor) -> str:

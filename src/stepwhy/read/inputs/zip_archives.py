@@ -44,7 +44,13 @@ def open_zip(file: BinaryIO, name: str) -> Stream:
 
 def _only_file(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
     # `is_dir` fails on names without a letter.
-    files = [m for m in archive.infolist() if m.filename[-1:] != "/" and not _is_hidden(m.filename)]
+    # The operating system adds hidden members: .DS_Store, __MACOSX/._trace.json.
+    files = [
+        m
+        for m in archive.infolist()
+        if m.filename[-1:] != "/"
+        and not any(part.startswith((".", "__MACOSX")) for part in m.filename.split("/"))
+    ]
     if len(files) != 1:
         from stepwhy.read.inputs.foreign.known import known_archive  # noqa: PLC0415 - few files need it
 
@@ -54,11 +60,6 @@ def _only_file(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
             "Unpack it and give the folder, or one of them",
         )
     return files[0]
-
-
-def _is_hidden(name: str) -> bool:
-    """Whether the operating system added the member: .DS_Store, __MACOSX/._trace.json."""
-    return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
 
 
 def _first_of_torn(file: BinaryIO, name: str) -> Stream:

@@ -169,7 +169,7 @@ def _applied(argument: str, outer: str = "", depth: int = 0) -> str:
         outer = outer or _typed(inner)
         functions = [text for text in (_applied(one, outer, depth + 1) for one in inner) if text]
         return functions[-1] if functions else ""
-    if _NUMBER.match(argument) or _is_type(argument) or _METADATA.match(argument):
+    if any(p.match(argument) for p in (_NUMBER, _FLOAT, _INTEGER, _METADATA)):
         return ""
     own = _plain(own_name(argument))
     if "lambda" not in argument:
@@ -185,10 +185,6 @@ def _typed(arguments: Iterable[str]) -> str:
     # Types of integers behind other arguments are those of indices.
     shown = floats[:1] or [text for text in types[:1] if _INTEGER.match(text)]
     return f"<{_plain(shown[0])}>" if shown else ""
-
-
-def _is_type(argument: str) -> bool:
-    return (_FLOAT.match(argument) or _INTEGER.match(argument)) is not None
 
 
 def _plain(text: str) -> str:

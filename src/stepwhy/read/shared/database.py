@@ -171,8 +171,16 @@ class Database:
         """As `read`, in chunks of rows."""
         known = self._columns(table)
         expressions = [_integer(c, known) for c in ints]
-        expressions += [_text(c) if c in known else "''" for c in texts]
-        expressions += [_hex(c) if c in known else "''" for c in blobs]
+        expressions += [
+            f"CASE typeof(\"{c}\") WHEN 'text' THEN \"{c}\" ELSE '' END" if c in known else "''"
+            for c in texts
+        ]
+        expressions += [
+            f"CASE typeof(\"{c}\") WHEN 'blob' THEN hex(\"{c}\") ELSE '' END"
+            if c in known
+            else "''"
+            for c in blobs
+        ]
         conditions = [_among(_integer(c, known), values) for c, values in (only or {}).items()]
         for part in self._select(table, expressions, conditions) if known else ():
             columns = list(zip(*part, strict=True))
@@ -282,14 +290,6 @@ def _integer(column: str, known: Collection[str]) -> str:
 
 def _among(expression: str, values: Collection[int]) -> str:
     return f"{expression} IN ({', '.join(map(str, values))})"
-
-
-def _text(column: str) -> str:
-    return f"CASE typeof(\"{column}\") WHEN 'text' THEN \"{column}\" ELSE '' END"
-
-
-def _hex(column: str) -> str:
-    return f"CASE typeof(\"{column}\") WHEN 'blob' THEN hex(\"{column}\") ELSE '' END"
 
 
 def is_database(source: Source) -> bool:

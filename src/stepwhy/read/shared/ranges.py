@@ -83,7 +83,8 @@ def _annotation(name: str) -> tuple[Kind, Phase]:
         return Kind.COMPILE, Phase.UNKNOWN
     if _FRAMEWORK_RANGE.match(name):
         return _framework_range(name)
-    return Kind.ANNOTATION, _phase(name)
+    phase = next((p for pattern, p in _PHASES if pattern.match(name)), Phase.UNKNOWN)
+    return Kind.ANNOTATION, phase
 
 
 def _framework_range(name: str) -> tuple[Kind, Phase]:
@@ -92,7 +93,3 @@ def _framework_range(name: str) -> tuple[Kind, Phase]:
     if name.startswith(_AUTOGRAD):
         return Kind.OP, Phase.BACKWARD
     return Kind.FRAMEWORK, Phase.UNKNOWN
-
-
-def _phase(name: str) -> Phase:
-    return next((p for pattern, p in _PHASES if pattern.match(name)), Phase.UNKNOWN)

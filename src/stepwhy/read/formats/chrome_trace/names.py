@@ -72,7 +72,11 @@ def on_host(name: str, category: str) -> Meaning:
     """
     function = _FUNCTION.fullmatch(name)
     if function is not None:
-        return Meaning(Kind.PYTHON, function["function"], _line(function))
+        # 'file(line): function' with at most the last three components of the path.
+        file = without_homes(function["file"]).removeprefix("~/")
+        tail = "/".join(file.split("/")[-3:])
+        line = f"{tail}({function['line']}): {function['function']}"
+        return Meaning(Kind.PYTHON, function["function"], line)
     if category == _VIZTRACER:
         return Meaning(Kind.PYTHON, without_homes(name))
     if _API.fullmatch(name):
@@ -92,13 +96,6 @@ def loop_name(name: str) -> str:
 def is_api_call(name: str) -> bool:
     """Whether a range of the host is a call of a device's API."""
     return _API.fullmatch(name) is not None
-
-
-def _line(function: re.Match[str]) -> str:
-    """'file(line): function' with at most the last three components of the path."""
-    file = without_homes(function["file"]).removeprefix("~/")
-    tail = "/".join(file.split("/")[-3:])
-    return f"{tail}({function['line']}): {function['function']}"
 
 
 __all__ = ["Meaning", "is_api_call", "loop_name", "on_device", "on_host"]

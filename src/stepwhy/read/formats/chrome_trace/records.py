@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from stepwhy.read.inputs.source import Source
-    from stepwhy.read.shared.chrome_json import Batch, Event, Place
+    from stepwhy.read.shared.chrome_json import Event, Place
     from stepwhy.trace import Health
 
 Args = dict[str, Any]
@@ -78,16 +78,13 @@ def collect(source: Source, health: Health) -> Found:
     for batch in Document(source, Args, health, event=Identified, may_be_unclosed=True):
         found.phases.update(phases_of(batch))
         found.ranges.add(batch, of_phase(batch, ON_THREAD))
-        found.titles.learn(_events(batch, METADATA))
+        metadata = [batch.events[i] for i in of_phase(batch, (METADATA,)).tolist()]
+        found.titles.learn(metadata)
         rows = of_phase(batch, ASYNC)
         detached: list[Any] = [batch.events[i] for i in rows.tolist()]
         found.detached.add(batch, rows, **identities.of(detached))
         found.samples.add(batch)
     return found
-
-
-def _events(batch: Batch[Args], phase: int) -> list[Event[Args]]:
-    return [batch.events[i] for i in of_phase(batch, (phase,)).tolist()]
 
 
 __all__ = ["METADATA", "Args", "Found", "Titles", "collect"]

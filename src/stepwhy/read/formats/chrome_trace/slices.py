@@ -146,14 +146,11 @@ def _templates(
             if not is_plain[like]:
                 use = uses.known[like]
                 meaning, track = _meaning(name, use, rows), tracks.of(rows[use.place])
-                templates.other[number] = templates.add(track, _source(builder, meaning), meaning)
+                source = builder.intern(meaning.source) if meaning.source else NULL
+                templates.other[number] = templates.add(track, source, meaning)
                 name = meaning.name  # noqa: PLW2901
             templates.name[number] = builder.intern(name)
     return templates
-
-
-def _source(builder: TraceBuilder, meaning: Meaning) -> int:
-    return builder.intern(meaning.source) if meaning.source else NULL
 
 
 def _meaning(name: str, like: Use, rows: Mapping[Place, Row]) -> Meaning:

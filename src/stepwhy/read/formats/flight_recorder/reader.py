@@ -48,22 +48,19 @@ def read(source: Source) -> Trace:
             f"{source.origin} holds no collective",
             "Dump it while a collective waits, with collectives included",
         )
+    # The rank in the name of the file; NULL if it has none.
+    found = _RANK.search(source.path.name) if source.path is not None else None
+    rank = int(found[1]) if found else NULL
     return builder.finish(
         Meta(
             FORMAT,
             "pytorch",
-            rank=_rank_of(source),
+            rank=rank,
             world_size=dump.world_size,
             signals=frozenset({"collective-calls", "open-collectives"}),
             limit=_LIMIT,
         )
     )
-
-
-def _rank_of(source: Source) -> int:
-    """The rank in the name of the file; NULL if it has none."""
-    found = _RANK.search(source.path.name) if source.path is not None else None
-    return int(found[1]) if found else NULL
 
 
 __all__ = ["read", "recognise"]

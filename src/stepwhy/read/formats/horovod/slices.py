@@ -149,9 +149,10 @@ def _all(value: int, count: int) -> NDArray[np.int8]:
 
 def batches_of(builder: TraceBuilder, ranges: Ranges) -> SliceColumns:
     """Activities that fused tensors share, as one slice each, on a track per activity."""
-    counted = (
-        (ranges.role == RangeRole.NEGOTIATION) | (ranges.role == RangeRole.ACTIVITY) | _bare(ranges)
-    )
+    # Mask of exchanges without any recorded activity; (ranges,).
+    bare: NDArray[np.bool_] = ranges.role == RangeRole.EXCHANGE
+    bare[ranges.parent[ranges.parent != NULL]] = False
+    counted = (ranges.role == RangeRole.NEGOTIATION) | (ranges.role == RangeRole.ACTIVITY) | bare
     rows = np.flatnonzero(counted).astype(np.int32)
     ranked = sorted(range(len(ranges.names)), key=lambda n: ranges.names[n])
     places = np.empty(len(ranked), dtype=np.int32)
@@ -199,13 +200,6 @@ def _together(
     if kind is Kind.COLLECTIVE:
         columns["bytes"] = _sums(ranges.sizes_of(rows), first)
     return columns
-
-
-def _bare(ranges: Ranges) -> NDArray[np.bool_]:
-    """Mask of exchanges without any recorded activity; (ranges,)."""
-    bare: NDArray[np.bool_] = ranges.role == RangeRole.EXCHANGE
-    bare[ranges.parent[ranges.parent != NULL]] = False
-    return bare
 
 
 def _kind(name: str) -> Kind:

@@ -52,10 +52,6 @@ def add_collectives(
         {"slice": slices[rows], "ranks": ranks[rows]}
         | {name: [_text(builder, getattr(args[i], name)) for i in rows.tolist()] for name in texts},
     )
-    return _bytes(args)
-
-
-def _bytes(args: list[KinetoArgs]) -> NDArray[np.int64]:
     elements = np.maximum(column(args, "received"), column(args, "sent"))
     width = np.asarray([_BYTES.get(str(each.dtype), 0) for each in args])
     known = (elements > 0) & (elements < _MOST_ELEMENTS) & (width > 0)

@@ -126,19 +126,15 @@ def _device(category: str, name: str) -> Meaning:
     if category.endswith("_user_annotation"):
         return Meaning(Kind.DEVICE_ANNOTATION, on_device=True)
     if category.endswith(("_ccp_events", "_concurrent_kernel", "concurrent_kernel")):
-        return _other_accelerator(name)
+        # Command rows of accelerators that are neither CUDA nor HIP (e.g. MTIA).
+        kind = kind_of(activity_row(name))
+        return _copy(name) if kind is Kind.MEMCPY else Meaning(kind, on_device=True)
     return Meaning(Kind.OTHER)
 
 
 def _copy(name: str) -> Meaning:
     pageable = 1 if _UNPINNED.search(name) else 0 if "Pinned" in name else -1
     return Meaning(Kind.MEMCPY, on_device=True, copy=named_direction(name), pageable=pageable)
-
-
-def _other_accelerator(name: str) -> Meaning:
-    """Command rows of accelerators that are neither CUDA nor HIP (e.g. MTIA)."""
-    kind = kind_of(activity_row(name))
-    return _copy(name) if kind is Kind.MEMCPY else Meaning(kind, on_device=True)
 
 
 # --- Python functions (with_stack) -------------------------------------------------------------

@@ -77,7 +77,12 @@ class Operands:
         """Add the rows to a builder, in which the names of all slices are interned already."""
         if self._rows:
             texts = [(_types(types), _shapes(dims)) for types, dims in self._known]
-            ids = np.array([[_interned(builder, text) for text in pair] for pair in texts])
+            ids = np.array(
+                [
+                    [NULL if text is None else builder.intern(text) for text in pair]
+                    for pair in texts
+                ]
+            )
             types, shapes = ids[self._codes].T
             rows = np.asarray(self._rows, dtype=np.int64)
             builder.rows_from("operands", {"slice": rows, "types": types, "shapes": shapes})
@@ -102,10 +107,6 @@ def tensor_bytes(event: Event[KinetoArgs]) -> int:
 
 def _is_shape(sizes: Any) -> bool:
     return isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)
-
-
-def _interned(builder: TraceBuilder, text: str | None) -> int:
-    return NULL if text is None else builder.intern(text)
 
 
 def _types(text: bytes) -> str | None:

@@ -92,7 +92,10 @@ class PlainDocument:
                     self._count(swept.records)
                     yield swept
                     position, status = swept.end, swept.status
-                    self._drop(position)
+                    # Release the pages that were read.
+                    if position - self._dropped >= _DROP:
+                        let_go(self._data, self._dropped, position)
+                        self._dropped = position
                 if status == LIST:
                     raise NotPlainError
                 if status == ODD:
@@ -133,12 +136,6 @@ class PlainDocument:
     def _count(self, records: int) -> None:
         self._records += records
         self._health.events_read += records
-
-    def _drop(self, position: int) -> None:
-        """Release the pages of the file before a position."""
-        if position - self._dropped >= _DROP:
-            let_go(self._data, self._dropped, position)
-            self._dropped = position
 
 
 def _after_space(data: bytes | mmap.mmap, position: int) -> int:

@@ -142,7 +142,11 @@ def _read(
     facts = add_records(builder, document, offset_ns, model)
     if not facts.slices:
         return None
-    _add_capacity(builder, device_memory(document.header), offset_ns, used=facts.memory)
+    # Add the memory size of a device, if the trace also shows how much of it is used.
+    size = device_memory(document.header)
+    if facts.memory and size != NULL:
+        name = builder.intern("memory capacity")
+        builder.add("counters", time_ns=offset_ns, name=name, value=size)
     if lacks_kernels(document.header, facts):
         count_missing_kernels(builder.health)
     trace = builder.finish(meta_of(FORMAT, document.header, facts))
@@ -156,13 +160,6 @@ def _clock_and_model(header: dict[str, Any]) -> tuple[int, str]:
     base_ns = header.get("baseTimeNanoseconds")
     offset_ns = base_ns if isinstance(base_ns, int) and abs(base_ns) < LARGEST_NS else 0
     return offset_ns, device_model(header)
-
-
-def _add_capacity(builder: TraceBuilder, size: int, time_ns: int, *, used: bool) -> None:
-    """Add the memory size of a device, if the trace also shows how much of it is used."""
-    if used and size != NULL:
-        name = builder.intern("memory capacity")
-        builder.add("counters", time_ns=time_ns, name=name, value=size)
 
 
 def _computes_on_host(trace: Trace) -> bool:

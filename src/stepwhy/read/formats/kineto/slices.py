@@ -251,13 +251,17 @@ class Slices:
         """
         meanings = self._names.meanings_of(batch.titles)
         size = batch.arguments["size"]
+        # Strings of source lines: of the call stack where there is one, else of the name.
+        sources = self._names.sources_of(batch.titles)
+        rows = np.flatnonzero(batch.stacks != NULL)
+        sources[rows] = self._frames[batch.stacks[rows]]
         block: dict[str, NDArray[Any]] = {
             "start_ns": start_ns,
             "dur_ns": dur_ns,
             "track": self._track_rows[batch.tracks],
             "kind": meanings[:, KIND].astype(np.int8),
             "name": self._names.names_of(batch.titles),
-            "source": self._sources(batch),
+            "source": sources,
             "phase": _phases(batch.arguments["forward"], meanings[:, PHASE]),
             "correlation": batch.arguments["correlation"],
             "sequence": batch.arguments["sequence"],
@@ -301,13 +305,6 @@ class Slices:
         on_host = (kind == Kind.COLLECTIVE) & (meanings[:, ON_DEVICE] <= 0)
         for row in np.flatnonzero(on_host).tolist():
             block["bytes"][row] = tensor_bytes(batch.events[row])
-
-    def _sources(self, batch: SliceBatch) -> NDArray[np.int32]:
-        """Strings of source lines: of the call stack where there is one, else of the name."""
-        sources = self._names.sources_of(batch.titles)
-        rows = np.flatnonzero(batch.stacks != NULL)
-        sources[rows] = self._frames[batch.stacks[rows]]
-        return sources
 
     def _count_dropped(self, meanings: NDArray[np.int8]) -> None:
         ranges = int(meanings[:, IS_PROFILER_RANGE].sum())

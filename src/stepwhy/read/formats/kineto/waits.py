@@ -79,16 +79,12 @@ class StreamWaits:
         waits = Waits()
         for batch in self._batches:
             kind, track = batch["kind"], batch.pop("track")
-            awaited = self._awaited(track, batch.pop("stream"))
+            found = map(self._tracks.stream_beside, track.tolist(), batch.pop("stream").tolist())
+            awaited = np.fromiter(found, dtype=np.int64, count=len(track))
             batch["waiting"] = np.where(kind == WaitKind.STREAM_EVENT, track, NULL)
             batch["awaited"] = np.where(kind == WaitKind.STREAM, track, awaited)
             waits.add(**batch)
         waits.add_to(builder, blocks)
-
-    def _awaited(self, track: NDArray[Any], stream: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Tracks of the streams with some numbers, on the devices of some tracks; (waits,)."""
-        found = map(self._tracks.stream_beside, track.tolist(), stream.tolist())
-        return np.fromiter(found, dtype=np.int64, count=len(track))
 
 
 __all__ = ["StreamWaits"]

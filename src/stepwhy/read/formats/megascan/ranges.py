@@ -150,7 +150,12 @@ def _add_lane(builder: TraceBuilder, track: int, ranges: Ranges, rows: Ids) -> N
             "phase": np.where(nested.is_parent, np.int8(Phase.UNKNOWN), nested.phase),
         }
     )
-    owner, start_ns, dur_ns = _device_gaps(nested, kind)
+    # Owners, starts and durations of the gaps that are device time.
+    gaps = nested.owner, nested.start_ns, nested.dur_ns
+    is_device = take(kind, nested.owner) != Kind.DEVICE_ANNOTATION
+    owner, start_ns, dur_ns = (
+        gaps if is_device.all() else (gaps[0][is_device], gaps[1][is_device], gaps[2][is_device])
+    )
     builder.slices_from(
         {
             "track": np.broadcast_to(np.int32(track), len(owner)),
@@ -161,13 +166,6 @@ def _add_lane(builder: TraceBuilder, track: int, ranges: Ranges, rows: Ids) -> N
             "phase": take(nested.phase, owner),
         }
     )
-
-
-def _device_gaps(nested: Nested, kind: NDArray[np.int8]) -> tuple[Ids, Times, Times]:
-    """Owners, starts and durations of the gaps that are device time."""
-    gaps = nested.owner, nested.start_ns, nested.dur_ns
-    is_device = take(kind, nested.owner) != Kind.DEVICE_ANNOTATION
-    return gaps if is_device.all() else (gaps[0][is_device], gaps[1][is_device], gaps[2][is_device])
 
 
 def _strings(builder: TraceBuilder, names: Sequence[str], name: Ids) -> Ids:

@@ -78,22 +78,19 @@ def _meta(
 ) -> Meta:
     gaps = _GAPS if guesses_gaps(ranges) else ""
     texts = (*notes, _WHOLE_PASSES, gaps, "" if complete else _CUT)
+    # The pipeline stage of each rank that has one.
+    rows = np.flatnonzero((ranges.stage != NULL) & (ranges.rank != NULL))
+    ranks, firsts = np.unique(ranges.rank[rows], return_index=True)
+    stages = tuple(zip(ranks.tolist(), ranges.stage[rows[firsts]].tolist(), strict=True))
     return Meta(
         format=FORMAT,
         framework="pytorch",
         rank=rank,
-        stages=_stages(ranges),
+        stages=stages,
         signals=frozenset(signals),
         device_expected=True,
         notes=tuple(note for note in texts if note),
     )
-
-
-def _stages(ranges: Ranges) -> tuple[tuple[int, int], ...]:
-    """The pipeline stage of each rank that has one."""
-    rows = np.flatnonzero((ranges.stage != NULL) & (ranges.rank != NULL))
-    ranks, firsts = np.unique(ranges.rank[rows], return_index=True)
-    return tuple(zip(ranks.tolist(), ranges.stage[rows[firsts]].tolist(), strict=True))
 
 
 def _idle(ranges: Ranges) -> str:

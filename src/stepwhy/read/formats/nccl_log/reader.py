@@ -218,23 +218,20 @@ def _add_calls(log: _Log, builder: TraceBuilder) -> int:
         member = log.members.get(key, _Member("", NULL, log.sizes[key]))
         inside = members.get(member.group, ())
         is_whole = len(inside) == member.size > 0
+        # That a communicator has all ranks, as PyTorch calls it; else its number of ranks.
+        most = max((one.size for one in log.members.values()), default=NULL)
+        description = "default_pg" if member.size == most else f"{member.size} ranks"
         about = {
             "of_rank": ranks.get(key[0], NULL),
             "group": builder.intern(member.group),
             "members": builder.intern(members_text(inside)) if is_whole else NULL,
-            "description": builder.intern(_described(member, log)),
+            "description": builder.intern(description),
             "size": member.size,
         }
         for call in calls:
             builder.add("collective_calls", **about, **_columns(call, builder))
         kept += len(calls)
     return kept
-
-
-def _described(member: _Member, log: _Log) -> str:
-    """That a communicator has all ranks, as PyTorch calls it; else its number of ranks."""
-    most = max((one.size for one in log.members.values()), default=NULL)
-    return "default_pg" if member.size == most else f"{member.size} ranks"
 
 
 def _ranks_of(log: _Log) -> dict[str, tuple[int, ...]]:

@@ -79,7 +79,10 @@ def _autograd_threads(export: Export) -> NDArray[np.int64]:
 
 def _add_ranges(export: Export) -> None:
     """Add NVTX ranges; the other NVTX records are instants and names."""
-    domains = _domains(export)
+    # Names of domains by process and number.
+    types = {"eventType": export.event_types("DomainCreate")}
+    made = export.database.read("NVTX_EVENTS", _EVENT, ("text",), only=types)
+    domains = dict(zip(_domain_keys(made), _texts(export, made), strict=True))
 
     def ranges(rows: Rows) -> NvtxRanges:
         track = export.threads(rows)
@@ -92,13 +95,6 @@ def _add_ranges(export: Export) -> None:
     chunks = export.activity.chunks("NVTX_EVENTS", _EVENT, ("text",))
     timed = (export.activity.timed(_closed(export, rows)) for rows in chunks)
     add_ranges(export.activity, map(ranges, timed))
-
-
-def _domains(export: Export) -> dict[tuple[int, int], str]:
-    """Names of domains by process and number."""
-    types = {"eventType": export.event_types("DomainCreate")}
-    made = export.database.read("NVTX_EVENTS", _EVENT, ("text",), only=types)
-    return dict(zip(_domain_keys(made), _texts(export, made), strict=True))
 
 
 def _domain_keys(rows: Rows) -> list[tuple[int, int]]:

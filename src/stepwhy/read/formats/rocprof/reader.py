@@ -88,18 +88,14 @@ def _meta_of(rows: Rows, *, complete: bool) -> Meta:
     signals = {name for name, kinds in _SIGNALS.items() if kinds & rows.kinds}
     if rows.copies_with_bytes:
         signals.add("copy-bytes")
+    # PyTorch where its kernels ran: rocprofv3 itself does not know what it observes.
     return Meta(
         format=FORMAT,
-        framework=_framework(rows),
+        framework="pytorch" if any("at::native::" in name for name in rows.kernel_names) else "",
         signals=frozenset(signals),
         device_expected=bool((_DEVICE | _CALLS) & rows.kinds) or rows.counter_collections > 0,
         notes=_notes(rows, complete),
     )
-
-
-def _framework(rows: Rows) -> str:
-    """PyTorch where its kernels ran: rocprofv3 itself does not know what it observes."""
-    return "pytorch" if any("at::native::" in name for name in rows.kernel_names) else ""
 
 
 def _notes(rows: Rows, complete: bool) -> tuple[str, ...]:

@@ -57,13 +57,13 @@ def add_collectives(data: bytes, builder: TraceBuilder, *, one_clock: bool) -> l
     if log.schema != _SCHEMA or not isinstance(entries, list):
         return [_UNREADABLE]
     # What ended well has left all of its collectives.
-    known = [_ended(entry, one_clock=one_clock) for entry in entries if isinstance(entry, dict)]
+    known = [
+        {**entry, "retired": True} | ({} if one_clock else {"time_created_ns": 0})
+        for entry in entries
+        if isinstance(entry, dict)
+    ]
     add_dump({**log.recorder, "entries": known}, builder)
     return []
-
-
-def _ended(entry: dict[str, Any], *, one_clock: bool) -> dict[str, Any]:
-    return {**entry, "retired": True} | ({} if one_clock else {"time_created_ns": 0})
 
 
 __all__ = ["COLLECTIVES_FILE", "add_collectives"]

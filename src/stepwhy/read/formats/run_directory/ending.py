@@ -89,7 +89,11 @@ def ending_of(run: RunFile, process: ProcessFile, log: Trace, untimed: int = 0) 
         return Ending(code)
     exception = _exception(run, process)
     complete = isinstance(process.ended_ns, int) or process.ended_ns is msgspec.UNSET
-    memory = _memory(log)
+    # Peak resident memory in the samples, bytes; 0 without samples.
+    resident = log.counters.value[
+        [log.string(int(name)) == "resident_bytes" for name in log.counters.name]
+    ]
+    memory = int(resident.max()) if len(resident) else 0
     sentence = f"{_how(run, code, exception)}{_after(log, untimed, complete=complete)}"
     sentence += f"; it held up to {format_bytes(memory)} of memory." if memory else "."
     if code - _SIGNAL_BASE in _CRASHES:
@@ -133,14 +137,6 @@ def _after(log: Trace, untimed: int, *, complete: bool) -> str:
 
 def _steps(count: int, kind: str = "") -> str:
     return f"1 {kind}step" if count == 1 else f"{format_count(count)} {kind}steps"
-
-
-def _memory(log: Trace) -> int:
-    """Peak resident memory in the samples, bytes; 0 without samples."""
-    resident = log.counters.value[
-        [log.string(int(name)) == "resident_bytes" for name in log.counters.name]
-    ]
-    return int(resident.max()) if len(resident) else 0
 
 
 def untraced(

@@ -56,7 +56,11 @@ def read_log(folder: RunFolder, name: str) -> LogLines:
     lines: list[bytes] = []
     gaps: list[Gap] = []
     number, data = 0, b""
-    for first, file in _full_files(folder, name):
+    # The rotated files, as number of the first line and name, in order.
+    files = folder.names(f"{name}-*.jsonl")
+    numbered = ((file[len(name) + 1 : -len(".jsonl")], file) for file in files)
+    full_files = sorted((int(number), file) for number, file in numbered if number.isdecimal())
+    for first, file in full_files:
         data = folder.read(file, left)
         left -= len(data)
         if first > number:
@@ -67,13 +71,6 @@ def read_log(folder: RunFolder, name: str) -> LogLines:
     if not (newest and data.startswith(newest)):
         lines += newest.splitlines()
     return LogLines(lines, tuple(gaps))
-
-
-def _full_files(folder: RunFolder, name: str) -> list[tuple[int, str]]:
-    """The rotated files, as number of the first line and name, in order."""
-    files = folder.names(f"{name}-*.jsonl")
-    numbered = ((file[len(name) + 1 : -len(".jsonl")], file) for file in files)
-    return sorted((int(number), file) for number, file in numbered if number.isdecimal())
 
 
 __all__ = ["Gap", "LogLines", "read_log"]

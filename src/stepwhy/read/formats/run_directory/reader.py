@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepwhy.read.format import ReadTrace
-    from stepwhy.read.formats.run_directory.ending import Ending, Untraced
     from stepwhy.read.formats.run_directory.step_log import Line
     from stepwhy.trace import Trace
 
@@ -111,20 +110,15 @@ def read(path: Path, read_trace: ReadTrace) -> list[Recording]:
     recordings = [_read_process(folder, run, read_trace) for folder in folders]
     recordings = [r for r in recordings if _shows_something(r.trace)]
     if not recordings:
-        raise _nothing_observed(top, folders, run)
+        reason, advice = _why(top, folders, run)
+        what = f"{top.path.name} holds no observed training step"
+        raise NoTracesError(f"{what}: {reason}" if reason else what, advice or _TRAINS_WITH)
     return recordings
 
 
 def _shows_something(trace: Trace) -> bool:
     """Whether a process was observed in a step."""
     return any(map(len, (trace.slices, trace.marks, trace.positions)))
-
-
-def _nothing_observed(top: RunFolder, folders: Sequence[RunFolder], run: RunFile) -> NoTracesError:
-    """The error about a run without a step, with the most direct reason."""
-    reason, advice = _why(top, folders, run)
-    what = f"{top.path.name} holds no observed training step"
-    return NoTracesError(f"{what}: {reason}" if reason else what, advice or _TRAINS_WITH)
 
 
 def _why(top: RunFolder, folders: Sequence[RunFolder], run: RunFile) -> tuple[str, str]:
@@ -188,11 +182,14 @@ def _read_process(folder: RunFolder, run: RunFile, read_trace: ReadTrace) -> Rec
         notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more notes are left out."]
     listed = len(log.collective_calls) > 0
     meta = _meta(trace.meta, process, run, notes, marked=len(log.marks) > 0, listed=listed)
-    meta = _with_ending(meta, ending_of(run, process, log, untimed))
+    ending = ending_of(run, process, log, untimed)
+    meta = replace(
+        meta, exit_code=ending.exit_code, exception=ending.exception, ending=ending.sentence
+    )
     if not len(trace.slices) and meta.framework:
         lone = bool(lone_runs(steps.records))
         why = untraced(run, process, messages, log, unfinished=windows.unfinished, lone=lone)
-        meta = _without_window(meta, why)
+        meta = replace(meta, untraced=why.reason, untraced_advice=why.advice)
     return Recording(replace(trace, meta=meta), windows.format or "step-log", folder.path.name)
 
 
@@ -238,6 +235,9 @@ def _meta(
 ) -> Meta:
     signals: set[Any] = set(meta.signals) | ({"step-log"} if marked else set())
     signals |= {"collective-calls", "open-collectives"} if listed else set()
+    # Start and end of the command; None if either is unknown.
+    started, ended = run.started_ns, run.ended_ns
+    span = None if started is None or ended is None else (started, ended)
     return replace(
         meta,
         framework=process.framework or meta.framework,
@@ -248,26 +248,10 @@ def _meta(
         python=process.python or run.python,
         cpu=run.cpu,
         signals=frozenset(signals),
-        run_ns=_span(run),
+        run_ns=span,
         notes=(*meta.notes, *notes),
         settings=tuple(sorted(process.settings.items()))[:_MOST_SETTINGS],
     )
-
-
-def _span(run: RunFile) -> tuple[int, int] | None:
-    """Start and end of the command; None if either is unknown."""
-    started, ended = run.started_ns, run.ended_ns
-    return None if started is None or ended is None else (started, ended)
-
-
-def _with_ending(meta: Meta, ending: Ending) -> Meta:
-    return replace(
-        meta, exit_code=ending.exit_code, exception=ending.exception, ending=ending.sentence
-    )
-
-
-def _without_window(meta: Meta, why: Untraced) -> Meta:
-    return replace(meta, untraced=why.reason, untraced_advice=why.advice)
 
 
 def mark_functions(trace: Trace) -> Trace:

@@ -141,7 +141,10 @@ def _excess_ns(window: RunWindow, free: Sequence[Line]) -> int:
     """Excess time of a traced run after its last operation, compared with untraced runs."""
     busy_ns = round(median(line.cpu_ns or 0 for line in free))
     usual_ns = round(median(line.end_ns - line.start_ns for line in free))
-    excess_ns = _after_ns(window) - busy_ns
+    # Time from the end of the last operation to the end of the run, ns; 0 if unknown.
+    inside = ~_is_run(window.trace.slices.kind)
+    after_ns = max(window.end_ns - int(window.trace.end_ns[inside].max()), 0) if inside.any() else 0
+    excess_ns = after_ns - busy_ns
     if not _is_all_recorded(window.trace):
         excess_ns = min(excess_ns, window.end_ns - window.start_ns - usual_ns)
     return max(excess_ns, 0)
@@ -158,12 +161,6 @@ def _before_ns(window: RunWindow) -> int:
     slices = window.trace.slices
     inside = ~_is_run(slices.kind)
     return max(int(slices.start_ns[inside].min()) - window.start_ns, 0) if inside.any() else 0
-
-
-def _after_ns(window: RunWindow) -> int:
-    """Time from the end of the last operation to the end of the run, ns; 0 if unknown."""
-    inside = ~_is_run(window.trace.slices.kind)
-    return max(window.end_ns - int(window.trace.end_ns[inside].max()), 0) if inside.any() else 0
 
 
 def _is_run(kind: NDArray[np.int8]) -> NDArray[np.bool_]:
@@ -184,13 +181,6 @@ class _Extras(msgspec.Struct, frozen=True):
     handing_over: Mapping[int, int]
 
 
-def _move(trace: Trace, by_ns: int) -> None:
-    """Shift a trace in time; replaces the columns, as they may be read-only."""
-    trace.slices.start_ns = trace.slices.start_ns + by_ns
-    trace.counters.time_ns = trace.counters.time_ns + by_ns
-    trace.allocations.time_ns = trace.allocations.time_ns + by_ns
-
-
 def _end_to_end(step: Sequence[_Traced], extras: _Extras) -> Iterator[Trace]:
     """The traces of one step, shifted so that each run starts where the previous one ended."""
     first = step[0].window
@@ -198,7 +188,12 @@ def _end_to_end(step: Sequence[_Traced], extras: _Extras) -> Iterator[Trace]:
     builder = TraceBuilder()
     for window in (run.window for run in step):
         slices = window.trace.slices
-        _move(window.trace, at_ns - window.start_ns)
+        # Replaces the columns, as they may be read-only.
+        trace = window.trace
+        by_ns = at_ns - window.start_ns
+        trace.slices.start_ns = trace.slices.start_ns + by_ns
+        trace.counters.time_ns = trace.counters.time_ns + by_ns
+        trace.allocations.time_ns = trace.allocations.time_ns + by_ns
         _add(builder, window, _PREPARE, at_ns, extras.preparing.get(window.start_ns, 0))
         end_ns = at_ns + window.end_ns - window.start_ns
         at_ns = end_ns - extras.handing_over.get(window.start_ns, 0)

@@ -61,7 +61,10 @@ def add_samples(data: bytes, builder: TraceBuilder) -> None:
         for sample in stretch.samples:
             if sample.count > 0:
                 _add(sample, stretch, builder)
-        _add_visits(stretch, builder)
+        paths = [builder.intern("; ".join(lines)) for lines in stretch.paths]
+        for start_ns, end_ns, path in stretch.visits:
+            if end_ns > start_ns and 0 <= path < len(paths):
+                builder.add("visits", start_ns=start_ns, end_ns=end_ns, lines=paths[path])
 
 
 def _add(sample: _Sample, stretch: _Stretch, builder: TraceBuilder) -> None:
@@ -75,10 +78,3 @@ def _add(sample: _Sample, stretch: _Stretch, builder: TraceBuilder) -> None:
         role=int(SampleRole[sample.role.upper()]),
         entry=builder.intern(sample.entry) if sample.entry else NULL,
     )
-
-
-def _add_visits(stretch: _Stretch, builder: TraceBuilder) -> None:
-    paths = [builder.intern("; ".join(lines)) for lines in stretch.paths]
-    for start_ns, end_ns, path in stretch.visits:
-        if end_ns > start_ns and 0 <= path < len(paths):
-            builder.add("visits", start_ns=start_ns, end_ns=end_ns, lines=paths[path])

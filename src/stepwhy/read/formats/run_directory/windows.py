@@ -62,7 +62,9 @@ def read_windows(folder: RunFolder, read_trace: ReadTrace) -> Windows:
     """
     windows = Windows()
     inside = folder.inside("windows")
-    if _has_drafts(inside):
+    # A window may have a draft ('.000', '.000.profile') and never have been finished ('000').
+    drafts = {name[1:].partition(".")[0] for name in inside.names(_DRAFTS)}
+    if not drafts <= set(inside.names("[0-9]*")):
         windows.unfinished = True
         windows.notes.append(_UNFINISHED)
     for window in inside.folders("[0-9]*"):
@@ -70,22 +72,12 @@ def read_windows(folder: RunFolder, read_trace: ReadTrace) -> Windows:
             _add(windows, window, read_trace)
         except InputError as error:
             windows.notes.append(f"A traced window could not be read: {error}")
-    _leave_out_without_kernels(windows)
-    return windows
-
-
-def _leave_out_without_kernels(windows: Windows) -> None:
-    """Leave out windows without kernels beside others, where their device would seem idle."""
+    # Leave out windows without kernels beside others, where their device would seem idle.
     kept = [t for t in windows.traces if not t.health.has(KERNELS_MISSING)]
     if kept and len(kept) < len(windows.traces):
         windows.notes += [_WITHOUT_KERNELS] * (len(windows.traces) - len(kept))
         windows.traces = kept
-
-
-def _has_drafts(folder: RunFolder) -> bool:
-    """Whether a window has a draft ('.000', '.000.profile') and was never finished ('000')."""
-    drafts = {name[1:].partition(".")[0] for name in folder.names(_DRAFTS)}
-    return not drafts <= set(folder.names("[0-9]*"))
+    return windows
 
 
 def _add(windows: Windows, folder: RunFolder, read_trace: ReadTrace) -> None:

@@ -42,8 +42,6 @@ from stepwhy.read.shared.tensorflow.sidecars import program_sources, requested_g
 from stepwhy.trace import NULL, Kind, Role, TraceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -123,7 +121,10 @@ def _read(message: Chunks | Whole, source: Source) -> Trace:
         )
     if message.graphs:
         signals |= {"copies"}
-    _add_idle(builder, sources.devices)
+    # Add the devices of the session, including unused ones.
+    for row in map(parse_row, sources.devices):
+        if row is not None:
+            builder.device(row.device, row.device_kind)
     if window is not None:
         _add_step(builder, window)
     meta = meta_of("tf-run-metadata", statistics.devices, signals)
@@ -332,13 +333,6 @@ def _note(observed: Observed, activity: Activity, node: Any, sizes: dict[int, in
     for slot, size in sizes.items():
         if (activity.node, slot) in observed.measured:
             observed.sizes[activity.node, slot] = size
-
-
-def _add_idle(builder: TraceBuilder, names: Sequence[str]) -> None:
-    """Add the devices of the session, including unused ones."""
-    for row in map(parse_row, names):
-        if row is not None:
-            builder.device(row.device, row.device_kind)
 
 
 def _window(source: Source, health: Health, start_ns: NDArray[np.int64]) -> Window | None:

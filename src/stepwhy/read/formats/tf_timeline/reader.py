@@ -118,7 +118,8 @@ class _Found:
         timed = batch.timed[ops].tolist()
         for i, is_timed, start_ns, dur_ns in zip(ops.tolist(), timed, *times, strict=True):
             event = batch.events[i]
-            row = self._row(event.pid)
+            row = self.rows.get(event.pid)
+            self._taken.setdefault(event.pid, row)
             if row is None:
                 continue
             if is_timed:
@@ -134,11 +135,6 @@ class _Found:
         if row is not None:
             self.rows[event.pid] = row
             self.were_renamed |= self._taken.get(event.pid, row) != row
-
-    def _row(self, pid: int | str | None) -> Row | None:
-        row = self.rows.get(pid)
-        self._taken.setdefault(pid, row)
-        return row
 
 
 def _collect(source: Source, rows: dict[int | str | None, Row] | None = None) -> _Found:

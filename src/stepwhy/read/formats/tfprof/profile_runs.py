@@ -93,7 +93,9 @@ class ProfileRuns:
         row = parse_row(text(timed.key))
         self._health.events_read += len(timed.value.times)
         for pair in timed.value.times:
-            start_us, dur_us = _times(pair)
+            # Start and duration of a run, us; negative if the record has not two numbers.
+            values = tuple(pair.int64_values)
+            start_us, dur_us = (values[0], values[1]) if len(values) == 2 else (-1, -1)
             if row is None:
                 self._elsewhere += 1
             elif not (0 < start_us < _LARGEST and 0 <= dur_us < _LARGEST):
@@ -124,12 +126,6 @@ def _op_type(node: Any) -> str:
         return op
     match = _RUNTIME_OP.fullmatch(name)
     return _RUNTIME_OPS[match["op"]] if match else ""
-
-
-def _times(pair: Any) -> tuple[int, int]:
-    """Start and duration of a run, us; negative if the record has not two numbers."""
-    values = tuple(pair.int64_values)
-    return (values[0], values[1]) if len(values) == 2 else (-1, -1)
 
 
 def _by_end(memory: Sequence[Any]) -> dict[int, deque[Any]]:

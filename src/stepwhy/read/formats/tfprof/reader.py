@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from stepwhy.read.formats.tfprof.profile_steps import Span
     from stepwhy.read.inputs.source import Source
     from stepwhy.read.inputs.wire import Data, Field
-    from stepwhy.read.shared.tensorflow.rows import Row
     from stepwhy.trace import Health, Meta, Trace
 
 FORMAT = "tfprof"
@@ -203,7 +202,9 @@ class _Nodes:
         if add_placement(self._builder, Placed(), Requested({}, sources), self._observed):
             signals |= {"placement"}
         _add_steps(self._builder, spans)
-        return _meta(rows, signals, has_steps=bool(spans))
+        meta = meta_of(FORMAT, rows, signals)
+        known = meta.signals if spans else meta.signals - {"whole-step"}
+        return replace(meta, signals=known, notes=(*meta.notes, _WHOLE_MICROSECONDS))
 
     def _spans(self) -> list[Span]:
         """The traced runs of the graph; frees the step numbers of ops."""
@@ -232,9 +233,3 @@ def _add_steps(builder: TraceBuilder, spans: Sequence[Span]) -> None:
         track = builder.track(Role.HOST_THREAD, "traced runs")
         for start_ns, end_ns, name in spans:
             builder.slice(track, Kind.STEP, name, start_ns, end_ns - start_ns)
-
-
-def _meta(rows: set[Row], signals: frozenset[str], *, has_steps: bool) -> Meta:
-    meta = meta_of(FORMAT, rows, signals)
-    known = meta.signals if has_steps else meta.signals - {"whole-step"}
-    return replace(meta, signals=known, notes=(*meta.notes, _WHOLE_MICROSECONDS))

@@ -61,7 +61,10 @@ def read(source: Source) -> Trace | None:
         return None
     missing = session.used - ran if ran else frozenset()
     count_missing(builder.health, missing)
-    _add_scopes(builder, space)
+    # Add what the instructions of compiled programs were compiled from.
+    for (name, line), op_name in space.programs.scopes.items():
+        texts = {"name": name, "source": line, "scope": op_name}
+        builder.add("instruction_scopes", **{k: builder.intern(v) for k, v in texts.items()})
     count_unread(builder.health, space.programs.unread)
     table.fill_copy_details()
     meta = meta_of(source, session, table, missing)
@@ -85,13 +88,6 @@ def _add_all(table: SliceTable, space: Space, session: Session) -> set[str]:
     if steps is not None and Kind.STEP not in table.kinds:
         _add_steps(table, steps, space)
     return ran
-
-
-def _add_scopes(builder: TraceBuilder, space: Space) -> None:
-    """Add what the instructions of compiled programs were compiled from."""
-    for (name, line), op_name in space.programs.scopes.items():
-        texts = {"name": name, "source": line, "scope": op_name}
-        builder.add("instruction_scopes", **{k: builder.intern(v) for k, v in texts.items()})
 
 
 def _add_devices(table: SliceTable, planes: list[Plane], space: Space) -> Iterator[str]:

@@ -14,7 +14,6 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from stepwhy.read.formats.xplane.argument_use import ArgumentUse
     from stepwhy.read.formats.xplane.discards import Discard
-    from stepwhy.read.formats.xplane.hlo import Module
     from stepwhy.read.formats.xplane.rewrites import Rewrite
     from stepwhy.read.formats.xplane.table_updates import TableUpdate
     from stepwhy.trace import TraceBuilder
@@ -91,7 +90,11 @@ def unneeded_of(data: bytes, program: str) -> dict[str, Unneeded] | None:
     """
     module = read_module(data)
     try:
-        found = _looks(module) if module else None
+        found = (
+            (rewrites_of(module), discards_of(module), updates_of(module), argument_uses(module))
+            if module
+            else None
+        )
     except (KeyError, IndexError):  # it refers to what it lacks
         return None
     if found is None:
@@ -103,12 +106,6 @@ def unneeded_of(data: bytes, program: str) -> dict[str, Unneeded] | None:
         )
         for name in rewrites.keys() | discards.keys() | updates.keys() | uses.keys()
     }
-
-
-def _looks(
-    module: Module,
-) -> tuple[dict[str, Rewrite], dict[str, Discard], dict[str, TableUpdate], dict[str, ArgumentUse]]:
-    return rewrites_of(module), discards_of(module), updates_of(module), argument_uses(module)
 
 
 __all__ = ["SEPARATOR", "Unneeded", "unneeded_of"]

@@ -116,7 +116,8 @@ class ChunkReader(Generic[A]):
         args = rest.get("args")
         if self._raw_arguments and isinstance(args, dict):
             rest["args"] = args | {
-                key: _json_of(args[key]) for key in self._raw_arguments & args.keys()
+                key: msgspec.Raw(json.dumps(args[key]).encode())
+                for key in self._raw_arguments & args.keys()
             }
         event: Event[A] = msgspec.convert(rest, self._event, strict=False)
         event.ts, event.dur = (_text(record.get(key)) for key in _TIMES)
@@ -129,11 +130,6 @@ def _raw_fields(args: Any) -> frozenset[str]:
         return frozenset()
     fields = msgspec.structs.fields(args)
     return frozenset(field.encode_name for field in fields if field.type is msgspec.Raw)
-
-
-def _json_of(value: Any) -> msgspec.Raw:
-    """The JSON text of a decoded value."""
-    return msgspec.Raw(json.dumps(value).encode())
 
 
 def _text(value: Any) -> msgspec.Raw:

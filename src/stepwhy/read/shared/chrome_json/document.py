@@ -10,7 +10,6 @@ from stepwhy.read.inputs.source import let_go
 from stepwhy.read.shared.chrome_json.chunks import ChunkReader
 from stepwhy.read.shared.chrome_json.cuts import (
     Cut,
-    Tail,
     before_events,
     cuts,
     farther_cuts,
@@ -140,7 +139,7 @@ class Document(Generic[A]):
             ):  # the last record is complete, but the bracket is missing
                 self._ended(position, complete=False)
                 return
-            last = self._end(tail)
+            last = Cut(len(self._data), len(self._data)) if tail is None else tail.cut
             guesses = list(cuts(self._data, position, last.begin)) or [last]
             batch, end = self._valid_chunk(position, guesses, last)
             if batch is not None:
@@ -196,9 +195,6 @@ class Document(Generic[A]):
         if position - self._held_from >= _HELD:
             let_go(self._data, self._held_from, position)
             self._held_from = position
-
-    def _end(self, tail: Tail | None) -> Cut:
-        return Cut(len(self._data), len(self._data)) if tail is None else tail.cut
 
     def _valid_chunk(
         self, position: int, guesses: list[Cut], last: Cut

@@ -92,7 +92,7 @@ class Salvage:
                 at = after
             except (ValueError, RecursionError):
                 broken += 1
-                at = self._after_damage(text, at, broken)
+                at = _resync(text, at) if self.broken + broken <= _RESYNC_LIMIT else len(text)
             at = _skip(text, at)
         if at >= len(text) and not whole:
             return None
@@ -103,9 +103,6 @@ class Salvage:
         """The text from `begin` to `end`, with a single copy."""
         with memoryview(self._data) as view:
             return str(view[begin:end], "utf-8", "ignore")
-
-    def _after_damage(self, text: str, at: int, broken: int) -> int:
-        return _resync(text, at) if self.broken + broken <= _RESYNC_LIMIT else len(text)
 
     def count(self, health: Health, complete: bool) -> None:
         """Count what was lost.

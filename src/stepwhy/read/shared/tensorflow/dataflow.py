@@ -107,18 +107,13 @@ def _producers(names: Mapping[str, int], nodes: Ints) -> Ints:
     put(result, nodes, nodes)
     missing = [(name, number) for name, number in names.items() if result[number] < 0]
     for name, number in missing:
-        sender = names.get(_sender(name), -1)
+        # The sending node of a receive that graph partitioning inserted: 'x' for 'x/_12'.
+        # Source: `Timeline._show_compute` of `tensorflow/python/client/timeline.py`.
+        sending_node = name.rpartition("/_")[0]
+        sender = names.get(sending_node, -1)
         if sender >= 0 and result[sender] == sender:
             result[number] = sender
     return result
-
-
-def _sender(tensor: str) -> str:
-    """The sending node of a receive that graph partitioning inserted: 'x' for 'x/_12'.
-
-    Source: `Timeline._show_compute` of `tensorflow/python/client/timeline.py`.
-    """
-    return tensor.rpartition("/_")[0]
 
 
 __all__ = ["Dataflow"]

@@ -63,7 +63,7 @@ class NodeLines:
         for forward in _forward_names(node):
             if forward in self._lines:
                 return self.of(forward)
-        if _in_gradients(node) and node in self._followed:
+        if any(part.startswith("gradient") for part in node.split("/")) and node in self._followed:
             found = self.of(self._followed[node])
             if found:
                 return found
@@ -74,10 +74,6 @@ class NodeLines:
             if name in self._lines:
                 return self.of(name)
         return ""
-
-
-def _in_gradients(node: str) -> bool:
-    return any(part.startswith("gradient") for part in node.split("/"))
 
 
 def _forward_names(node: str) -> Iterator[str]:

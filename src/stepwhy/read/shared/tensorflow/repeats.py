@@ -36,7 +36,11 @@ def repeats_of(entries: Entries, order: Ints) -> tuple[Flags, Flags]:
     on_device = on_device[take(_may_repeat(entries), take(entries["node"], on_device))]
     is_summary = take(entries.is_kind(RowKind.ALL_STREAMS, RowKind.COPIES), on_device)
     if is_summary.any():
-        group = _alike(entries, on_device)
+        # Group entries of the same device, node, op and time; (which,).
+        devices: dict[str, int] = {}
+        device = entries.of_rows(devices.setdefault(r.device, len(devices)) for r in entries.rows)
+        columns = (device, *(entries[c] for c in ("node", "op", "start_ns", "dur_ns")))
+        group = group_rows(*(take(column, on_device) for column in columns))[1]
         streams = np.bincount(group[~is_summary], minlength=len(on_device))
         again = group[is_summary]
         repeats[on_device[is_summary]] = _occurrence(again) < streams[again]
@@ -54,14 +58,6 @@ def _may_repeat(entries: Entries) -> Flags:
         return found
 
     return on(RowKind.COPIES) | (on(RowKind.ALL_STREAMS) & on(RowKind.STREAM))
-
-
-def _alike(entries: Entries, which: Ints) -> Ints:
-    """Group entries of the same device, node, op and time; (which,)."""
-    devices: dict[str, int] = {}
-    device = entries.of_rows(devices.setdefault(r.device, len(devices)) for r in entries.rows)
-    columns = (device, *(entries[c] for c in ("node", "op", "start_ns", "dur_ns")))
-    return group_rows(*(take(column, which) for column in columns))[1]
 
 
 def _occurrence(values: Ints) -> Ints:
