@@ -78,7 +78,7 @@ REASONS = {
     "read/formats/xplane/run.py path.parent.glob": SEARCH,
     "read/inputs/torch_npu.py folder.iterdir": SEARCH,
     "read/shared/chrome_json/document.py self._walker().walk": NO_PATH,
-    "read/shared/database.py sqlite3.connect": DATABASE,
+    "read/shared/database_file.py sqlite3.connect": DATABASE,
     "read/shared/parquet.py pq.ParquetFile": NO_PATH,
     "read/inputs/folders.py os.scandir": THE_FUNCTIONS,
     "read/inputs/memory.py path.read_text": KERNEL,

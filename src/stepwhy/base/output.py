@@ -40,7 +40,7 @@ def public(text: str) -> str:
 
 def line(text: str) -> None:
     """Print one line to standard error, if there is one."""
-    _to_stderr(f"{visible(public(text))}\n")
+    _write_to_stderr(f"{visible(public(text))}\n")
 
 
 def line_without_waiting(text: str) -> None:
@@ -62,7 +62,7 @@ def line_without_waiting(text: str) -> None:
 
 def rendered(text: str) -> None:
     """Print text that another stepwhy process has rendered, with colours, to standard error."""
-    _to_stderr(text)
+    _write_to_stderr(text)
 
 
 def document(text: str) -> None:
@@ -112,7 +112,7 @@ def _show_error(
     import traceback  # noqa: PLC0415 - only for errors
 
     chunks = traceback.format_exception(kind, error, trace)
-    _to_stderr(block(public("".join(map(_indented, chunks)))))
+    _write_to_stderr(block(public("".join(map(_indented, chunks)))))
 
 
 def _indented(chunk: str) -> str:
@@ -132,12 +132,12 @@ def _show_warning(  # noqa: PLR0917 - the signature of warnings.showwarning
 ) -> None:
     shown = block(public(warnings.formatwarning(str(message), category, filename, lineno, line)))
     if file is None:
-        _to_stderr(shown)
+        _write_to_stderr(shown)
     else:
         file.write(shown)
 
 
-def _to_stderr(text: str) -> None:
+def _write_to_stderr(text: str) -> None:
     try:
         sys.stderr.write(text)
         sys.stderr.flush()

@@ -107,10 +107,10 @@ def utf8(text: str) -> bytes:
 def natural_key(text: str) -> tuple[tuple[int, str], ...]:
     """Key that sorts numbers in texts by their value: 'rank2' before 'rank10'."""
     parts = _DIGITS.split(text)  # every second one is a number
-    return tuple(_by_value(part) if place % 2 else (0, part) for place, part in enumerate(parts))
+    return tuple(_number_key(part) if place % 2 else (0, part) for place, part in enumerate(parts))
 
 
-def _by_value(digits: str) -> tuple[int, str]:
+def _number_key(digits: str) -> tuple[int, str]:
     """Key of a number; the longer one is larger, and any length can be compared."""
     significant = digits.lstrip("0")
     return (len(significant), significant)

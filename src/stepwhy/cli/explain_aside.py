@@ -55,7 +55,7 @@ def explain_aside(launched: Launch, proxy: CommandProxy, words: Sequence[str] = 
         words: Its command.
     """
     silent = [_SILENT] * bool(launched.messages)
-    why = _within_time(launched, proxy, "report", [*silent, "--", *words])
+    why = _do_in_time(launched, proxy, "report", [*silent, "--", *words])
     if why:
         proxy.print_error(f"stepwhy: {why}. To make it: stepwhy explain {launched.run_dir}")
 
@@ -69,12 +69,12 @@ def reduce_aside(launched: Launch, proxy: CommandProxy) -> None:
         launched: The run.
         proxy: The proxy of its command.
     """
-    why = _within_time(launched, proxy, "summary", [_REDUCE])
+    why = _do_in_time(launched, proxy, "summary", [_REDUCE])
     if why:
         proxy.print_error(f"stepwhy: {why}. 'stepwhy explain' will read the traces instead")
 
 
-def _within_time(launched: Launch, proxy: CommandProxy, what: str, arguments: Sequence[str]) -> str:
+def _do_in_time(launched: Launch, proxy: CommandProxy, what: str, arguments: Sequence[str]) -> str:
     """Do the work in another process, and return why it was not done; '' if it was."""
     started_s = time.monotonic()
     deadline_s = started_s + _LONGEST_S
@@ -95,7 +95,7 @@ def _done(
     arguments: Sequence[str],
     deadline_s: float,
 ) -> str:
-    """As `_within_time`, without the failures to start it."""
+    """As `_do_in_time`, without the failures to start it."""
     requests: list[int] = []
 
     def receive(received: Received) -> None:

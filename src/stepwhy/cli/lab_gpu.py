@@ -75,7 +75,7 @@ def gpu_grade(folder: Path, *, again: bool = False) -> GpuGrade:
             is_gpu=bool(card) and not tiny,
         ),
         clocks=_clocks(items),
-        left_out=(*left_out, *_of_others(every, card), *_windows_left_out(items)),
+        left_out=(*left_out, *_count_others(every, card), *_windows_left_out(items)),
         card=card,
         driver=about.driver,
         versions=about.versions,
@@ -93,7 +93,7 @@ def _usual_card(items: Items) -> str:
     return cards.most_common(1)[0][0] if cards else ""
 
 
-def _of_others(items: Items, card: str) -> list[str]:
+def _count_others(items: Items, card: str) -> list[str]:
     """Results of other cards, which are not compared with those of this one."""
     cards = Counter(item.card for item in items.values() if item.card not in ("", card))
     return [
@@ -135,7 +135,7 @@ def _pair(pair: Pair, folder: Path, items: Items, *, day: date, again: bool) -> 
             )
             continue
         try:
-            results[side].append(_of_steps(_result(folder, item, again=again)))
+            results[side].append(_drop_start(_result(folder, item, again=again)))
         except StepwhyError as error:
             errors.append(f"{side}: {error.what}")
     every = [*runs["faulty"], *runs["fixed"]]
@@ -143,7 +143,7 @@ def _pair(pair: Pair, folder: Path, items: Items, *, day: date, again: bool) -> 
         return None
     return gpu_pair(
         short,
-        (pair.diagnosis, *_also(pair)),
+        (pair.diagnosis, *_accepted_ids(pair)),
         results["faulty"],
         results["fixed"],
         {side: [ms for item in runs[side] for ms in item.step_ms] for side in _SIDES},
@@ -154,12 +154,12 @@ def _pair(pair: Pair, folder: Path, items: Items, *, day: date, again: bool) -> 
     )
 
 
-def _of_steps(result: Result) -> Result:
+def _drop_start(result: Result) -> Result:
     """A result without its finding about the start: these programs are short, and take turns."""
     return replace(result, findings=tuple(f for f in result.findings if f.id != _OF_START))
 
 
-def _also(pair: Pair) -> tuple[str, ...]:
+def _accepted_ids(pair: Pair) -> tuple[str, ...]:
     """Other diagnoses that are right as well."""
     about = tomllib.loads((pair.folder / PAIR_FILE).read_text(encoding="utf-8"))
     return tuple(about.get("also", ()))

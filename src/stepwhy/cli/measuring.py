@@ -30,7 +30,7 @@ def new_folder(folder: Path) -> Path:
         if any(folder.iterdir()):
             raise CaptureError(f"{folder} is not empty", "Name another directory with --out")
     except OSError as error:
-        raise _not_writable(folder, error) from error
+        raise _write_error(folder, error) from error
     return folder
 
 
@@ -51,14 +51,14 @@ def run_folder(out: Path | None, name: str) -> Path:
             folder.mkdir(parents=True)
         except OSError as error:
             if not folder.exists():
-                raise _not_writable(folder, error) from error
+                raise _write_error(folder, error) from error
             # Another command began in the same second.
             folder = next_name(folder, usual.name)
         else:
             return folder
 
 
-def _not_writable(folder: Path, error: OSError) -> CaptureError:
+def _write_error(folder: Path, error: OSError) -> CaptureError:
     return CaptureError(
         f"{folder} cannot be written: {error.strerror}", "Name another directory with --out"
     )

@@ -168,10 +168,10 @@ def _choose(wish: Wish, result: Result) -> _Chosen | None:
     if wish.fix:
         name, _, value = wish.fix.partition("=")
         about = fix_named(name)
-        return _Chosen(about, value, _of_same(about, result)) if about else None
+        return _Chosen(about, value, _matching_finding(about, result)) if about else None
     if wish.edit:
         made = fix_for_edit(parse_edit(wish.edit), framework)
-        return _Chosen(*made, _of_same(made[0], result)) if made else None
+        return _Chosen(*made, _matching_finding(made[0], result)) if made else None
     found = first_fix(result.findings, framework, wish.diagnosis)
     if found is None:
         return None
@@ -179,7 +179,7 @@ def _choose(wish: Wish, result: Result) -> _Chosen | None:
     return _Chosen(about, about.argument_for(finding.edit) or "", finding)
 
 
-def _of_same(about: FixAbout, result: Result) -> Finding | None:
+def _matching_finding(about: FixAbout, result: Result) -> Finding | None:
     """The finding that a fix named by the user would fix."""
     ids = [f for f in result.findings if f.verdict == "found" and f.id in about.diagnoses]
     return ids[0] if ids else None

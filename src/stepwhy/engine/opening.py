@@ -183,7 +183,7 @@ def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:
     return [main], [other_processes(others)]
 
 
-def _with_rank_beside(trace: Trace, path: Path) -> Trace:
+def _add_rank_beside(trace: Trace, path: Path) -> Trace:
     """The trace with the rank that a file beside it names, if it does not record one itself."""
     rank = rank_beside(path) if trace.meta.rank == NULL else None
     if rank is None:
@@ -203,7 +203,7 @@ def _open(path: Path, name: str, within: Path | None) -> list[Opened]:
     """
     if not is_folder(path):
         trace, format_name = read_trace(read_source(path, within))
-        return [Opened(name, format_name, _with_rank_beside(trace, path))]
+        return [Opened(name, format_name, _add_rank_beside(trace, path))]
     if within is not None:
         check_within(within, path)
     is_run = is_file(path / "run.json")

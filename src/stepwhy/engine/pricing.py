@@ -63,26 +63,26 @@ def _priced(facts: Facts, finding: Finding, job: Job | None) -> Finding:
     if finding.verdict != "found" or finding.edit is None:
         return finding
     try:
-        of_job = None if job is None else _of_job(job, finding.edit)
+        of_job = None if job is None else _job_saving(job, finding.edit)
         if of_job is not None:
             return replace(finding, saving=of_job)
         found = price(facts, (finding.edit,))
         if not isinstance(found, Prediction):
-            return _within_host_path(facts, finding, finding.edit)
+            return _cap_by_host_path(facts, finding, finding.edit)
         saving = saving_of(found)
         if finding.id == hot_line.RULE.id:
-            saving = _from_half(facts, finding.edit, saving)
+            saving = _halve(facts, finding.edit, saving)
     except Exception:  # noqa: BLE001 - a finding without a prediction is better than no report
         return finding
     if found.method == "cpu" and 0 < finding.edit.sure <= _UNSURE:
         least = quantise(round(finding.edit.sure * found.gain_ns[0]))
         saving = replace(saving, low_ns=least, note=f"{saving.note} {_MAY_FAIL}".strip())
     if finding.cost_ns_per_step:
-        saving = _from_cost(saving, finding.cost_ns_per_step)
-    return replace(finding, saving=replace(saving, note=_with_reason(finding, saving)))
+        saving = _cap_by_cost(saving, finding.cost_ns_per_step)
+    return replace(finding, saving=replace(saving, note=_add_reason(finding, saving)))
 
 
-def _of_job(job: Job, edit: Edit) -> Saving | None:
+def _job_saving(job: Job, edit: Edit) -> Saving | None:
     """What a fix gains if the steps of all ranks are replayed; None if they cannot be.
 
     The work that one stage or rank no longer does is in fact done by the others. So the low end is
@@ -101,7 +101,7 @@ def _of_job(job: Job, edit: Edit) -> Saving | None:
     return replace(saving, low_ns=low_ns, note=_SHARED.format(edit.what, edit.pattern))
 
 
-def _from_half(facts: Facts, edit: Edit, gone: Saving) -> Saving:
+def _halve(facts: Facts, edit: Edit, gone: Saving) -> Saving:
     """The saving of a line that is gone, from that of one that is half as long."""
     half = price(facts, (replace(edit, cost_ns=(edit.cost_ns or 0) // 2),))
     if not isinstance(half, Prediction):
@@ -118,7 +118,7 @@ def _interval(saving: Saving) -> str:
     return f"{format_ns(saving.low_ns)} to {format_ns(saving.high_ns)}"
 
 
-def _within_host_path(facts: Facts, finding: Finding, edit: Edit) -> Finding:
+def _cap_by_host_path(facts: Facts, finding: Finding, edit: Edit) -> Finding:
     """A finding whose bound leaves the step the work that the host does meanwhile."""
     most_ns = facts.wall_ns - least_step_ns(facts, (edit,))
     saving = finding.saving
@@ -134,13 +134,13 @@ def _within_host_path(facts: Facts, finding: Finding, edit: Edit) -> Finding:
     return replace(finding, saving=replace(saving, low_ns=low, high_ns=high, note=note.strip()))
 
 
-def _from_cost(saving: Saving, cost_ns: int) -> Saving:
+def _cap_by_cost(saving: Saving, cost_ns: int) -> Saving:
     """A saving whose low end is at most the cost, the only part of the step measured to be lost."""
     saving = within_cost(saving, cost_ns)
     return replace(saving, low_ns=min(saving.low_ns, quantise_within(cost_ns, cost_ns)))
 
 
-def _with_reason(finding: Finding, saving: Saving) -> str:
+def _add_reason(finding: Finding, saving: Saving) -> str:
     """The note, and why the saving of replayed steps differs from the cost."""
     cost_ns, edit = finding.cost_ns_per_step, finding.edit
     if cost_ns is not None and saving.method == "cpu" and saving.high_ns > _MUCH_MORE * cost_ns:

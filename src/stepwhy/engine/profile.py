@@ -47,7 +47,7 @@ def profile(trace: Trace, path: str, kind: View, order: str = "time") -> Profile
     """
     facts = Facts(trace)
     if kind == "line":
-        return _by_line(facts, path)
+        return _line_breakdown(facts, path)
     return _profile(facts, op_costs(facts), path, kind, order)
 
 
@@ -75,7 +75,7 @@ def _profile(facts: Facts, costs: Costs, path: str, kind: View, order: str) -> P
     return ProfileResult(path, kind, steps, total, nodes, NO_VIEWS[reason] if reason else "", notes)
 
 
-def _by_line(facts: Facts, path: str) -> ProfileResult:
+def _line_breakdown(facts: Facts, path: str) -> ProfileResult:
     """The step by line of the program, which is more than the operations."""
     lines = facts.derived(line_breakdown)
     reason = NO_VIEWS[NoView.NO_LINES] if lines is None else ""

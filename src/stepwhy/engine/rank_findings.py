@@ -41,12 +41,12 @@ def of_every_rank(
         late_ranks: Ranks that enter collectives late, see `late-arrival`.
     """
     families = {load(name).RULE.id: load(name).RULE.family for name in TABLE}
-    found = _by_problem(ranks, families)
-    mine = [_with_ranks(f, found.get(f.id, {}), len(ranks)) for f in findings]
+    found = _group_by_problem(ranks, families)
+    mine = [_add_ranks(f, found.get(f.id, {}), len(ranks)) for f in findings]
     known = {f.id for f in mine if f.verdict == "found"}
     late = next((name for name in _LATE if name in known), "")
     others = [
-        _of_others(of_rank, ranks, late)
+        _costliest_of_others(of_rank, ranks, late)
         for id_, of_rank in found.items()
         if id_ not in known and any(not f.explained_by for f in of_rank.values())
     ]
@@ -66,7 +66,7 @@ def of_every_rank(
     )
 
 
-def _by_problem(
+def _group_by_problem(
     ranks: Sequence[Analysed], families: Mapping[str, str]
 ) -> dict[str, dict[int, Finding]]:
     """What was found in each rank alone, by problem and rank."""
@@ -78,7 +78,7 @@ def _by_problem(
     return found
 
 
-def _with_ranks(finding: Finding, of_rank: Mapping[int, Finding], count: int) -> Finding:
+def _add_ranks(finding: Finding, of_rank: Mapping[int, Finding], count: int) -> Finding:
     """The finding with the ranks that it holds for, as evidence unless these are all ranks."""
     if finding.verdict != "found" or not of_rank:
         return finding
@@ -97,7 +97,9 @@ def _evidence(numbers: Sequence[int], count: int) -> Evidence:
     )
 
 
-def _of_others(of_rank: Mapping[int, Finding], ranks: Sequence[Analysed], late: str) -> Finding:
+def _costliest_of_others(
+    of_rank: Mapping[int, Finding], ranks: Sequence[Analysed], late: str
+) -> Finding:
     """A finding on other ranks than the one that the result covers: where it costs most."""
     own = {number: f for number, f in of_rank.items() if not f.explained_by}
     number = max(own, key=lambda number: (own[number].cost_ns_per_step or 0, -number))

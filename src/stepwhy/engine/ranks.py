@@ -76,7 +76,7 @@ def combine(
     result = _combined(analysed, notes, detail_of, predict=predict)
     # How the run ended, as the first of its ranks that failed has recorded it.
     ending = next((one.meta.ending for one in analysed if one.meta.ending), "")
-    result = _with_hang(result, joined(one.calls for one in analysed), ending)
+    result = _add_hang(result, joined(one.calls for one in analysed), ending)
     if any(finding.verdict == "found" for finding in result.findings):
         return result
     from stepwhy.show.without_findings import with_summary  # noqa: PLC0415 - else not needed
@@ -96,7 +96,7 @@ def _combined(
     choice = choose(ranks)
     chosen = _compared(ranks, choice.rank, detail_of, predict=predict)
     metas = [one.meta for one in ranks]
-    devices = _of_all([one.devices for one in ranks], metas)
+    devices = _join_devices([one.devices for one in ranks], metas)
     is_known = all(one.bound_by != "unknown" for one in ranks)
     return replace(
         chosen,
@@ -111,7 +111,7 @@ def _combined(
         trace=replace(
             chosen.trace,
             span_ns=max(one.totals.span_ns for one in ranks),
-            devices=_of_all([one.totals.devices for one in ranks], metas),
+            devices=_join_devices([one.totals.devices for one in ranks], metas),
         ),
         notes=(*_choice_note(choice), *chosen.notes, *notes),
     )
@@ -190,7 +190,7 @@ def choose(ranks: Sequence[Analysed]) -> RankChoice:
     )
 
 
-def _of_all(devices: list[tuple[D, ...]], metas: Sequence[Meta]) -> tuple[D, ...]:
+def _join_devices(devices: list[tuple[D, ...]], metas: Sequence[Meta]) -> tuple[D, ...]:
     """The devices of all ranks, with the rank in their names."""
     return tuple(
         replace(device, name=f"rank {meta.rank} {device.name.removeprefix(f'rank {meta.rank} ')}")
@@ -199,7 +199,7 @@ def _of_all(devices: list[tuple[D, ...]], metas: Sequence[Meta]) -> tuple[D, ...
     )
 
 
-def _with_hang(result: Result, calls: RunCalls, ending: str) -> Result:
+def _add_hang(result: Result, calls: RunCalls, ending: str) -> Result:
     """The result, whose first sentence says which rank hangs where, or which calls differ.
 
     Args:

@@ -77,7 +77,7 @@ def part_of(
         is_run: Likewise.
     """
     try:
-        found = _lone(work) if is_reduced(work.place.name) else _beside(work)
+        found = _lone(work) if is_reduced(work.place.name) else _read_beside(work)
     except InputError as error:
         return Part(work.number, error=error)
     return found or reduce_file(work, progress, seen, is_run=is_run)
@@ -97,10 +97,10 @@ def has_reduced(place: Place) -> bool:
 def _lone(work: Work) -> Part:
     """Reduced ranks whose trace is elsewhere."""
     with work.place.here() as path:
-        return _as_read(_decoded(path, work.place.within or path.parent), work)
+        return _restore_paths(_decoded(path, work.place.within or path.parent), work)
 
 
-def _beside(work: Work) -> Part | None:
+def _read_beside(work: Work) -> Part | None:
     """Reduced ranks of this very trace; None if there are none.
 
     They have no secrets, so they are of no use where secrets are kept.
@@ -115,14 +115,14 @@ def _beside(work: Work) -> Part | None:
     except (InputError, OSError):  # reading the trace says the same
         return None
     is_numbered = work.rank == NULL or all(one.meta.rank != NULL for one in part.ranks)
-    return _as_read(part, work) if is_of_it and is_numbered else None
+    return _restore_paths(part, work) if is_of_it and is_numbered else None
 
 
 def _decoded(path: Path, folder: Path) -> Part:
     return decode(read_side_file(folder, path, MOST_RECORD_BYTES) or b"", path.name)
 
 
-def _as_read(part: Part, work: Work) -> Part:
+def _restore_paths(part: Part, work: Work) -> Part:
     """A part with the number and the paths that reading the trace now would have given it."""
     trace = _trace_of(work.place)
 

@@ -66,9 +66,9 @@ class StoppedRanks:
         stopped = [one.now for one in ranks if one.has_stopped and one.now.folder]
         files = [self._file(now.folder) for now in stopped]
         due = sorted((f for f in files if f.is_due(now_s)), key=lambda f: f.looked_s)
-        self._at_once([partial(f.look, now_s) for f in due], now_s + _FOR_LINES * longest_s)
+        self._do_at_once([partial(f.look, now_s) for f in due], now_s + _FOR_LINES * longest_s)
         stand = [pair for pair in zip(stopped, files, strict=True) if pair[1].is_of(pair[0])]
-        unread = [partial(file.read_calls, now) for now, file in self._to_read(stand)]
+        unread = [partial(file.read_calls, now) for now, file in self._select_unread(stand)]
         self._while(unread, now_s + longest_s)
         self._standing = _standing(stand, len(ranks))
         return self._standing
@@ -78,7 +78,7 @@ class StoppedRanks:
             self._files[folder] = _File(folder)
         return self._files[folder]
 
-    def _to_read(self, stand: Sequence[_Stand]) -> list[_Stand]:
+    def _select_unread(self, stand: Sequence[_Stand]) -> list[_Stand]:
         """Those whose collectives are to be read, the ones where few others stand first.
 
         Once it is known which rank the others wait for, those that stand where they do tell
@@ -89,7 +89,7 @@ class StoppedRanks:
         found = [one for one in stand if not one[1].is_read and one[1].line not in waiting]
         return sorted(found, key=lambda one: count[one[1].line])
 
-    def _at_once(self, tasks: Sequence[Callable[[], None]], until_s: float) -> None:
+    def _do_at_once(self, tasks: Sequence[Callable[[], None]], until_s: float) -> None:
         """Do as many things as there is time for, several at a time: a folder may be far away."""
         if len(tasks) <= _READERS:
             self._while(tasks, until_s)

@@ -237,7 +237,7 @@ def _collectives(found: Collectives) -> _Collectives:
 
 def _part(wire: _Part) -> Part:
     ranks = [
-        Analysed(rank=_of_wire(one.rank), calls=_calls_of(one.calls), **_fields(one))
+        Analysed(rank=_decode_rank(one.rank), calls=_calls_of(one.calls), **_fields(one))
         for one in wire.ranks
     ]
     named = [Named(path, meta) for path, meta in wire.named]
@@ -256,7 +256,7 @@ def _error(kind: str, what: str, todo: str) -> InputError:
     return (found if is_known else InputError)(what, todo)
 
 
-def _of_wire(wire: _Rank | None) -> Rank | None:
+def _decode_rank(wire: _Rank | None) -> Rank | None:
     if wire is None:
         return None
     same = {name: getattr(wire, name) for name in _SAME}

@@ -47,11 +47,11 @@ def survey(
     return [
         entry
         for folder, group in folders
-        for entry in _of_folder(redactor.text(folder), list(group), redactor, progress)
+        for entry in _survey_folder(redactor.text(folder), list(group), redactor, progress)
     ]
 
 
-def _of_folder(
+def _survey_folder(
     folder: str, places: list[Place], redactor: Redactor, progress: Progress | None
 ) -> Iterator[Surveyed]:
     """The runs in one folder: ranks of one run count as one, also those of one run directory."""

@@ -105,7 +105,7 @@ class TimelineParts:
         """
         if self._parts and not self._problem:
             try:
-                return self._with_first_rank(self._together(ranks))
+                return self._add_first_rank(self._together(ranks))
             except Exception as error:  # noqa: BLE001 - likewise
                 self._problem = f"{type(error).__name__}: {error}"
         return Timeline(span_ns=0, rows=(), columns={}, slices=0, problem=self._problem)
@@ -130,7 +130,7 @@ class TimelineParts:
         others.sort(key=lambda one: one.exchange_ns)
         return [*found, *others][:_MOST_RANKS]
 
-    def _with_first_rank(self, timeline: Timeline) -> Timeline:
+    def _add_first_rank(self, timeline: Timeline) -> Timeline:
         """The timeline with what is shown of the first rank alone."""
         timeline = replace(timeline, replays=self._replays, not_replayed=self._not_replayed)
         if self._run is None:

@@ -86,7 +86,7 @@ def predict(
     ranks = [Facts(one.trace) for one in ranks_of(opened)]
     facts, is_job, slowdown = ranks[0], len(ranks) > 1, None
     if is_job:
-        found, slowdown = _of_job(ranks, tuple(edits))
+        found, slowdown = _predict_job(ranks, tuple(edits))
     else:
         found = [price(facts, chosen) for chosen in _chosen(facts, tuple(edits))]
         if not edits:
@@ -108,7 +108,7 @@ def predict(
     )
 
 
-def _of_job(
+def _predict_job(
     ranks: Sequence[Facts], edits: tuple[Edit, ...]
 ) -> tuple[list[Prediction | Refusal], Slowdown | None]:
     """Predictions for a job of several ranks, and what makes its steps longer than ideal ones."""

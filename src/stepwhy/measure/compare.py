@@ -74,7 +74,7 @@ def compare(
     first, second = (measurement(n, s, batch_size) for n, s in zip(labels, (a, b), strict=True))
     ratio = ratio_of_pairs(counted, level, drift)
     medians = first.step_ns, second.step_ns
-    change = _of_pairs(ratio, margin) if ratio else _of_single_runs(a, b, medians, margin)
+    change = _compare_pairs(ratio, margin) if ratio else _compare_single_runs(a, b, medians, margin)
     unlike = machine_differences(a, b)
     quiet = _quiet(a, b, enough=len(counted) == len(pairs) >= requested)
     environment = _environment_notes(unlike, alternated=alternated)
@@ -93,14 +93,14 @@ def compare(
     )
 
 
-def _of_pairs(ratio: Ratio, margin: float) -> _Change:
+def _compare_pairs(ratio: Ratio, margin: float) -> _Change:
     """The change that pairs of runs show."""
     verdict = judge(ratio, margin)
     sentence = sentence_of_pairs(verdict, ratio, margin)
     return _Change(verdict, sentence, ratio.change, ratio.low, ratio.high, ratio.detectable)
 
 
-def _of_single_runs(
+def _compare_single_runs(
     a: Sequence[Sample], b: Sequence[Sample], medians: tuple[int, int], margin: float
 ) -> _Change:
     """The change that all steps show, where there are no pairs of runs.

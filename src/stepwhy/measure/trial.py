@@ -156,19 +156,19 @@ def _conduct_blocks(about: FixAbout, first: TrialRun, runner: Runner, budget: Bu
     looks = _Looks(runner, budget)
     while True:
         made.append(runner.run_switched(block, warm_up))
-        outcome = _of_blocks(about, [first, *made], LEVEL)
+        outcome = _analyse_blocks(about, [first, *made], LEVEL)
         if made[-1].refused:
             return outcome
         if not made[-1].changed:  # some devices cannot switch what they can leave on
             return _conduct_runs(about, first, runner, budget)
         if outcome.ratio is None:
             return outcome
-        outcome = _of_blocks(about, [first, *made], looks.level(outcome.ratio.pairs))
+        outcome = _analyse_blocks(about, [first, *made], looks.level(outcome.ratio.pairs))
         if looks.is_last or _is_clear(outcome):
             return outcome
 
 
-def _of_blocks(about: FixAbout, runs: Sequence[TrialRun], level: float) -> Outcome:
+def _analyse_blocks(about: FixAbout, runs: Sequence[TrialRun], level: float) -> Outcome:
     """Analysis of switched runs, as one sequence of blocks."""
     durations: list[int] = []
     blocks: list[int] = []
@@ -201,13 +201,13 @@ def _conduct_runs(about: FixAbout, first: TrialRun, runner: Runner, budget: Budg
             order.append(run)
         if any(run.refused for run in on):
             break
-        outcome = _of_runs(about, off, on, order, looks.level(len(on)))
+        outcome = _analyse_runs(about, off, on, order, looks.level(len(on)))
         if looks.is_last or _is_clear(outcome):
             return outcome
-    return _of_runs(about, off, on, order, LEVEL)
+    return _analyse_runs(about, off, on, order, LEVEL)
 
 
-def _of_runs(
+def _analyse_runs(
     about: FixAbout,
     off: Sequence[TrialRun],
     on: Sequence[TrialRun],

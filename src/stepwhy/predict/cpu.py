@@ -117,7 +117,7 @@ def structure(inputs: PricingInputs) -> Structure:
             least = 1 - _FASTER_REST * _caused(inputs)
             low, high = least * rest, _SLOWER_REST * rest + _COST_ERROR * cost
         case "overlapped":
-            centre = _of_overlap(inputs)
+            centre = _overlapped_ns(inputs)
             factors = _OVERLAPPED_ON_ACCELERATOR if inputs.on_accelerator else _OVERLAPPED
             low, high = factors[0] * centre, factors[1] * centre
         case _:
@@ -191,7 +191,7 @@ def _undisturbed(inputs: PricingInputs) -> float:
     return math.pow(shortest, _caused(inputs) / 2)
 
 
-def _of_overlap(inputs: PricingInputs) -> int:
+def _overlapped_ns(inputs: PricingInputs) -> int:
     """The step with some of its work beside it, ns."""
     return displaced_ns(
         inputs.step_ns,

@@ -45,7 +45,7 @@ def price_replayed(
         edits: The edits, applied together.
         record: Measured fixes that the interval is calibrated with; None for those of the lab.
     """
-    if (found := _of_stalls(facts, edits)) is not None:
+    if (found := _remove_stalls(facts, edits)) is not None:
         return found
     quality = facts.derived(judge)
     if not quality.qualifies:
@@ -60,7 +60,7 @@ def price_replayed(
     return _calibrated(facts, found, shipped_record() if record is None else record)
 
 
-def _of_stalls(facts: Facts, edits: tuple[Edit, ...]) -> Prediction | None:
+def _remove_stalls(facts: Facts, edits: tuple[Edit, ...]) -> Prediction | None:
     """The step without what stalls some steps; None for edits of anything else.
 
     The log times it in all steps. The few profiled ones may hold none of it, or far too much.
@@ -170,7 +170,7 @@ def _calibrated(facts: Facts, found: Prediction, record: Record) -> Prediction:
     reached_ns = found.step_ns - round(reach(record.on_gpu) * found.gain_ns[1])
     ceiling_ns = max(least_step_ns(facts, found.edits), _device_work_ns(facts, found.edits))
     low_ns = min(found.low_ns, max(reached_ns, ceiling_ns))
-    return replace(found, low_ns=low_ns, notes=(*found.notes, *_of_gpu(record)))
+    return replace(found, low_ns=low_ns, notes=(*found.notes, *_gpu_notes(record)))
 
 
 def _device_work_ns(facts: Facts, edits: tuple[Edit, ...]) -> int:
@@ -180,7 +180,7 @@ def _device_work_ns(facts: Facts, edits: tuple[Edit, ...]) -> int:
     return sum(facts.breakdown[category] for category in ON_DEVICE)
 
 
-def _of_gpu(record: Record) -> tuple[str, ...]:
+def _gpu_notes(record: Record) -> tuple[str, ...]:
     """What the upper end of a gain on a GPU rests on; () if nothing was measured."""
     factor = reach(record.on_gpu)
     if factor == 1:

@@ -294,13 +294,15 @@ def of_recorded_waits(trace: Trace, nodes: Nodes) -> Edges:
     known &= (waits.event != NULL) & (waits.slice != NULL)
     rows = np.flatnonzero(known)
     launched = np.where(nodes.calls != NULL, start_ns[nodes.calls], start_ns[nodes.rows])
-    before = _on_stream(nodes, launched, waits.awaited[rows], start_ns[waits.event[rows]], -1)
-    after = _on_stream(nodes, launched, waits.waiting[rows], start_ns[waits.slice[rows]], 0)
+    before = _nearest_on_stream(
+        nodes, launched, waits.awaited[rows], start_ns[waits.event[rows]], -1
+    )
+    after = _nearest_on_stream(nodes, launched, waits.waiting[rows], start_ns[waits.slice[rows]], 0)
     both = (before != NULL) & (after != NULL)
     return edges(nodes.first + before[both], nodes.first + after[both], Cause.EVENT)
 
 
-def _on_stream(
+def _nearest_on_stream(
     nodes: Nodes, launched: Times, streams: NDArray[np.int32], times_ns: Times, offset: int
 ) -> Rows:
     """The slice on each stream that was launched first after a time (offset 0), or last before it.

@@ -104,7 +104,7 @@ def build_graph(facts: Facts) -> Graph:
     nodes = _nodes(facts, steps)
     waits = joined([of_waits(trace, nodes), of_copies(trace, nodes), of_queues(trace, nodes)])
     waits = waits.possible(nodes)
-    nodes = _without_waiting(nodes, waits)
+    nodes = _drop_waits(nodes, waits)
     found = _edges(facts, steps, nodes, waits).by_target()
     net = network(len(nodes), found.source, found.target)
     latest, binding = _latest(nodes, found)
@@ -172,7 +172,7 @@ def _nodes(facts: Facts, steps: StepTable) -> Nodes:
     )
 
 
-def _without_waiting(nodes: Nodes, waits: Edges) -> Nodes:
+def _drop_waits(nodes: Nodes, waits: Edges) -> Nodes:
     """Nodes in whose waits for the device, or for room in its queue, the host does nothing."""
     duration_ns, kind = nodes.duration_ns.copy(), nodes.points.kind
     before = waits.target - 1

@@ -87,7 +87,7 @@ def gather(facts: Facts, edits: Sequence[Edit]) -> PricingInputs | Refusal:
         inflates_operations=any(e.what not in _BETWEEN_OPERATIONS for e in edits),
         removes_operations=all(e.what == "ops" and e.change == "gone" for e in edits),
     )
-    return _with_work(facts, edits, known) if "overlapped" in families else known
+    return _add_work(facts, edits, known) if "overlapped" in families else known
 
 
 def _unpriced(facts: Facts, edits: Sequence[Edit]) -> Refusal | None:
@@ -159,7 +159,7 @@ def _driver_delay_ns(facts: Facts) -> int | None:
     return round(float(known.mean())) if len(known) else None
 
 
-def _with_work(facts: Facts, edits: Sequence[Edit], known: PricingInputs) -> PricingInputs:
+def _add_work(facts: Facts, edits: Sequence[Edit], known: PricingInputs) -> PricingInputs:
     """The inputs, with the work that moves beside the step and who does it."""
     moved = next(edit for edit in edits if family_of(edit) == "overlapped")
     work = find_batch_work(facts) if moved.what == "input" else None

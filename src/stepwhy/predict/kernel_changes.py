@@ -63,7 +63,7 @@ def change_work(change: Change, edit: Edit) -> None:
 
 def _ops(change: Change, pattern: str = "") -> Intervals:
     """The time of the matching operations on the driving threads, or of all."""
-    trace, rows = change.facts.trace, _on_driving_threads(change, Kind.OP, Kind.FRAMEWORK)
+    trace, rows = change.facts.trace, _driving_slices(change, Kind.OP, Kind.FRAMEWORK)
     if pattern:
         rows = rows[trace.matches(trace.slices.name[rows], matcher(pattern))]
     if not len(rows):
@@ -71,7 +71,7 @@ def _ops(change: Change, pattern: str = "") -> Intervals:
     return intervals_of(trace, rows)
 
 
-def _on_driving_threads(change: Change, *kinds: Kind) -> Rows:
+def _driving_slices(change: Change, *kinds: Kind) -> Rows:
     """Slices of some kinds on the driving threads, ascending."""
     facts = change.facts
     return rows_of(facts.trace, kinds, of_threads(facts.trace, facts.threads.all))
@@ -94,7 +94,7 @@ def _shorten_all(change: Change, chosen: Rows, edit: Edit) -> None:
     """
     nodes, facts = change.graph.nodes, change.facts
     steady = chosen[facts.is_steady[nodes.rows[chosen]]]
-    total = change.graph.mean_ns(_of_busiest_device(change, steady))
+    total = change.graph.mean_ns(_busiest_device_ns(change, steady))
     share = (edit.cost_ns or 0) * (1 - kept_share(edit)) / max(total, 1)
     sure = 1.0 if change.best or edit.change != "fused" else 1 - _NOT_FUSED
     scale(change, chosen, 1 - min(sure * share, 1.0))
@@ -104,7 +104,7 @@ def _shorten_all(change: Change, chosen: Rows, edit: Edit) -> None:
         _shorten_ops(change, sure * edit.host_ns)
 
 
-def _of_busiest_device(change: Change, chosen: Rows) -> float:
+def _busiest_device_ns(change: Change, chosen: Rows) -> float:
     """Time of some device slices on the device that spends most in them, ns: others overlap."""
     nodes, trace = change.graph.nodes, change.facts.trace
     devices = trace.tracks.device[trace.slices.track[nodes.rows[chosen]]]
@@ -127,7 +127,7 @@ def _run_fewer_ops(change: Change, pattern: str, kept: float) -> None:
     """
     where = _ops(change, pattern)
     if not change.best:
-        where = where & intervals_of(change.facts.trace, _on_driving_threads(change, Kind.OP))
+        where = where & intervals_of(change.facts.trace, _driving_slices(change, Kind.OP))
     shorten_host(change, where, kept)
 
 

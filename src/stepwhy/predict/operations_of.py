@@ -67,15 +67,15 @@ def _groups(schedule: Schedule, edit: Edit) -> list[list[int]]:
     ]
 
 
-def _of_stage(operation: Operation, number: str) -> bool:
+def _stage_operations(operation: Operation, number: str) -> bool:
     return number in {"", str(operation.stage)}
 
 
-def _of_rank(operation: Operation, number: str) -> bool:
+def _rank_operations(operation: Operation, number: str) -> bool:
     return number in {"", str(operation.rank)}
 
 
-def _of_group(operation: Operation, name: str) -> bool:
+def _group_operations(operation: Operation, name: str) -> bool:
     expression = _GROUPS.get(name)
     return expression is not None and expression.fullmatch(operation.name) is not None
 
@@ -89,11 +89,11 @@ def _exchanges(operation: Operation, pattern: str) -> bool:
 
 
 _ACCEPTS: Final[dict[tuple[str, str], Callable[[Operation, str], bool]]] = {
-    ("stage", "even"): _of_stage,
-    ("rank", "even"): _of_rank,
-    ("group", "even"): _of_group,
-    ("group", "faster"): _of_group,
-    ("group", "gone"): _of_group,
+    ("stage", "even"): _stage_operations,
+    ("rank", "even"): _rank_operations,
+    ("group", "even"): _group_operations,
+    ("group", "faster"): _group_operations,
+    ("group", "gone"): _group_operations,
     ("communication", "balanced"): _computes,
     ("communication", "faster"): _exchanges,
     ("communication", "gone"): _exchanges,

@@ -193,7 +193,7 @@ class TraceBuilder:
                 null = _DEFAULTS[table, column.name]
                 block[column.name] = constant(null, length, column.dtype)
             else:
-                block[column.name] = _as_column(values, column.dtype)
+                block[column.name] = _to_array(values, column.dtype)
         self._blocks[table].append(block)
         self._settled[table] += length
 
@@ -256,7 +256,7 @@ class TraceBuilder:
         return _joined([b.pop(name) for b in self._blocks[table]], _DEFAULTS[table, name])
 
 
-def _as_column(values: Sequence[int] | Block, dtype: str) -> Block:
+def _to_array(values: Sequence[int] | Block, dtype: str) -> Block:
     """The values as an array of a type; arrays of narrower integers stay as they are."""
     if (
         isinstance(values, np.ndarray)

@@ -78,7 +78,7 @@ def check_bounds(trace: Trace) -> None:
                 low = -1 if column.null == "-1" else -_LARGEST
                 low = 0 if column.name == "dur_ns" and not column.null else low
                 values = getattr(columns, column.name)
-                _within(f"{table}.{column.name}", values, low, _LARGEST)
+                _check_range(f"{table}.{column.name}", values, low, _LARGEST)
 
 
 def _check_table(trace: Trace, table: str, columns: Columns) -> None:
@@ -92,9 +92,11 @@ def _check_table(trace: Trace, table: str, columns: Columns) -> None:
             )
         lowest = -1 if column.null == "-1" else 0
         if column.unit == "string":
-            _within(where, values, lowest, len(trace.strings))
+            _check_range(where, values, lowest, len(trace.strings))
         elif column.unit.startswith("row of "):
-            _within(where, values, lowest, len(getattr(trace, column.unit.removeprefix("row of "))))
+            _check_range(
+                where, values, lowest, len(getattr(trace, column.unit.removeprefix("row of ")))
+            )
         elif column.unit in ENUMS:
             _members(where, values, ENUMS[column.unit])
 
@@ -104,7 +106,7 @@ def _fits(dtype: np.dtype[Any], expected: np.dtype[Any]) -> bool:
     return dtype == expected or (dtype.kind == expected.kind == "i" and dtype < expected)
 
 
-def _within(where: str, values: NDArray[np.int64], low: int, high: int) -> None:
+def _check_range(where: str, values: NDArray[np.int64], low: int, high: int) -> None:
     if not len(values) or (values.min() >= low and values.max() < high):
         return
     bad = np.flatnonzero((values < low) | (values >= high))

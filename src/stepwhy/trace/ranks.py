@@ -40,9 +40,9 @@ def split_ranks(trace: Trace) -> list[Trace]:
     for table in TABLES:
         if table not in owners and any(target in owners for target in _targets(table).values()):
             owners[table] = _owners(trace, table, owners)
-    rows = {table: _by_rank(owner, len(ranks)) for table, owner in owners.items()}
+    rows = {table: _group_by_rank(owner, len(ranks)) for table, owner in owners.items()}
     return [
-        _of_rank(trace, rank, {table: of_ranks[place] for table, of_ranks in rows.items()})
+        _select_rank(trace, rank, {table: of_ranks[place] for table, of_ranks in rows.items()})
         for place, rank in enumerate(ranks.tolist())
     ]
 
@@ -77,13 +77,13 @@ def _owners(trace: Trace, table: Table, owners: Mapping[Table, Owners]) -> Owner
     return owner
 
 
-def _by_rank(owner: Owners, ranks: int) -> list[Rows]:
+def _group_by_rank(owner: Owners, ranks: int) -> list[Rows]:
     """The rows of each rank, ascending, those of every rank included."""
     _, (_, shared, *own) = rows_by_group(owner - _NO_RANK, ranks - _NO_RANK)
     return [np.sort(np.concatenate([shared, rows])) if len(shared) else rows for rows in own]
 
 
-def _of_rank(trace: Trace, rank: int, rows: Mapping[Table, Rows]) -> Trace:
+def _select_rank(trace: Trace, rank: int, rows: Mapping[Table, Rows]) -> Trace:
     """The trace of one rank.
 
     Args:

@@ -87,13 +87,13 @@ def fitted(data: dict[str, Any], most: int = MOST_DATA) -> tuple[dict[str, Any],
     Returns:
         The data, and which lists have fewer rows.
     """
-    data = _with_short_texts(data, _LONGEST_TEXT)
+    data = _shorten_texts(data, _LONGEST_TEXT)
     cut = _Cut(data)
     too_many = size_of(data) - most
     while too_many > 0 and (largest := cut.largest()):
         too_many -= cut.halve(*largest)
     if too_many > 0:
-        shorter = _with_short_texts(data, _SHORTENED_TEXT)
+        shorter = _shorten_texts(data, _SHORTENED_TEXT)
         data.update(shorter)
     while size_of(data) > most and data.get(_KEPT):
         cut.halve((_KEPT,), data[_KEPT])
@@ -139,13 +139,13 @@ def _lists(value: Any, path: Path) -> Iterator[tuple[Path, list[Any]]]:
             yield from _lists(item, (*path, key))
 
 
-def _with_short_texts(value: Any, most: int) -> Any:
+def _shorten_texts(value: Any, most: int) -> Any:
     if isinstance(value, str):
         return value if len(value) <= most else f"{value[: most - 3]}..."
     if isinstance(value, list):
-        return [_with_short_texts(item, most) for item in value]
+        return [_shorten_texts(item, most) for item in value]
     if isinstance(value, dict):
-        return {key: _with_short_texts(item, most) for key, item in value.items()}
+        return {key: _shorten_texts(item, most) for key, item in value.items()}
     return value
 
 

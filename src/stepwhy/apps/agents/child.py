@@ -55,7 +55,7 @@ class Calls:
         try:
             async with self._free:
                 with anyio.fail_after(LONGEST_S):
-                    return await self._in_process(request, report)
+                    return await self._run_in_process(request, report)
         except TimeoutError:
             return Failure(
                 "timeout",
@@ -63,7 +63,7 @@ class Calls:
                 "Ask for less, such as a simpler query or a smaller trace",
             )
 
-    async def _in_process(self, request: Request, report: Report) -> Answer | Failure:
+    async def _run_in_process(self, request: Request, report: Report) -> Answer | Failure:
         variables = _variables(allow_remote=request.allow_remote)
         process = children.start(self._command, variables=variables, stdin=PIPE, stdout=PIPE)
         try:

@@ -100,7 +100,7 @@ class Folders(msgspec.Struct, frozen=True):
             if not found:
                 raise
             return found
-        inside = [path for path in map(self._inside, candidates) if path is not None]
+        inside = [path for path in map(self._resolve, candidates) if path is not None]
         return inside[:1] or self._shown_as(name) or list(self._matching(name, candidates))
 
     def _candidates(self, name: str) -> Iterator[Path]:
@@ -111,7 +111,7 @@ class Folders(msgspec.Struct, frozen=True):
         """
         path = Path(name)
         if "\0" in name or ".." in path.parts or (path.is_absolute() and not self._is_below(path)):
-            raise _outside(name)
+            raise _refusal(name)
         if path.is_absolute():
             yield path
             return
@@ -122,7 +122,7 @@ class Folders(msgspec.Struct, frozen=True):
         """Whether an absolute path leads into a folder, maybe through a link above it."""
         return any(_is_same(p, root) for p in (path, *path.parents) for root in self.paths)
 
-    def _inside(self, path: Path) -> Path | None:
+    def _resolve(self, path: Path) -> Path | None:
         """The path without links; None if there is nothing.
 
         Raises:
@@ -135,7 +135,7 @@ class Folders(msgspec.Struct, frozen=True):
                 continue
             except OSError:
                 return None
-        raise _outside(path.name)
+        raise _refusal(path.name)
 
     def _shown_as(self, name: str) -> list[Path]:
         """The run that an answer showed by this name, because a part of it is private."""
@@ -151,7 +151,7 @@ class Folders(msgspec.Struct, frozen=True):
         """What a pattern matches; links out of the folders match nothing."""
         for path in (p for one in patterns if MAGIC.search(name) for p in matching(str(one))):
             with suppress(NotServedError):
-                inside = self._inside(path)
+                inside = self._resolve(path)
                 if inside is not None:
                     yield inside
 
@@ -181,7 +181,7 @@ def _folder(name: str) -> Path:
     return path
 
 
-def _outside(name: str) -> NotServedError:
+def _refusal(name: str) -> NotServedError:
     return NotServedError(
         f"{shown(name)} is outside of the folders that this server may read",
         "Use a name that the tool 'runs' lists, or ask the user to serve that folder, too",

@@ -50,11 +50,11 @@ def runs_below(folders: Iterable[Path]) -> list[Found]:
     Raises:
         TooLargeError: There are too many entries.
     """
-    found = (one for folder in folders for one in _below(folder, Listing(folder.name)))
+    found = (one for folder in folders for one in _walk(folder, Listing(folder.name)))
     return sorted(found, key=lambda one: (-one.modified_s, one.path))
 
 
-def _below(top: Path, listing: Listing) -> Iterator[Found]:
+def _walk(top: Path, listing: Listing) -> Iterator[Found]:
     folders = [top]
     while folders:
         folder = folders.pop()

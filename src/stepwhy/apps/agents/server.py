@@ -120,7 +120,7 @@ def _text(text: str) -> types.TextContent:
 
 def _arguments_schema(arguments: type[Arguments]) -> dict[str, Any]:
     """JSON schema of the arguments of a tool."""
-    schema = _with_object_on_top(msgspec.json.schema(arguments))
+    schema = _lift_object(msgspec.json.schema(arguments))
     schema.pop("title", None)
     schema.pop("description", None)
     return schema
@@ -133,21 +133,21 @@ def _answer_schema(answer: str | type[msgspec.Struct]) -> dict[str, Any]:
         answer: Name of a contract in `stepwhy.show.schema`, or a class of `answers`.
     """
     full = contract_schema(answer) if isinstance(answer, str) else msgspec.json.schema(answer)
-    schema: dict[str, Any] = _without_prose(_with_object_on_top(full))
-    rows = _without_prose(_with_object_on_top(msgspec.json.schema(LeftOut)))
+    schema: dict[str, Any] = _drop_prose(_lift_object(full))
+    rows = _drop_prose(_lift_object(msgspec.json.schema(LeftOut)))
     schema["properties"][_LEFT_OUT] = {"type": "array", "items": rows}
     schema["required"] = [*schema["required"], _LEFT_OUT]
     return schema
 
 
-def _with_object_on_top(schema: dict[str, Any]) -> dict[str, Any]:
+def _lift_object(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema with the definition that it refers to at the top."""
     definitions = dict(schema[_DEFINITIONS])
     top = definitions.pop(schema[_REFERENCE].rpartition("/")[2])
     return {**top, _DEFINITIONS: definitions} if definitions else dict(top)
 
 
-def _without_prose(schema: Any, *, names_fields: bool = False) -> Any:
+def _drop_prose(schema: Any, *, names_fields: bool = False) -> Any:
     """The schema without titles, descriptions and defaults.
 
     Args:
@@ -155,12 +155,12 @@ def _without_prose(schema: Any, *, names_fields: bool = False) -> Any:
         names_fields: Whether its keys are names of fields, which may be 'title', too.
     """
     if isinstance(schema, list):
-        return [_without_prose(item) for item in schema]
+        return [_drop_prose(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     kept = (key for key in schema if names_fields or key not in ("title", "description", "default"))
     return {
-        key: _without_prose(schema[key], names_fields=key in ("properties", _DEFINITIONS))
+        key: _drop_prose(schema[key], names_fields=key in ("properties", _DEFINITIONS))
         for key in kept
     }
 

@@ -83,7 +83,7 @@ def runs(arguments: RunsArguments, paths: Sequence[str], desk: Desk) -> Answer:
         RunFound(desk.folders.name_of(one.path, desk.redactor), one.kind, one.bytes, one.modified)
         for one in found[arguments.offset : arguments.offset + arguments.limit]
     )
-    left_out = _around_page("runs", len(listed), len(found), arguments.offset)
+    left_out = _rest_of_page("runs", len(listed), len(found), arguments.offset)
     return _answer(tables.runs_table(listed), RunList(listed), left_out)
 
 
@@ -104,7 +104,7 @@ def ops(arguments: OpsArguments, paths: Sequence[str], desk: Desk) -> Answer:
     if whole.lines is not None:
         return _lines(arguments, whole, whole.lines)
     page = _page_of_ops(whole, arguments.sort, arguments.offset, arguments.limit)
-    left_out = _around_page("nodes", len(page.nodes), len(whole.nodes), arguments.offset)
+    left_out = _rest_of_page("nodes", len(page.nodes), len(whole.nodes), arguments.offset)
     text = f"No such view: {whole.reason}.\n" if whole.reason else tables.ops_table(page)
     return _answer(text, replace(page, stepwhy=__version__), left_out)
 
@@ -112,7 +112,7 @@ def ops(arguments: OpsArguments, paths: Sequence[str], desk: Desk) -> Answer:
 def _lines(arguments: OpsArguments, whole: ProfileResult, rows: LineBreakdown) -> Answer:
     begin = arguments.offset
     page = replace(rows, lines=rows.lines[begin : begin + arguments.limit])
-    left_out = _around_page("lines.lines", len(page.lines), len(rows.lines), arguments.offset)
+    left_out = _rest_of_page("lines.lines", len(page.lines), len(rows.lines), arguments.offset)
     shown = replace(whole, lines=page, stepwhy=__version__)
     return _answer(tables.lines_table(page, whole.steps), shown, left_out)
 
@@ -166,11 +166,11 @@ def _page_of_rows(
     objects = tuple(msgspec.json.decode("".join(json_lines(columns, [page] if page else []))))
     is_counted = len(chosen) <= limit and (page or not offset)
     total = offset + len(page) if is_counted else None
-    left_out = _around_page("rows", len(page), total, offset)
+    left_out = _rest_of_page("rows", len(page), total, offset)
     return _answer(tables.rows_table(columns, objects), Rows(tuple(columns), objects), left_out)
 
 
-def _around_page(what: str, count: int, total: int | None, offset: int) -> list[LeftOut]:
+def _rest_of_page(what: str, count: int, total: int | None, offset: int) -> list[LeftOut]:
     """What a page does not show.
 
     Args:

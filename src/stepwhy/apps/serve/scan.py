@@ -57,13 +57,13 @@ def scan(root: Path) -> tuple[list[Found], str]:
     """
     found: list[Found] = []
     try:
-        found.extend(_below(root, "", _DEPTH + 1, Listing(root.name or str(root))))
+        found.extend(_walk(root, "", _DEPTH + 1, Listing(root.name or str(root))))
     except TooLargeError as error:
         return found, f"{error.what}. The list is not complete."
     return found, ""
 
 
-def _below(root: Path, inner: str, depth: int, listing: Listing) -> Iterator[Found]:
+def _walk(root: Path, inner: str, depth: int, listing: Listing) -> Iterator[Found]:
     folder = root / inner
     run = _run(folder, inner or ".")
     if run is not None:
@@ -75,7 +75,7 @@ def _below(root: Path, inner: str, depth: int, listing: Listing) -> Iterator[Fou
             continue
         if entry.is_dir(follow_symlinks=False):
             if depth:
-                yield from _below(root, path, depth - 1, listing)
+                yield from _walk(root, path, depth - 1, listing)
         elif kind := _KIND_OF_ENDING.get(Path(entry.name).suffix.lower()):
             status = _status(entry.path)
             if status is not None:

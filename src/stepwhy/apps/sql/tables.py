@@ -86,7 +86,7 @@ class RunTables:
         else:
             of_ranks = list(self._stored(name))  # type: ignore[arg-type]
         ranks = [facts.trace.meta.rank for facts in self._facts]
-        return pa.concat_tables(map(_with_rank, of_ranks, ranks)).unify_dictionaries()
+        return pa.concat_tables(map(_add_rank, of_ranks, ranks)).unify_dictionaries()
 
     @cached_property
     def _result(self) -> Result:
@@ -146,7 +146,7 @@ def open_tables(name: str, progress: Progress | None = None, *, redact: Redact =
     return RunTables(ranks_of(opened))
 
 
-def _with_rank(table: Any, rank: int) -> Any:
+def _add_rank(table: Any, rank: int) -> Any:
     import pyarrow as pa  # noqa: PLC0415 - see `RunTables.arrow`
 
     ranks = np.full(table.num_rows, rank, dtype=np.int32)

@@ -126,7 +126,7 @@ def view_of(name: str, facts: Facts) -> Any:
 
 def findings_view(result: Result) -> Any:
     """The findings of a run as a `pyarrow.Table`, with predicted savings."""
-    return _of_records("findings", map(_finding, result.findings))
+    return _record_table("findings", map(_finding, result.findings))
 
 
 def ranks_view(result: Result) -> Any:
@@ -135,7 +135,7 @@ def ranks_view(result: Result) -> Any:
         {name: None if value == "" else value for name, value in asdict(rank).items()}
         for rank in result.ranks
     )
-    return _of_records("ranks", rows, rank="INTEGER")
+    return _record_table("ranks", rows, rank="INTEGER")
 
 
 def rank_steps_view(facts: Facts) -> Any:
@@ -144,11 +144,11 @@ def rank_steps_view(facts: Facts) -> Any:
     Args:
         facts: Facts of one rank, with the summaries of all.
     """
-    import pyarrow as pa  # noqa: PLC0415 - see `_of_records`
+    import pyarrow as pa  # noqa: PLC0415 - see `_record_table`
 
     times = step_times(facts)
     if times is None:
-        return _of_records("rank_steps", [], rank="INTEGER")
+        return _record_table("rank_steps", [], rank="INTEGER")
     return _table(
         step=np.tile(times.steps, len(times.ranks)),
         work_ns=times.work.ravel(),
@@ -157,7 +157,7 @@ def rank_steps_view(facts: Facts) -> Any:
     )
 
 
-def _of_records(view: str, records: Iterable[dict[str, Any]], **more: str) -> Any:
+def _record_table(view: str, records: Iterable[dict[str, Any]], **more: str) -> Any:
     """A table of records that have the columns of a view, and some more, by SQL type."""
     import pyarrow as pa  # noqa: PLC0415 - optional, and the import takes 0.1 s
 
@@ -214,7 +214,7 @@ def _lines(facts: Facts) -> Any:
         for phase, ns in _phases(row, category, own)
         if ns
     ]
-    return _of_rows("lines", rows)
+    return _row_table("lines", rows)
 
 
 def _phases(row: LineTime, category: str, ns: int) -> list[tuple[str | None, int]]:
@@ -228,14 +228,14 @@ def _line_ops(facts: Facts) -> Any:
     rows = [
         (row.line, module, one.name, _known(one.phase), one.count, one.time_ns)
         for row in _line_rows(facts)
-        for module, operations in _by_module(row)
+        for module, operations in _group_by_module(row)
         for one in operations
         if row.kind == "line"
     ]
-    return _of_rows("line_ops", rows)
+    return _row_table("line_ops", rows)
 
 
-def _by_module(row: LineTime) -> list[tuple[str | None, tuple[LineOperation, ...]]]:
+def _group_by_module(row: LineTime) -> list[tuple[str | None, tuple[LineOperation, ...]]]:
     if not row.modules:
         return [(None, row.operations)]
     return [(one.module or None, one.operations) for one in row.modules]
@@ -250,8 +250,8 @@ def _line_rows(facts: Facts) -> tuple[LineTime, ...]:
     return () if lines is None else lines.lines
 
 
-def _of_rows(view: str, rows: Sequence[tuple[Any, ...]]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - see `_of_records`
+def _row_table(view: str, rows: Sequence[tuple[Any, ...]]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - see `_record_table`
 
     types = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
     schema = pa.schema((name, types[kind]) for name, (kind, *_) in VIEWS[view].items())
@@ -292,7 +292,7 @@ def _means(facts: Facts, sums: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _sizes(facts: Facts, sums: NDArray[np.int64]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - see `_of_records`
+    import pyarrow as pa  # noqa: PLC0415 - see `_record_table`
 
     return pa.array(_means(facts, sums), mask=sums == NULL)
 
@@ -302,7 +302,7 @@ def _texts(values: NDArray[Any], texts: Sequence[str], *, null: int = NULL) -> A
 
 
 def _table(**columns: Any) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - see `_of_records`
+    import pyarrow as pa  # noqa: PLC0415 - see `_record_table`
 
     return pa.table(columns)
 

@@ -62,9 +62,9 @@ class LiveProcess:
             queues=tuple(self._queues.values()),
             usage=self._usage if self._is_current(time_ns) else None,
         )
-        return process if self._logs["steps"].is_lost else self._with_steps(process)
+        return process if self._logs["steps"].is_lost else self._add_steps(process)
 
-    def _with_steps(self, process: Process) -> Process:
+    def _add_steps(self, process: Process) -> Process:
         steps = self._meter.steps()
         if not steps.count:
             return process

@@ -74,7 +74,7 @@ class LiveRanks:
             self._search()
             self._searched_s = now_s
         processes = list(self._processes.values())
-        _at_once(lambda process: process.fetch(is_due=is_due), processes)
+        _do_at_once(lambda process: process.fetch(is_due=is_due), processes)
         latest: dict[int | None, RankNow] = {}
         for process in processes:
             now = process.now(now_s, self._wall_ns)
@@ -90,7 +90,7 @@ class LiveRanks:
         # Folders of processes in a run directory, and in those of its ranks.
         found = _folders(str(self._run_dir))
         ranks = [path for path in found if Path(path).name.startswith(_RANK)]
-        inner = [path for paths in _at_once(_folders, ranks) for path in paths]
+        inner = [path for paths in _do_at_once(_folders, ranks) for path in paths]
         folders = [path for path in [*found, *inner] if Path(path).name.startswith(_PROCESS)]
         for path in folders:
             if path not in self._processes and len(self._processes) < _MOST_PROCESSES:
@@ -124,7 +124,7 @@ def _folders(path: str) -> list[str]:
         return []
 
 
-def _at_once(read: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
+def _do_at_once(read: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
     """Read many things, several at a time: over a network, each takes a while to answer.
 
     Args:

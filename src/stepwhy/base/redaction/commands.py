@@ -44,10 +44,10 @@ def redact_command(command: Sequence[str], environ: Mapping[str, str] | None = N
     words = list(command)
     for number, start, end in login_places(command):
         words[number] = f"{command[number][:start]}{REDACTED}{command[number][end:]}"
-    return [_after(previous, word, redactor) for previous, word in pairwise(["", *words])]
+    return [_redact_next(previous, word, redactor) for previous, word in pairwise(["", *words])]
 
 
-def _after(previous: str, argument: str, redactor: Redactor) -> str:
+def _redact_next(previous: str, argument: str, redactor: Redactor) -> str:
     """Redact an argument, also depending on the previous one: `-c CODE`, `--token VALUE`."""
     if previous == "-c":
         return CODE

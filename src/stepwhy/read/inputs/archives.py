@@ -76,7 +76,7 @@ def _bzip2(file: BinaryIO, name: str) -> Stream:
     try:
         import bz2  # noqa: PLC0415 - not every Python is built with it
     except ImportError:
-        raise _not_built_in(name, "bz2") from None
+        raise _missing_module(name, "bz2") from None
     return bz2.BZ2File(file)
 
 
@@ -84,11 +84,11 @@ def _xz(file: BinaryIO, name: str) -> Stream:
     try:
         import lzma  # noqa: PLC0415 - not every Python is built with it
     except ImportError:
-        raise _not_built_in(name, "lzma") from None
+        raise _missing_module(name, "lzma") from None
     return lzma.LZMAFile(file)
 
 
-def _not_built_in(name: str, module: str) -> UnsupportedFormatError:
+def _missing_module(name: str, module: str) -> UnsupportedFormatError:
     return UnsupportedFormatError(f"{name} needs a Python with its module '{module}'", _UNPACK)
 
 

@@ -66,17 +66,17 @@ def available_bytes(root: Path = _ROOT) -> int | None:
     Source: proc(5), ``MemAvailable``; Linux, Documentation/admin-guide/cgroup-v2.rst and
         cgroup-v1/memory.rst.
     """
-    left = [*_of_machine(root), *_of_groups(root)]
+    left = [*_machine_bytes(root), *_groups_bytes(root)]
     return max(min(left), 0) if left else None
 
 
-def _of_machine(root: Path) -> Iterator[int]:
+def _machine_bytes(root: Path) -> Iterator[int]:
     for line in _read(root / "proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             yield int(line.split()[1]) * 1024
 
 
-def _of_groups(root: Path) -> Iterator[int]:
+def _groups_bytes(root: Path) -> Iterator[int]:
     """Bytes left in each control group, from the group of the process up to the root."""
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -87,11 +87,11 @@ def _of_groups(root: Path) -> Iterator[int]:
             files = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
         else:
             continue
-        for group in _up_from(mount / path.lstrip("/"), mount):
-            yield from _of_group(group, *files)
+        for group in _ancestors(mount / path.lstrip("/"), mount):
+            yield from _group_bytes(group, *files)
 
 
-def _up_from(group: Path, mount: Path) -> Iterator[Path]:
+def _ancestors(group: Path, mount: Path) -> Iterator[Path]:
     """A control group and its parents; a container may see only the mount point."""
     yield group
     while group != mount:
@@ -99,7 +99,7 @@ def _up_from(group: Path, mount: Path) -> Iterator[Path]:
         yield group
 
 
-def _of_group(group: Path, limit_file: str, usage_file: str, prefix: str) -> Iterator[int]:
+def _group_bytes(group: Path, limit_file: str, usage_file: str, prefix: str) -> Iterator[int]:
     limit, usage = _read(group / limit_file).strip(), _read(group / usage_file).strip()
     if not limit.isdigit() or not usage.isdigit():  # 'max' means no limit
         return

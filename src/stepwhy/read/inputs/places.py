@@ -79,12 +79,12 @@ def resolve(names: Sequence[str]) -> list[Place]:
         InputError: If an address cannot be reached.
     """
     found: dict[Place | Path, Place] = {}
-    for place in map(_with_trace, _all_behind(names)):
+    for place in map(_prefer_trace, _all_behind(names)):
         found.setdefault(place.path.resolve() if isinstance(place, Local) else place, place)
     return list(found.values())
 
 
-def _with_trace(place: Place) -> Place:
+def _prefer_trace(place: Place) -> Place:
     """The trace that reduced ranks were made from, if it is there; any other place as it is."""
     source = source_of(place.path) if isinstance(place, Local) else None
     return place if source is None else Local(source, place.within)
@@ -95,13 +95,13 @@ def _all_behind(names: Sequence[str]) -> Iterator[Place]:
     budget: Budget | None = None
     for name in map(_without_file_scheme, names):
         if "://" not in name:
-            yield from _on_this_machine(name)
+            yield from _local_places(name)
             continue
         from stepwhy.read.inputs.remote.budget import Budget  # noqa: PLC0415 - few names are addresses
         from stepwhy.read.inputs.remote.places import places_at  # noqa: PLC0415 - few names are addresses
 
         budget = budget or Budget()
-        yield from _at_most(shown(name), places_at(name, budget))
+        yield from _check_number(shown(name), places_at(name, budget))
 
 
 def _without_file_scheme(name: str) -> str:
@@ -113,10 +113,10 @@ def _without_file_scheme(name: str) -> str:
 # --- On this machine ---
 
 
-def _on_this_machine(name: str) -> list[Local]:
+def _local_places(name: str) -> list[Local]:
     path = Path(name)
     if is_folder(path):
-        return [Local(path)] if _is_run_directory(path) else _in_folder(path)
+        return [Local(path)] if _is_run_directory(path) else _search_folder(path)
     if is_there(path):
         return [Local(path)]
     from stepwhy.read.inputs.search import matching  # noqa: PLC0415 - few names are patterns
@@ -124,20 +124,20 @@ def _on_this_machine(name: str) -> list[Local]:
     matches = matching(name) if MAGIC.search(name) else []
     if not matches:
         raise NotFoundError(f"{shown(name)} does not exist", "Check the path")
-    places = [place for match in matches for place in _of_match(match, name)]
+    places = [place for match in matches for place in _resolve_match(match, name)]
     if not places:
         raise NoTracesError(f"{name} matches nothing but empty folders", "Give a trace file")
-    return _at_most(name, places)
+    return _check_number(name, places)
 
 
-def _of_match(path: Path, pattern: str) -> list[Local]:
+def _resolve_match(path: Path, pattern: str) -> list[Local]:
     """Resolve a match of a glob; a pipe is refused when it is opened, as in a folder."""
     if not is_folder(path):
         return [Local(path, None if is_file(path) else path.parent)]
     if _is_run_directory(path):
         return [Local(path)]
     # The content of the folder also matches.
-    return [] if pattern.endswith("**") else _in_folder(path, may_be_empty=True)
+    return [] if pattern.endswith("**") else _search_folder(path, may_be_empty=True)
 
 
 def _is_run_directory(path: Path) -> bool:
@@ -145,7 +145,7 @@ def _is_run_directory(path: Path) -> bool:
     return is_file(path / "run.json") or is_file(path / "process.json")
 
 
-def _in_folder(folder: Path, *, may_be_empty: bool = False) -> list[Local]:
+def _search_folder(folder: Path, *, may_be_empty: bool = False) -> list[Local]:
     """The run directories in a folder, or all runs and traces in it and below."""
     from stepwhy.read.inputs.search import has_usual_ending, runs_and_files_below, usual  # noqa: PLC0415 - few names are folders
     from stepwhy.read.inputs.torch_npu import traces_only  # noqa: PLC0415 - likewise
@@ -153,14 +153,14 @@ def _in_folder(folder: Path, *, may_be_empty: bool = False) -> list[Local]:
     inner = [Path(entry) for entry in Listing(folder.name).entries(folder)]
     nested = [run for path in inner if (run := _run_in(path)) is not None]
     if nested:
-        return _at_most(folder.name, [Local(path, folder) for path in nested])
+        return _check_number(folder.name, [Local(path, folder) for path in nested])
     runs, files = runs_and_files_below(folder, _is_run_directory)
     if not runs and not files and not may_be_empty:
         raise NoTracesError(f"{folder.name or folder} is an empty folder", "Give a trace file")
     traces = usual(traces_only(files))
     if runs:
         traces = [p for p in traces if has_usual_ending(p.name) and p.name not in _RESULTS]
-    return _at_most(folder.name, [Local(path, folder) for path in [*runs, *traces]])
+    return _check_number(folder.name, [Local(path, folder) for path in [*runs, *traces]])
 
 
 def _run_in(path: Path) -> Path | None:
@@ -170,7 +170,7 @@ def _run_in(path: Path) -> Path | None:
     return path / IN_RUN if is_file(path / IN_RUN) else None
 
 
-def _at_most(name: str, places: list[P]) -> list[P]:
+def _check_number(name: str, places: list[P]) -> list[P]:
     if len(places) > MOST_TRACES and os.environ.get(ANY_SIZE) != "1":
         raise too_many(name, len(places))
     return places

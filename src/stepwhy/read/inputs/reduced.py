@@ -100,10 +100,10 @@ def _files_of(source: Path) -> Iterator[Path]:
         yield source
         return
     yield source / "run.json"
-    yield from sorted(_below_processes(source))
+    yield from sorted(_process_files(source))
 
 
-def _below_processes(run_dir: Path) -> Iterator[Path]:
+def _process_files(run_dir: Path) -> Iterator[Path]:
     """The files in the folders of processes and below; links to folders are not followed."""
     listing = Listing(run_dir.name)
     folders = [e for e in _folders(listing.entries(run_dir)) if e.name.startswith(_OF_PROCESS)]

@@ -50,9 +50,9 @@ def runs_and_files_below(
         runs.append(Path(entry))
         return False
 
-    entries = _below(folder, Listing(folder.name or str(folder)), is_searched)
+    entries = _walk(folder, Listing(folder.name or str(folder)), is_searched)
     files = [Path(entry) for entry in entries if _is_file(entry)]
-    return _in_order(runs), _in_order(files)
+    return _sort(runs), _sort(files)
 
 
 def has_usual_ending(name: str) -> bool:
@@ -82,10 +82,10 @@ def matching(pattern: str) -> list[Path]:
         TooLargeError: If too many entries would have to be listed.
     """
     parts = Path(pattern).parts
-    return _in_order(set(_matching(Path(), parts, Listing(pattern))))
+    return _sort(set(_matching(Path(), parts, Listing(pattern))))
 
 
-def _in_order(paths: Iterable[Path]) -> list[Path]:
+def _sort(paths: Iterable[Path]) -> list[Path]:
     """Paths sorted by their parts, numbers in them by value: 'rank2' before 'rank10'."""
     return sorted(paths, key=lambda path: ([natural_key(part) for part in path.parts], path))
 
@@ -105,7 +105,7 @@ def _matching(folder: Path, parts: Sequence[str], listing: Listing) -> Iterator[
         yield from _matching(folder, rest, listing)
     elif is_folder(folder):
         yield from _matching(folder, rest, listing)
-        for entry in _below(folder, listing):
+        for entry in _walk(folder, listing):
             if not rest or entry.is_dir(follow_symlinks=False):
                 yield from _matching(Path(entry), rest, listing)
 
@@ -117,7 +117,7 @@ def _visible(folder: Path, pattern: str, listing: Listing) -> Iterator[os.DirEnt
             yield entry
 
 
-def _below(
+def _walk(
     folder: Path,
     listing: Listing,
     is_searched: Callable[[os.DirEntry[str]], bool] = lambda _: True,

@@ -122,14 +122,14 @@ def short_name(name: str) -> str:
         return name
     if not _IS_SIGNATURE.search(name):
         own = name.removesuffix(".kd")
-        return _middle_out(_by_scheme(own)) if _IS_SCHEME.match(own) else name
+        return _middle_out(_apply_scheme(own)) if _IS_SCHEME.match(own) else name
     own = own_name(name)
-    if _by_scheme(own) != own:
-        return _middle_out(_by_scheme(own))
-    return _middle_out(_with_argument(own, list(_arguments(plain_signature(name), own))))
+    if _apply_scheme(own) != own:
+        return _middle_out(_apply_scheme(own))
+    return _middle_out(_add_argument(own, list(_arguments(plain_signature(name), own))))
 
 
-def _by_scheme(own: str) -> str:
+def _apply_scheme(own: str) -> str:
     """A name by the scheme of its library; the name itself where it has none."""
     for pattern, shown in _SCHEMES:
         found = pattern.fullmatch(own)
@@ -143,7 +143,7 @@ def _by_scheme(own: str) -> str:
     return own
 
 
-def _with_argument(own: str, arguments: list[str]) -> str:
+def _add_argument(own: str, arguments: list[str]) -> str:
     """A kernel's own name with the template argument that says most."""
     base = _NAMESPACE.sub(lambda found: found["kept"] or "", own)
     if "EigenMetaKernel" in base:

@@ -96,7 +96,7 @@ def _pair(offset: int, key: Rows, begins: NDArray[np.bool_], name: Rows) -> Pair
     if wrong.any():
         contradicted = np.unique(key[last[wrong]])
         fine = ~np.isin(key[last], contradicted)
-        repaired = [_by_name(key, begins, name, int(k)) for k in contradicted]
+        repaired = [_pair_by_name(key, begins, name, int(k)) for k in contradicted]
         first = np.concatenate([first[fine], *(f for f, _ in repaired)])
         last = np.concatenate([last[fine], *(e for _, e in repaired)])
     return Pairs(first + np.int32(offset), last + np.int32(offset), left, lost)
@@ -127,7 +127,7 @@ def _levels(key: Rows, begins: NDArray[np.bool_]) -> tuple[Rows, NDArray[np.bool
     return depth.astype(np.int32, copy=False), unmatched
 
 
-def _by_name(key: Rows, begins: NDArray[np.bool_], name: Rows, one: int) -> tuple[Rows, Rows]:
+def _pair_by_name(key: Rows, begins: NDArray[np.bool_], name: Rows, one: int) -> tuple[Rows, Rows]:
     """Begins and ends of one key, paired one by one."""
     first, last = array("i"), array("i")
     stack: list[tuple[int, int]] = []

@@ -156,12 +156,12 @@ class Identities:
 
     def of(self, events: list[Identified[Any]]) -> dict[str, NDArray[Any]]:
         """Columns that are equal in records of one range: family (NULL without an id), number."""
-        found = [self._of(event) for event in events]
+        found = [self._code(event) for event in events]
         family = np.fromiter((f for f, _ in found), dtype=np.int32, count=len(found))
         number = np.fromiter((n for _, n in found), dtype=np.int64, count=len(found))
         return {"family": family, "number": number}
 
-    def _of(self, event: Identified[Any]) -> tuple[int, int]:
+    def _code(self, event: Identified[Any]) -> tuple[int, int]:
         one = _id_of(event)
         if one is None:
             return NULL, 0
@@ -196,7 +196,7 @@ def _pair(
     of_use = table.name_of_use
     parts = [
         _pair_some(table, np.flatnonzero(rows).astype(np.int32), keys, of_use)
-        for rows in _by_key(chosen, keys)
+        for rows in _split_by_key(chosen, keys)
     ]
     first = np.concatenate([part.first for part in parts] or [_NONE])
     last = np.concatenate([part.last for part in parts] or [_NONE])
@@ -207,7 +207,9 @@ def _pair(
     return take(first, order), take(last, order)
 
 
-def _by_key(chosen: NDArray[np.bool_], keys: NDArray[np.int32]) -> Iterator[NDArray[np.bool_]]:
+def _split_by_key(
+    chosen: NDArray[np.bool_], keys: NDArray[np.int32]
+) -> Iterator[NDArray[np.bool_]]:
     """Split the chosen records into parts that contain all records of their keys.
 
     Args:

@@ -2,20 +2,18 @@
 
 A database is opened read-only and as immutable, and only its real tables are queried: views and
 virtual tables would run code of the file's author. A column of SQLite can hold values of any type,
-so queries check the type of every value. `database_limits` bounds the cost of reading.
+so queries check the type of every value. `database_file` opens the file, and bounds the cost of
+reading it.
 
 Source: "Uniform Resource Identifiers", "Write-Ahead Logging" and "The File Format" of SQLite.
 """
 
 from __future__ import annotations
 
-import io
 import sqlite3
-import stat
-import struct
 from contextlib import closing, contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -23,31 +21,28 @@ import numpy as np
 from stepwhy.base.columns.chunks import chunks
 from stepwhy.base.errors import CorruptInputError
 from stepwhy.base.units import format_bytes
-from stepwhy.read.inputs.opening import open_input
-from stepwhy.read.shared.database_limits import Limits
+from stepwhy.read.shared.database_file import (
+    DAMAGE,
+    MAGIC,
+    Length,
+    Limits,
+    check_finished,
+    length_of,
+    limited_connection,
+)
 from stepwhy.read.shared.several_files import count_further
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from stepwhy.read.inputs.source import Source
     from stepwhy.trace import Health
 
-MAGIC = b"SQLite format 3\x00"
 ABSENT = -(2**63 - 1)
 """Value of an integer column in rows without an integer, or where the table lacks the column."""
 
-# SQLite quotes damaged names in its messages, which need not be UTF-8.
-_DAMAGE = (sqlite3.Error, UnicodeDecodeError)
-# Byte of the header: 1 if the database uses a rollback journal, 2 for a write-ahead log.
-_WRITE_VERSION = 18
-_JOURNAL = b"\x01"
-# Bytes per page, the number of changes and of pages, and up to which change that was counted.
-_SIZES = struct.Struct(">16xH6xII60xI4x")
-_HEADER = _SIZES.size
 _ROWS_AT_ONCE = 1 << 14
 _MOST_TEXTS = 1 << 16
 _EXPORT_AGAIN = "Export it again, or copy it again when the profiler has finished writing"
@@ -93,20 +88,6 @@ class Rows(msgspec.Struct, frozen=True):
     def with_columns(self, **ints: NDArray[np.int64]) -> Rows:
         """The same rows with replaced or additional columns of integers."""
         return Rows({**self.ints, **ints}, self.texts, self.length)
-
-
-class Length(NamedTuple):
-    """Size of a database file.
-
-    Args:
-        expected: Bytes that the header tells; 0 if it does not.
-        size: Bytes of the file.
-        rest: What begins where the database should end.
-    """
-
-    expected: int
-    size: int
-    rest: bytes
 
 
 class Database:
@@ -181,7 +162,7 @@ class Database:
             else "''"
             for c in blobs
         ]
-        conditions = [_among(_integer(c, known), values) for c, values in (only or {}).items()]
+        conditions = [_is_one_of(_integer(c, known), values) for c, values in (only or {}).items()]
         for part in self._select(table, expressions, conditions) if known else ():
             columns = list(zip(*part, strict=True))
             numbers = (np.asarray(values, dtype=np.int64) for values in columns[: len(ints)])
@@ -235,7 +216,7 @@ class Database:
         try:
             # The name is a constant of stepwhy, never text of the file.
             rows = self._connection.execute(f'PRAGMA table_info("{table}")').fetchall()
-        except _DAMAGE:
+        except DAMAGE:
             self._damaged.add(table)
             return frozenset()
         return frozenset(str(row[1]) for row in rows)
@@ -256,7 +237,7 @@ class Database:
                 if left < 0:
                     raise sqlite3.DatabaseError("more rows than the file can hold")
                 yield part
-        except _DAMAGE:
+        except DAMAGE:
             self._damaged.add(table)
 
 
@@ -268,10 +249,10 @@ class _Texts:
 
     def intern(self, rows: Rows) -> Rows:
         """The same rows, whose equal texts are one object."""
-        texts = {name: self._of(column) for name, column in rows.texts.items()}
+        texts = {name: self._intern_column(column) for name, column in rows.texts.items()}
         return Rows(rows.ints, texts, len(rows))
 
-    def _of(self, column: Sequence[str]) -> list[str]:
+    def _intern_column(self, column: Sequence[str]) -> list[str]:
         known = self._known
         if len(known) > _MOST_TEXTS:
             known.clear()
@@ -288,7 +269,7 @@ def _integer(column: str, known: Collection[str]) -> str:
     return f'CASE typeof("{column}") WHEN \'integer\' THEN "{column}" ELSE {ABSENT} END'
 
 
-def _among(expression: str, values: Collection[int]) -> str:
+def _is_one_of(expression: str, values: Collection[int]) -> str:
     return f"{expression} IN ({', '.join(map(str, values))})"
 
 
@@ -308,87 +289,11 @@ def open_database(source: Source) -> Iterator[Database]:
         place = path.resolve()  # SQLite looks for a journal beside the target of a link
         limits = Limits(place.stat().st_size)
         if path == source.path:
-            _check_finished(source.origin, place, limits)
-        with closing(_connect(place, limits, "mode=ro&immutable=1")) as connection:
+            check_finished(source.origin, place, limits)
+        with closing(limited_connection(place, limits, "mode=ro&immutable=1")) as connection:
             tables, is_whole = _tables(connection, source.origin)
-            length = _length_of(path)
+            length = length_of(path)
             yield Database(connection, limits, tables, is_whole=is_whole, length=length)
-
-
-def _length_of(path: Path) -> Length:
-    """Size of a database, as its header tells it and as it is."""
-    with open_input(path) as file:
-        head = file.read(_HEADER)
-        size = file.seek(0, io.SEEK_END)
-        expected = _length_in_header(head) if len(head) == _HEADER else 0
-        file.seek(expected)
-        return Length(expected, size, file.read(len(MAGIC)) if 0 < expected < size else b"")
-
-
-def _length_in_header(head: bytes) -> int:
-    """Size of a database, bytes; 0 if it was last written by a release that does not tell it."""
-    page_bytes, changes, pages, valid_for = _SIZES.unpack(head)
-    largest = 1 << 16  # which two bytes cannot hold, so it is written as 1
-    size: int = pages * (largest if page_bytes == 1 else page_bytes)
-    return size if changes == valid_for else 0
-
-
-def _check_finished(origin: str, path: Path, limits: Limits) -> None:
-    """Refuse a database that is still being written.
-
-    Raises:
-        CorruptInputError: There is a journal or log beside it, or a process has locked it.
-    """
-    beside = next((e for e in ("-wal", "-journal") if _holds(path, e)), "")
-    if beside:
-        raise CorruptInputError(
-            f"{origin} is a database that is still being written: a part of it is in "
-            f"{origin}{beside}",
-            "Wait until the profiler has finished, or export it again",
-        )
-    if _is_locked(path, limits):
-        raise CorruptInputError(
-            f"{origin} is a database that another process is writing",
-            "Wait until the profiler has finished",
-        )
-
-
-def _holds(path: Path, ending: str) -> bool:
-    """Whether the file with that ending beside a file is not empty; links and pipes count."""
-    try:
-        found = path.with_name(f"{path.name}{ending}").lstat()
-    except OSError:
-        return False
-    return found.st_size > 0 or not stat.S_ISREG(found.st_mode)
-
-
-def _is_locked(path: Path, limits: Limits) -> bool:
-    """Whether a process has locked the database; with a write-ahead log, writers take no lock."""
-    with open_input(path) as file:
-        head = file.read(_WRITE_VERSION + 1)
-    if head[_WRITE_VERSION:] != _JOURNAL:
-        return False  # opening it without `immutable` would create files beside it
-    try:
-        with closing(_connect(path, limits, "mode=ro")) as connection:
-            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
-    except _DAMAGE as error:
-        return "locked" in str(error)  # reading reports the other errors
-    return False
-
-
-def _connect(path: Path, limits: Limits, how: str) -> sqlite3.Connection:
-    """Connect to a database, without running code that its schema contains.
-
-    Args:
-        path: The database.
-        limits: Limits of its queries.
-        how: Query parameters of the SQLite URI.
-    """
-    connection = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=0)
-    limits.apply(connection)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-    return connection
 
 
 def _tables(connection: sqlite3.Connection, origin: str) -> tuple[frozenset[str], bool]:
@@ -399,12 +304,12 @@ def _tables(connection: sqlite3.Connection, origin: str) -> tuple[frozenset[str]
     """
     try:
         return _names(connection), True
-    except _DAMAGE:
+    except DAMAGE:
         # Makes SQLite read the existing part of a file that is shorter than its header says.
         connection.execute("PRAGMA writable_schema = ON")
     try:
         return _names(connection), False
-    except _DAMAGE:
+    except DAMAGE:
         raise CorruptInputError(f"{origin} is a damaged SQLite database", _EXPORT_AGAIN) from None
 
 

@@ -99,12 +99,12 @@ def rows_of(titles: Titles, uses: Uses) -> dict[Place, Row]:
         names = [] if pid in host_processes else [*titles.processes.get(pid, ()), str(pid)]
         part = next((n for n in names if ascend and n in _ASCEND), "")
         if part:
-            rows[place] = _on_ascend(row, part)
+            rows[place] = _ascend_row(row, part)
         else:
             rows[place] = row if place in hosts else _placed(row, [*own_titles, *names], own)
     if any(not _CALLS.isdisjoint(names) for names in titles.processes.values()):
-        rows = _with_copies(rows, {p for p, names in titles.processes.items() if _COPIES in names})
-    done = _numbered_hosts(_without_repeats(rows))
+        rows = _place_copies(rows, {p for p, names in titles.processes.items() if _COPIES in names})
+    done = _numbered_hosts(_mark_repeats(rows))
     for place in uses.shared & done.keys():
         done[place] = done[place]._replace(thread=None, title="other threads")
     return done
@@ -130,7 +130,7 @@ def sharing_key(titles: Titles, place: Place, category: str) -> tuple[Hashable, 
     return number, part, is_stream, is_whole, category in _DEVICE_CATEGORIES
 
 
-def _with_copies(rows: dict[Place, Row], copies: set[Any]) -> dict[Place, Row]:
+def _place_copies(rows: dict[Place, Row], copies: set[Any]) -> dict[Place, Row]:
     """The rows of copies on the GPU; with several GPUs, rocprof does not record which one."""
     gpus = {row.device for row in rows.values() if row.device}
     device = gpus.pop() if len(gpus) == 1 else "GPU"
@@ -161,7 +161,7 @@ def _placed(row: Row, names: Iterable[str], own: Iterable[Use]) -> Row:
     return row
 
 
-def _on_ascend(row: Row, part: str) -> Row:
+def _ascend_row(row: Row, part: str) -> Row:
     """The row on its NPU, whose number the process id holds.
 
     Args:
@@ -200,7 +200,7 @@ def _numbered_hosts(rows: dict[Place, Row]) -> dict[Place, Row]:
     }
 
 
-def _without_repeats(rows: dict[Place, Row]) -> dict[Place, Row]:
+def _mark_repeats(rows: dict[Place, Row]) -> dict[Place, Row]:
     """Rows of modules, steps and name scopes beside streams or XLA's operations are repetitions."""
     by_process: dict[Any, list[Row]] = defaultdict(list)
     for row in rows.values():

@@ -81,7 +81,7 @@ def add_slices(
     on_device, repeats = _kinds(uses, rows)
     on_hosts = np.unique(columns["kind"][~on_device])
     columns["kind"][steps] = Kind.STEP
-    named = on_device & (repeats | _around_others(times, uses, on_device))
+    named = on_device & (repeats | _enclosing(times, uses, on_device))
     columns["kind"][named] = Kind.DEVICE_ANNOTATION
     builder.slices_from({**columns, "start_ns": times.start_ns, "dur_ns": times.dur_ns})
     return set(map(Kind, on_hosts.tolist()))
@@ -243,7 +243,7 @@ def _steps(times: Times, uses: Uses, rows: Mapping[Place, Row]) -> NDArray[np.in
     return found
 
 
-def _around_others(times: Times, uses: Uses, on_device: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _enclosing(times: Times, uses: Uses, on_device: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Mask of the ranges of device rows that enclose others; (ranges,).
 
     Work on a device does not nest: only the inner ranges are device time, the outer one names them.

@@ -143,14 +143,14 @@ def _roles(
 ) -> NDArray[np.int8]:
     """Roles by name; any unknown name counts as an exchange for now."""
     of_name = np.full(len(names), RangeRole.EXCHANGE, dtype=np.int8)
-    of_name[_among(names, _is_activity)] = RangeRole.ACTIVITY
-    of_name[_among(names, lambda text: text.startswith(NEGOTIATION))] = RangeRole.NEGOTIATION
+    of_name[_matching(names, _is_activity)] = RangeRole.ACTIVITY
+    of_name[_matching(names, lambda text: text.startswith(NEGOTIATION))] = RangeRole.NEGOTIATION
     role = take(of_name, name)
     role[is_tick] = RangeRole.TICK
     return role
 
 
-def _among(names: list[str], test: Callable[[str], bool]) -> NDArray[np.bool_]:
+def _matching(names: list[str], test: Callable[[str], bool]) -> NDArray[np.bool_]:
     return np.asarray([test(text) for text in names], dtype=bool)
 
 

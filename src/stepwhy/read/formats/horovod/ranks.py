@@ -95,11 +95,11 @@ def _negotiations(ranges: Ranges) -> _Negotiations:
     of_ranks = (ranges.role == RangeRole.NEGOTIATION) | (ranges.role == RangeRole.TICK)
     some = np.flatnonzero(of_ranks).astype(np.int32)
     some = some[np.argsort(ranges.row[some], kind="stable")]
-    parts = [_of_some(ranges, some[low:high]) for low, high in whole_groups(ranges.row[some])]
+    parts = [_select(ranges, some[low:high]) for low, high in whole_groups(ranges.row[some])]
     return _Negotiations(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _of_some(ranges: Ranges, some: NDArray[np.int32]) -> _Negotiations:
+def _select(ranges: Ranges, some: NDArray[np.int32]) -> _Negotiations:
     """Negotiations of some tensors.
 
     A tick belongs to the first negotiation that ends after it, if that has begun before it.

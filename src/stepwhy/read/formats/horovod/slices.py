@@ -46,7 +46,7 @@ class Rows:
 
     def add_slices(self) -> None:
         """Append the slices, and release the ranges."""
-        ranges, order = self._ranges, _in_order(self._ranges)
+        ranges, order = self._ranges, _order(self._ranges)
         count = len(order)
         size = np.full(count, NULL, dtype=np.int64)
         size[take(ranges.role, order) == RangeRole.EXCHANGE] = ranges.sizes_of(
@@ -76,7 +76,7 @@ class Rows:
         )
 
 
-def _in_order(ranges: Ranges) -> NDArray[np.int32]:
+def _order(ranges: Ranges) -> NDArray[np.int32]:
     """Order by start, then longest first, then row, then role.
 
     The ranges are ordered by time already, except for ticks, which are shown without a duration.

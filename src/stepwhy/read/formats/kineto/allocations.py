@@ -115,7 +115,7 @@ class Allocations:
         chosen = [events[i] for i in rows.tolist()]
         args = list(map(args_of, chosen))
         arguments = {name: column(args, name, default) for name, default in _ARGUMENTS.items()}
-        rows, arguments, chosen = self._with_sizes(rows, arguments, chosen)
+        rows, arguments, chosen = self._select_sized(rows, arguments, chosen)
         threads = self._threads.of(map(_THREAD, chosen), len(rows))
         return self._batch(rows, chosen, arguments, threads)
 
@@ -128,7 +128,7 @@ class Allocations:
         """
         strings = swept.strings
         columns = {name: values[rows] for name, values in swept.changes.items()}
-        rows, columns, _ = self._with_sizes(rows, columns, [])
+        rows, columns, _ = self._select_sized(rows, columns, [])
         records = Records(swept.data, columns["offset"], columns["length"], Event[KinetoArgs])
         threads = self._sweep_codes.translate(
             strings, "thread", columns["thread"], self._threads.of, strings.threads_of
@@ -162,7 +162,7 @@ class Allocations:
         }
         return AllocationBatch(rows, events, columns, pools, threads, totals, sorted(first))
 
-    def _with_sizes(
+    def _select_sized(
         self, rows: NDArray[np.int64], arguments: dict[str, NDArray[np.int64]], events: list[Any]
     ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]], list[Any]]:
         """Rows, arguments and records of those that record a size or a total."""

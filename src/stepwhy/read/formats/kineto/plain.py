@@ -80,7 +80,7 @@ class PlainDocument:
 
     def __iter__(self) -> Iterator[SweptRecords | Batch[KinetoArgs]]:
         """The records in file order."""
-        position = _after_space(self._data, self._first)
+        position = _skip_space(self._data, self._first)
         end = self._tail.cut.begin
         from stepwhy.read.formats.kineto.lanes import Lanes  # noqa: PLC0415 - threads take 3 ms to load
 
@@ -138,6 +138,6 @@ class PlainDocument:
         self._health.events_read += records
 
 
-def _after_space(data: bytes | mmap.mmap, position: int) -> int:
+def _skip_space(data: bytes | mmap.mmap, position: int) -> int:
     found = _SPACE.match(data, position)
     return found.end() if found else position

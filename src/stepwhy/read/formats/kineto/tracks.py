@@ -67,7 +67,7 @@ class Tracks:
 
     def thread(self, event: Event[KinetoArgs]) -> int:
         """Track of the host thread of a record."""
-        key = self._with_process(thread_key(event))
+        key = self._add_process(thread_key(event))
         if key not in self._rows:
             process, thread = self._process(event.pid), as_int(key[1])
             self._by_number.setdefault(key[1], key)
@@ -76,7 +76,7 @@ class Tracks:
             )
         return self._rows[key]
 
-    def _with_process(self, key: tuple[Hashable, Hashable]) -> tuple[Hashable, Hashable]:
+    def _add_process(self, key: tuple[Hashable, Hashable]) -> tuple[Hashable, Hashable]:
         """Key with its process, for records that name only a thread (waits on XPUs)."""
         if key[0] != _NO_PROCESS:
             return key

@@ -63,7 +63,7 @@ def meta_of_ranks(
         several_runs: Whether the file overlays two runs.
         complete: Whether the file is complete.
     """
-    notes = [_idle(ranges), _between(iterations)]
+    notes = [_idle(ranges), _describe_gaps(iterations)]
     meta = _meta(ranges, notes, rank=NULL, signals=("passes", "ranks"), complete=complete)
     return replace(meta, limit=_SEVERAL_RUNS if several_runs else "")
 
@@ -124,7 +124,7 @@ def _covered(ranges: Ranges, rows: NDArray[np.int64]) -> int:
     return int(np.maximum(ends - starts, 0).sum())
 
 
-def _between(iterations: Sequence[Iteration]) -> str:
+def _describe_gaps(iterations: Sequence[Iteration]) -> str:
     """One sentence on the time between iterations; '' if there is none."""
     windows = sorted({(i.start_ns, i.end_ns) for i in iterations})
     if len(windows) < 2:

@@ -12,20 +12,22 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from stepwhy.base.columns.chunks import take
-from stepwhy.base.columns.growing import Growing
-from stepwhy.base.columns.narrow import narrowed
 from stepwhy.base.errors import CorruptInputError, EmptyInputError
 from stepwhy.base.patterns import regex
-from stepwhy.base.units import format_bytes
+from stepwhy.read.formats.memory_timeline.writer import (
+    CATEGORIES,
+    LARGEST_NS,
+    Records,
+    Writer,
+)
 from stepwhy.read.inputs.source import let_go
 from stepwhy.read.shared.repaired_json import repaired, without_nulls
-from stepwhy.trace import NULL, Health, Meta, TraceBuilder
+from stepwhy.trace import Health, Meta, TraceBuilder
 
 if TYPE_CHECKING:
     import mmap
@@ -42,17 +44,6 @@ if TYPE_CHECKING:
 
 FORMAT = "torch-memory-timeline"
 
-# Their positions are the numbers of categories in the file.
-_CATEGORIES = (
-    "parameter",
-    "optimizer state",
-    "input",
-    "temporary",
-    "activation",
-    "gradient",
-    "autograd detail",
-    "unknown",
-)
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _RAW = regex(rb"\s*\[\s*(?:\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\]\s*,?\s*)+")
 _TIMES = regex(rb"\s*\[\s*\[\s*-?\d+\s*(?:,\s*-?\d+\s*)*")
@@ -67,36 +58,18 @@ _LISTS = 2  # of times and of sums
 _CHUNK = 1 << 20  # bytes
 _NS_PER_US = 1000
 _RECORDS = 1 << 14  # times per chunk of sums
-# Larger times and sums would overflow int64 when they are added; larger sizes are damage.
-_LARGEST_NS, _LARGEST = 1 << 62, 1 << 52
+# Larger sizes are damage.
+_LARGEST = 1 << 52
 # Limits to which larger numbers are clipped: invalid, but their differences, and nanoseconds of the
 # second, still fit into 64 bits.
 _BEYOND, _BEYOND_US = 1 << 61, 1 << 53
-_SIZES_OF_RECORD = slice(1, 1 + len(_CATEGORIES))
+_SIZES_OF_RECORD = slice(1, 1 + len(CATEGORIES))
 
 _NOTE = (
     "A memory timeline contains no steps, no operations and no device. It covers only tensors that "
     "were used while it was recorded. Record a Kineto trace with profile_memory=True to explain "
     "memory together with time."
 )
-
-
-class _Records(NamedTuple):
-    """A chunk of records, each with the changes of memory at one time.
-
-    Args:
-        time_ns: Time of each record, negative before the recording began; (records,).
-        is_whole: Whether each record has all of its numbers; (records,).
-        record: Record of each change, ascending; (changes,).
-        size: Bytes allocated or, if negative, freed; (changes,).
-        category: Category of each change; (changes,).
-    """
-
-    time_ns: Ints
-    is_whole: Flags
-    record: Ints
-    size: Ints
-    category: Ints
 
 
 def recognise(source: Source) -> bool:
@@ -136,7 +109,7 @@ def read(source: Source) -> Trace | None:
     return builder.finish(Meta(FORMAT, "pytorch", signals=frozenset({"memory"}), notes=notes))
 
 
-def _read(source: Source, *, is_raw: bool) -> tuple[_Writer, Health]:
+def _read(source: Source, *, is_raw: bool) -> tuple[Writer, Health]:
     """The records of a file, which may be damaged, and what could not be read.
 
     Raises:
@@ -169,51 +142,51 @@ def _read(source: Source, *, is_raw: bool) -> tuple[_Writer, Health]:
     return _written(msgspec.json.encode(whole), health, is_raw=is_raw)
 
 
-def _written(data: Data, health: Health, *, is_raw: bool) -> tuple[_Writer, Health]:
-    writer = _Writer(is_raw=is_raw)
+def _written(data: Data, health: Health, *, is_raw: bool) -> tuple[Writer, Health]:
+    writer = Writer(is_raw=is_raw)
     for records in _raw(data) if is_raw else _sums(data):
         writer.add(_usable(records, health))
     return writer, health
 
 
-def _raw(data: Data) -> Iterator[_Records]:
+def _raw(data: Data) -> Iterator[Records]:
     """Events of single tensors, in chunks.
 
     Raises:
         DecodeError: The file is truncated or damaged.
     """
-    begin, end = _inside(data, 0, len(data))
+    begin, end = _list_bounds(data, 0, len(data))
     for chunk in _chunks(data, begin, end, tuple[int, int, int, int]):
-        time_ns, _, size, category = _numbers(chunk, 4, _LARGEST_NS).T
+        time_ns, _, size, category = _numbers(chunk, 4, LARGEST_NS).T
         record = np.arange(len(chunk))
-        yield _Records(time_ns, np.ones(len(chunk), dtype=bool), record, size, category)
+        yield Records(time_ns, np.ones(len(chunk), dtype=bool), record, size, category)
 
 
-def _sums(data: Data) -> Iterator[_Records]:
+def _sums(data: Data) -> Iterator[Records]:
     """Changes of the sums of each category, in chunks; at one time, releases come first.
 
     Raises:
         DecodeError: The file is truncated or damaged.
     """
-    begin, end = _inside(data, 0, len(data))
+    begin, end = _list_bounds(data, 0, len(data))
     behind = data.find(b"]", begin, end) + 1
     between = _BETWEEN.match(data, behind, end)
     if between is None:
         raise msgspec.DecodeError
-    times = chain.from_iterable(_chunks(data, *_inside(data, begin, behind), int))
-    sizes = chain.from_iterable(_chunks(data, *_inside(data, between.end(), end), list[int]))
-    before = np.zeros((1, len(_CATEGORIES)), dtype=np.int64)
+    times = chain.from_iterable(_chunks(data, *_list_bounds(data, begin, behind), int))
+    sizes = chain.from_iterable(_chunks(data, *_list_bounds(data, between.end(), end), list[int]))
+    before = np.zeros((1, len(CATEGORIES)), dtype=np.int64)
     both = zip(times, sizes, strict=False)
     while chunk := list(islice(both, _RECORDS)):
         sums_of_records = [sums[_SIZES_OF_RECORD] for _, sums in chunk]
-        is_whole = np.asarray([len(sums) == len(_CATEGORIES) for sums in sums_of_records])
-        whole = [sums for sums in sums_of_records if len(sums) == len(_CATEGORIES)]
-        now = np.concatenate([before, _numbers(whole, len(_CATEGORIES), _BEYOND)])
+        is_whole = np.asarray([len(sums) == len(CATEGORIES) for sums in sums_of_records])
+        whole = [sums for sums in sums_of_records if len(sums) == len(CATEGORIES)]
+        now = np.concatenate([before, _numbers(whole, len(CATEGORIES), _BEYOND)])
         before = now[-1:]
         time_us = _numbers([[time_us] for time_us, _ in chunk], 1, _BEYOND_US)[:, 0]
         changes = _changes(np.flatnonzero(is_whole), now)
         is_whole[is_whole] = (np.abs(now[1:]) < _BEYOND).all(axis=1)
-        yield _Records(time_us * _NS_PER_US, is_whole, *changes)
+        yield Records(time_us * _NS_PER_US, is_whole, *changes)
     for _ in chain(times, sizes):
         pass  # decode the rest of the longer list: it must be valid, too
 
@@ -248,7 +221,7 @@ def _numbers(rows: Sequence[Sequence[int]], width: int, beyond: int) -> Ints:
     return numbers.reshape(-1, width).clip(-beyond, beyond)
 
 
-def _inside(data: Data, begin: int, end: int) -> tuple[int, int]:
+def _list_bounds(data: Data, begin: int, end: int) -> tuple[int, int]:
     """Begin and end of the text between the brackets of a list.
 
     Raises:
@@ -281,12 +254,12 @@ def _chunks(data: Data, begin: int, end: int, kind: Any) -> Iterator[list[Any]]:
             raise msgspec.DecodeError
 
 
-def _usable(records: _Records, health: Health) -> _Records:
+def _usable(records: Records, health: Health) -> Records:
     """The records with possible times, sizes and categories; the others are counted."""
     size, category = records.size, records.category
     absurd = (size <= -_LARGEST) | (size >= _LARGEST)
-    absurd |= (category < 0) | (category >= len(_CATEGORIES))
-    fits = records.is_whole & (records.time_ns < _LARGEST_NS)
+    absurd |= (category < 0) | (category >= len(CATEGORIES))
+    fits = records.is_whole & (records.time_ns < LARGEST_NS)
     fits[records.record[absurd]] = False
     health.events_read += len(fits)
     health.events_kept += int(fits.sum())
@@ -301,132 +274,4 @@ def _usable(records: _Records, health: Health) -> _Records:
         return records
     kept = fits[records.record]
     number = (np.cumsum(fits) - 1)[records.record[kept]]
-    return _Records(records.time_ns[fits], fits[fits], number, size[kept], category[kept])
-
-
-class _Writer:
-    """Converts records to allocations, and to a counter of the sum of each category.
-
-    Args:
-        is_raw: Whether the records are events of single tensors.
-    """
-
-    def __init__(self, *, is_raw: bool) -> None:
-        self._blocks = _Blocks() if is_raw else None
-        self._sums = np.zeros(len(_CATEGORIES), dtype=np.int64)
-        self._peak = self._sums.copy()
-        self._begin_ns = _LARGEST_NS
-        self._allocations = {name: Growing(np.int64) for name in ("time_ns", "change", "total")}
-        if is_raw:
-            self._allocations["block"] = Growing(np.int32)  # no file has 2**31 records
-        self._owners = Growing(np.int8)
-        # Counters of one record are ordered by category. In a raw file a record is one change, so
-        # that the names are the owners.
-        self._values = Growing(np.int64)
-        self._names = self._owners if is_raw else Growing(np.int8)
-
-    def add(self, records: _Records) -> None:
-        """Add a chunk of records, in the order of the file.
-
-        Raises:
-            DecodeError: Their sizes add up to more than any memory.
-        """
-        time_ns, _, record, size, category = records
-        self._begin_ns = min(self._begin_ns, int(time_ns[time_ns >= 0].min(initial=_LARGEST_NS)))
-        if np.abs(np.append(self._sums, size)).sum(dtype=float) >= _LARGEST_NS:
-            raise msgspec.DecodeError
-        total = self._sums.sum() + np.cumsum(size)
-        self._note_peak(records, total)
-        added = {"time_ns": np.maximum(time_ns[record], NULL), "change": size}
-        added["total"] = np.maximum(total, NULL)
-        if self._blocks is not None:
-            added["block"] = self._blocks.of(size, category)
-        for name, values in added.items():
-            self._allocations[name].append(values)
-        self._owners.append(category)
-        levels = self._levels(size, category)
-        if self._names is not self._owners:
-            order = np.lexsort((category, record))
-            levels = levels[order]
-            self._names.append(category[order])
-        self._values.append(levels)
-
-    def _levels(self, size: Ints, category: Ints) -> Ints:
-        """Sum of its category after each change; (changes,)."""
-        levels = np.empty(len(size), dtype=np.int64)
-        for number in np.unique(category).tolist():
-            own = category == number
-            levels[own] = self._sums[number] + np.cumsum(size[own])
-            self._sums[number] += size[own].sum()
-        return levels
-
-    def _note_peak(self, records: _Records, total: Ints) -> None:
-        """Update the sums of the categories at the peak of their total.
-
-        Args:
-            records: The records; sums count at the end of a record.
-            total: Total after each change; (changes,).
-        """
-        record = records.record
-        last = np.flatnonzero(np.append(record[1:] != record[:-1], len(record) > 0))
-        if len(last) and total[last].max() > self._peak.sum():
-            until = slice(int(last[total[last].argmax()]) + 1)
-            self._peak = self._sums.copy()
-            np.add.at(self._peak, records.category[until], records.size[until])
-
-    def write(self, builder: TraceBuilder) -> None:
-        """Add all allocations and counters to the trace, and free them."""
-        columns = {name: column.values() for name, column in self._allocations.items()}
-        self._allocations = {}
-        time_ns = columns["time_ns"]
-        if not len(time_ns):
-            return
-        # Tensors from before the recording are allocated when it begins.
-        begin_ns = 0 if self._begin_ns == _LARGEST_NS else self._begin_ns
-        np.maximum(time_ns, begin_ns, out=time_ns)
-        pool = np.broadcast_to(np.int32(builder.intern("PyTorch tensors")), len(time_ns))
-        owner = _of(builder.intern_all(_CATEGORIES), self._owners)
-        builder.rows_from("allocations", {"pool": pool, "owner": owner, **columns})
-        names = _of(builder.intern_all([f"{name} bytes" for name in _CATEGORIES]), self._names)
-        value, self._values = self._values.values(), Growing(np.int64)
-        self._owners = self._names = Growing(np.int8)
-        builder.rows_from("counters", {"time_ns": time_ns, "name": names, "value": value})
-
-    def peak_note(self) -> str:
-        """The categories at the peak, as a note: a file of sums has no blocks to show them."""
-        largest = sorted(zip(self._peak.tolist(), _CATEGORIES, strict=True), reverse=True)
-        parts = [f"{name} {format_bytes(size)}" for size, name in largest if size > 0]
-        return f"At the peak the tensors were: {', '.join(parts) or 'none'}."
-
-
-class _Blocks:
-    """Numbers the blocks of tensors; a release ends the last block of its size and category."""
-
-    def __init__(self) -> None:
-        self._live: dict[int, list[int]] = {}
-        self._count = 0
-
-    def of(self, size: Ints, category: Ints) -> Ints:
-        """Block of each change; NULL for releases without an allocation; (changes,)."""
-        keys = np.abs(size) * len(_CATEGORIES) + category
-        changes = zip(keys.tolist(), (size < 0).tolist(), strict=True)
-        blocks = [self._free(key) if is_freed else self._allocate(key) for key, is_freed in changes]
-        return np.asarray(blocks, dtype=np.int64)
-
-    def _allocate(self, key: int) -> int:
-        self._count += 1
-        self._live.setdefault(key, []).append(self._count)
-        return self._count
-
-    def _free(self, key: int) -> int:
-        blocks = self._live.get(key)
-        if blocks is None:
-            return NULL
-        if len(blocks) == 1:
-            del self._live[key]
-        return blocks.pop()
-
-
-def _of(strings: Sequence[int], categories: Growing) -> NDArray[np.signedinteger[Any]]:
-    """The string of each category; (categories,)."""
-    return take(narrowed(np.asarray(strings, dtype=np.int32)), categories.values())
+    return Records(records.time_ns[fits], fits[fits], number, size[kept], category[kept])

@@ -106,7 +106,7 @@ def read(source: Source) -> Trace:
     builder = TraceBuilder()
     ranges = _usable(parse_table(source, _COLUMNS), builder)
     program = _step_program(ranges)
-    ranges = _on_step_threads(ranges, program, builder)
+    ranges = _select_step_threads(ranges, program, builder)
     if not len(ranges.code):
         raise EmptyInputError(
             f"{source.origin} holds no range that used a GPU", "Record some steps with NVTX ranges"
@@ -177,7 +177,7 @@ def _step_program(ranges: _Ranges) -> int:
     return int(repeated[total_ns[repeated].argmax()])
 
 
-def _on_step_threads(ranges: _Ranges, program: int, builder: TraceBuilder) -> _Ranges:
+def _select_step_threads(ranges: _Ranges, program: int, builder: TraceBuilder) -> _Ranges:
     """The ranges of threads that run the step; all ranges without a step."""
     rows = np.arange(len(ranges.code))
     if program != NULL:

@@ -147,13 +147,13 @@ def _operations(table: ParquetTable, builder: TraceBuilder) -> _Operations:
         dropped=True,
     )
     steps, which = np.unique(step[rows], return_inverse=True)
-    start_ns, dur_ns = _on_one_clock(start_s[rows], dur_s[rows], which, len(steps))
+    start_ns, dur_ns = _lay_end_to_end(start_s[rows], dur_s[rows], which, len(steps))
     return _Operations(
         rank[rows], stage[rows], which, steps, code[rows].astype(np.int64), names, start_ns, dur_ns
     )
 
 
-def _on_one_clock(
+def _lay_end_to_end(
     start_s: NDArray[np.float64], dur_s: NDArray[np.float64], step: Ints, steps: int
 ) -> tuple[Ints, Ints]:
     """Starts and durations with the steps laid end to end, ns; (rows,) each."""

@@ -94,7 +94,7 @@ def ending_of(run: RunFile, process: ProcessFile, log: Trace, untimed: int = 0) 
         [log.string(int(name)) == "resident_bytes" for name in log.counters.name]
     ]
     memory = int(resident.max()) if len(resident) else 0
-    sentence = f"{_how(run, code, exception)}{_after(log, untimed, complete=complete)}"
+    sentence = f"{_how(run, code, exception)}{_completed(log, untimed, complete=complete)}"
     sentence += f"; it held up to {format_bytes(memory)} of memory." if memory else "."
     if code - _SIGNAL_BASE in _CRASHES:
         sentence += _WHERE
@@ -122,7 +122,7 @@ def _how(run: RunFile, code: int, exception: str) -> str:
     return f"The training ended with {format_exit(code)}{type_of}"
 
 
-def _after(log: Trace, untimed: int, *, complete: bool) -> str:
+def _completed(log: Trace, untimed: int, *, complete: bool) -> str:
     """The number of completed steps, and the duration of the last one, as text."""
     steps = len(log.marks)
     if not steps:
@@ -160,12 +160,12 @@ def untraced(
     """
     stopped = run.processes.get(str(process.pid), ProcessEnd()).stopped
     if stopped:
-        went_on = _in_all(run, process, log)
+        went_on = _planned(run, process, log)
         more = f"; the training went on{went_on}" if went_on else ""
         return Untraced(f"{stopped}{more}", _advice(stopped))
     reasons = [m for m in messages if m.slug in _ADVICE]
     if reasons:
-        return _from_message(reasons[-1])
+        return _parse_message(reasons[-1])
     if unfinished or log.marks.profiled.any():
         advice = _RUN_LONGER if len(log.marks) < ENOUGH_STEPS else _RUN_ON
         return Untraced("the run ended while the first of them were being traced", advice)
@@ -179,7 +179,7 @@ def untraced(
     return Untraced("the observer left no reason", _CHECK)
 
 
-def _from_message(message: Message) -> Untraced:
+def _parse_message(message: Message) -> Untraced:
     """The reason in a message of the observer, with its advice or stepwhy's."""
     text = message.text.removeprefix("the steps were timed, but not profiled: ")
     reason, _, rest = text.partition(". ")
@@ -205,11 +205,11 @@ def stopped_note(run: RunFile, process: ProcessFile, log: Trace) -> str:
         return ""
     return (
         f"The step log ends after {_steps(len(log.marks))}: {stopped}. The training went on"
-        f"{_in_all(run, process, log)}."
+        f"{_planned(run, process, log)}."
     )
 
 
-def _in_all(run: RunFile, process: ProcessFile, log: Trace) -> str:
+def _planned(run: RunFile, process: ProcessFile, log: Trace) -> str:
     """Number of all steps of a training whose log ends early, as text; '' if unknown."""
     steps = run.processes.get(str(process.pid), ProcessEnd()).optimizer_steps
     return f", for {format_count(steps)} steps in all" if steps > len(log.marks) + 1 else ""

@@ -267,7 +267,7 @@ def mark_functions(trace: Trace) -> Trace:
     Args:
         trace: The trace, with `samples`.
     """
-    names = _in_python(trace)
+    names = _python_functions(trace)
     if not names or (trace.devices.kind != DeviceKind.CPU).any():
         return trace
     called = trace.strings_where([*names, *(f"{name}Backward" for name in names)])
@@ -276,7 +276,7 @@ def mark_functions(trace: Trace) -> Trace:
     return replace(trace, slices=Columns(**{**vars(trace.slices), "kind": kinds}))
 
 
-def _in_python(trace: Trace) -> list[str]:
+def _python_functions(trace: Trace) -> list[str]:
     """Classes of the program whose functions run Python."""
     samples, text = trace.samples, trace.string
     lines: defaultdict[str, Counter[int]] = defaultdict(Counter)

@@ -98,10 +98,10 @@ def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
         builder: Takes the rows.
     """
     if _explicit_from(records) is not None:
-        marks = [_of_explicit(step, runs) for step, runs in _explicit_steps(records)]
+        marks = [_explicit_mark(step, runs) for step, runs in _explicit_steps(records)]
     else:
         marks = _noted_or_called(records)
-        marks += [_of_session(runs, after) for runs, after in _periods(records, "run")]
+        marks += [_session_mark(runs, after) for runs, after in _periods(records, "run")]
         # Without a loop, a few runs are all there is.
         marks = marks or [_alone(run) for run in lone_runs(records)]
     marks = [mark for mark in marks if mark.dur_ns <= _LONGEST_STEP_NS]
@@ -195,7 +195,7 @@ def _explicit_steps(records: Sequence[Line]) -> list[tuple[Line, list[Line]]]:
     ]
 
 
-def _of_explicit(step: Line, runs: Sequence[Line]) -> _Mark:
+def _explicit_mark(step: Line, runs: Sequence[Line]) -> _Mark:
     """The row of an explicitly marked step and the runs in it."""
     mark = _noted(step)
     if runs:
@@ -205,7 +205,7 @@ def _of_explicit(step: Line, runs: Sequence[Line]) -> _Mark:
     return mark
 
 
-def _of_session(runs: Sequence[Line], after: Line) -> _Mark:
+def _session_mark(runs: Sequence[Line], after: Line) -> _Mark:
     """The row of a step from its runs of a session and the run after it.
 
     The later of two runs holds the CPU time between them, and the first run of the next step that

@@ -112,21 +112,23 @@ class Chunks:
         self.is_torn = any(field.end > len(data) for field in fields(data))
         top = [_Span(0, len(data), self.is_torn)]
         is_stats = name == "StepStats"
-        self._stats = top if is_stats else self._inside(top, _STATS)
-        graphs = [] if is_stats else self._inside(top, _GRAPH)
-        graphs += [] if is_stats else self._inside(self._inside(top, _FUNCTION), _INNER)
+        self._stats = top if is_stats else self._nested_messages(top, _STATS)
+        graphs = [] if is_stats else self._nested_messages(top, _GRAPH)
+        graphs += (
+            [] if is_stats else self._nested_messages(self._nested_messages(top, _FUNCTION), _INNER)
+        )
         self.graphs = _Parsed(data, "GraphDef", [c for g in graphs for c in self._cuts(g)[0]])
         if graphs and not self.graphs:
             self.graphs = _Parsed(data, "GraphDef", [(0, 0)])  # a graph without nodes
 
     def devices(self) -> Iterator[Device]:
         """The devices of the step statistics."""
-        for span in self._inside(self._stats, _INNER):
+        for span in self._nested_messages(self._stats, _INNER):
             cuts, last = self._cuts(span)
             name = b"" if last is None else self._data[last.start : last.end]
             yield Device(name, _Parsed(self._data, "DeviceStepStats", cuts))
 
-    def _inside(self, spans: Iterable[_Span], number: int) -> list[_Span]:
+    def _nested_messages(self, spans: Iterable[_Span], number: int) -> list[_Span]:
         """The messages in a field of messages."""
         return [
             _Span(field.start, min(field.end, span.end), field.end > span.end)

@@ -82,11 +82,11 @@ class ProfileRuns:
             used = entry.value
             for timed in used.cpu_execs:
                 memory = used.memory_execs if text(timed.key) == home else ()
-                yield from self._on_device(entry.key, base, timed, _by_end(memory))
+                yield from self._device_runs(entry.key, base, timed, _memory_by_end(memory))
             for timed in used.accelerator_execs:
-                yield from self._on_device(entry.key, base, timed, {})
+                yield from self._device_runs(entry.key, base, timed, {})
 
-    def _on_device(
+    def _device_runs(
         self, step: int, base: _Base, timed: Any, memory: dict[int, deque[Any]]
     ) -> Iterator[Run]:
         """Runs of one op on one device in one step."""
@@ -128,7 +128,7 @@ def _op_type(node: Any) -> str:
     return _RUNTIME_OPS[match["op"]] if match else ""
 
 
-def _by_end(memory: Sequence[Any]) -> dict[int, deque[Any]]:
+def _memory_by_end(memory: Sequence[Any]) -> dict[int, deque[Any]]:
     """Memory records of the runs of one op, by their time, us."""
     found: dict[int, deque[Any]] = defaultdict(deque)
     for record in memory:

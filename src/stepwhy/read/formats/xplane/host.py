@@ -142,8 +142,8 @@ class HostReader:
         """For every event, whether it runs below the input pipeline, and the enclosing eager op."""
         events, texts = self._events, self._texts
         feeds = is_inside(outer, self._runs_pipeline())
-        ops = self._by_name(lambda name: texts.code(eager_op(name)))
-        around = self._around(outer, take(ops > 0, events.label))
+        ops = self._label_values(lambda name: texts.code(eager_op(name)))
+        around = self._nearest_chosen(outer, take(ops > 0, events.label))
         is_kernel = self._named(EAGER_KERNEL.fullmatch)
         if not is_kernel.any() or not ops.any():
             return feeds, np.zeros(len(events), dtype=np.int32)
@@ -168,7 +168,7 @@ class HostReader:
         ]
         return [found[place] for place in group.tolist()]
 
-    def _around(self, outer: Ints, chosen: Bools) -> Ints:
+    def _nearest_chosen(self, outer: Ints, chosen: Bools) -> Ints:
         """`nearest`, without its cost if no event is chosen."""
         return nearest(outer, chosen) if chosen.any() else np.full(len(outer), -1, dtype=np.int32)
 
@@ -259,9 +259,9 @@ class HostReader:
 
     def _named(self, predicate: Callable[[str], object]) -> Bools:
         """Mask of labels whose names satisfy a predicate; (labels,)."""
-        return self._by_name(lambda name: int(bool(predicate(name)))) > 0
+        return self._label_values(lambda name: int(bool(predicate(name)))) > 0
 
-    def _by_name(self, value: Callable[[str], int]) -> Ints:
+    def _label_values(self, value: Callable[[str], int]) -> Ints:
         """A non-negative value of every label, computed once per name; (labels,)."""
         codes, place = np.unique(self._events.labels.name, return_inverse=True)
         values = [value(self._texts[code]) for code in codes.tolist()]

@@ -90,7 +90,7 @@ class Instructions:
         return self._lines[number]
 
     def _find(self, number: int, depth: int) -> str:
-        found = self._recorded(number, depth) or self._near(number)
+        found = self._recorded(number, depth) or self._nearest_line(number)
         if found or depth == 0:
             return found
         caller = self._calls().get(self._all[number].computation)
@@ -120,10 +120,10 @@ class Instructions:
                 return found
         return ""
 
-    def _near(self, number: int) -> str:
+    def _nearest_line(self, number: int) -> str:
         """Line of the nearest instruction that uses an instruction's result, or that it uses."""
         computation = self._all[number].computation
-        seen, waiting = {number}, deque(self._beside(number, computation))
+        seen, waiting = {number}, deque(self._neighbours(number, computation))
         while waiting and len(seen) <= _MOST_NEIGHBOURS:
             one = waiting.popleft()
             if one in seen:
@@ -132,10 +132,10 @@ class Instructions:
             found = self._recorded(one, 1)
             if found:
                 return found
-            waiting.extend(self._beside(one, computation))
+            waiting.extend(self._neighbours(one, computation))
         return ""
 
-    def _beside(self, number: int, computation: int) -> list[int]:
+    def _neighbours(self, number: int, computation: int) -> list[int]:
         """Users and then operands of an instruction, as far as they have to do with each other."""
         users, operands = self._edges_of(computation)
         opcode = self._all[number].opcode

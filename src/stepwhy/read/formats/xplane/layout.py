@@ -201,7 +201,7 @@ def parts(data: Bytes, at: int, end: int) -> Iterator[Part]:
         if number == 0:
             raise DamagedError
         if after > end:
-            _beyond(data, after, end)
+            _overrun(data, after, end)
         yield Part(number, wire, value, at, after)
         at = after
 
@@ -304,7 +304,7 @@ def _events(data: Bytes, at: int, end: int, line: LineAt, walk: Walk) -> int:
             return at
         size, body = _varint(data, at + 1, end)
         if body + size > limit:
-            return _beyond(data, body + size, end)
+            return _overrun(data, body + size, end)
         # The length is encoded in more bytes than needed.
         line.runs.append(Run(at, body + size, 1, array("q", [at])))
         at = body + size
@@ -351,7 +351,7 @@ def _field_end(data: Bytes, at: int) -> int:
     return body + size if body <= len(data) else _UNKNOWN_END
 
 
-def _beyond(data: Bytes, after: int, end: int) -> int:
+def _overrun(data: Bytes, after: int, end: int) -> int:
     """End of a field that exceeds its message: damage, unless the message is truncated itself.
 
     A truncated field is inside truncated messages only, so `end` is after the data, too.
@@ -366,7 +366,7 @@ def _varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):
-            return 0, _beyond(data, at + 1, end)
+            return 0, _overrun(data, at + 1, end)
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift

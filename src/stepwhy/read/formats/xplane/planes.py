@@ -231,9 +231,9 @@ class _Reader:
         metadata.resolve_texts(events.labels, swept.texts)
         self._health.events_read += len(events) + sum(swept.left_out)
         _count_left_out(self._health, 0, *swept.left_out)
-        return self._with_odd(at, swept, metadata) if len(swept.odd) else events
+        return self._insert_odd(at, swept, metadata) if len(swept.odd) else events
 
-    def _with_odd(self, at: PlaneAt, swept: SweptEvents, metadata: Metadata) -> Events:
+    def _insert_odd(self, at: PlaneAt, swept: SweptEvents, metadata: Metadata) -> Events:
         """Insert the events that kernels could not read, in the order of the file."""
         odd, kept = self._decoded(at, swept.odd, swept.odd_line, metadata)
         place = np.concatenate([2 * np.arange(len(swept.events)) + 1, 2 * swept.odd_row[kept]])

@@ -126,17 +126,17 @@ def _written(
         return _change(module, computation, user, depth + 1)
     size = _update_bytes(computation, instruction, position)
     if size is not None:
-        return _with_later(module, computation, user, _Change(size, instruction.opcode), depth)
+        return _apply_later(module, computation, user, _Change(size, instruction.opcode), depth)
     if instruction.opcode in {"fusion", "call"}:
         inner = module.computation(instruction.called[0])
         change = _change(module, inner, inner.parameters[position], depth + 1)
-        return _with_later(module, computation, user, change, depth)
+        return _apply_later(module, computation, user, change, depth)
     if instruction.opcode == "tuple":
-        return _in_tuple(module, computation, user, position, depth)
+        return _element_change(module, computation, user, position, depth)
     return _Change()
 
 
-def _with_later(
+def _apply_later(
     module: Module, computation: Computation, id_: int, change: _Change, depth: int
 ) -> _Change:
     """A change with those that later instructions make to its result."""
@@ -154,7 +154,7 @@ def _update_bytes(computation: Computation, instruction: Instruction, position: 
     return None
 
 
-def _in_tuple(
+def _element_change(
     module: Module, computation: Computation, id_: int, index: int, depth: int
 ) -> _Change:
     """What is written into an element of a tuple; nothing by loops of unknown length.
@@ -177,9 +177,11 @@ def _in_tuple(
         elif instruction.opcode == "call" or instruction.trips is not None:
             for called in instruction.called:
                 inner = module.computation(called)
-                within = _in_tuple(module, inner, inner.parameters[position], index, depth + 1)
+                within = _element_change(
+                    module, inner, inner.parameters[position], index, depth + 1
+                )
                 total += within.times(instruction.trips or 1)
-            total += _in_tuple(module, computation, user, index, depth + 1)
+            total += _element_change(module, computation, user, index, depth + 1)
     module.derived[id(computation), id_, index] = total
     return total
 

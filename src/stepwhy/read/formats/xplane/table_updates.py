@@ -101,7 +101,7 @@ def _gradients(module: Module, computation: Computation) -> Iterator[tuple[int, 
         table, rows = (inner[scatter.operands[n]].shape for n in (0, 2))
         if zeros is not None and 0 < rows.bytes < table.bytes:
             update = TableUpdate(table.bytes, rows.bytes)
-            whole, others = _behind(computation, id_, table.sizes)
+            whole, others = _dependents(computation, id_, table.sizes)
             yield id_, _Gradient(zeros, table.sizes, update, whole, others)
 
 
@@ -156,7 +156,7 @@ def _source(computation: Computation, id_: int) -> int:
     return id_
 
 
-def _behind(
+def _dependents(
     computation: Computation, start: int, sizes: tuple[int, ...]
 ) -> tuple[set[int], set[int]]:
     """Instructions that depend on one: with results of some size, and others that read those."""

@@ -60,7 +60,7 @@ class Bucket:
         await self._call("ls", folder)  # raises without permission; `find` returns nothing
         names = await self._call("find", folder, maxdepth=self._budget.limits.depth)
         self._budget.listed(len(names))
-        return self._inside(names, folder)
+        return self._select_below(names, folder)
 
     async def glob(self, address: str) -> dict[str, bool]:
         """Addresses that match a glob, and whether each is a folder."""
@@ -71,11 +71,11 @@ class Bucket:
         await self._call("ls", folder)
         found = await self._call("glob", address, detail=True, maxdepth=self._budget.limits.depth)
         self._budget.listed(len(found))
-        inside_folder = self._inside(found, folder).values()
+        inside_folder = self._select_below(found, folder).values()
         kinds = {self._address(name): info["type"] == "directory" for name, info in found.items()}
         return {address: kinds[address] for address in inside_folder}
 
-    def _inside(self, names: Any, folder: str) -> dict[str, str]:
+    def _select_below(self, names: Any, folder: str) -> dict[str, str]:
         """Entries of a listing that are below its folder: address by path in it."""
         start = f"{split(folder)[1].strip('/')}/"
         found = {}

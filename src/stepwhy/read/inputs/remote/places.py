@@ -100,18 +100,18 @@ def places_at(address: str, budget: Budget) -> list[Remote]:
     """
     if not is_pattern(address):
         is_folder = remote.is_folder(address, budget)
-        return _in_remote_folder(address, budget) if is_folder else [Remote(address, budget)]
+        return _search_folder(address, budget) if is_folder else [Remote(address, budget)]
     matches = remote.matching(address, budget)
     if not matches:
         raise NotFoundError(f"nothing matches {shown(address)}", "Check the address")
     return [
         place
         for match, is_folder in matches.items()
-        for place in (_in_remote_folder(match, budget) if is_folder else [Remote(match, budget)])
+        for place in (_search_folder(match, budget) if is_folder else [Remote(match, budget)])
     ]
 
 
-def _in_remote_folder(address: str, budget: Budget) -> list[Remote]:
+def _search_folder(address: str, budget: Budget) -> list[Remote]:
     """Run directories in a folder, or its files if there are none."""
     files = remote.files_below(address, budget)
     if not files:

@@ -124,7 +124,7 @@ class Web:
         """Files below a folder: address by path in it."""
         return {
             path: address
-            async for path, address, is_folder in self._below(folder, ["**"])
+            async for path, address, is_folder in self._list_folder(folder, ["**"])
             if not is_folder
         }
 
@@ -139,11 +139,13 @@ class Web:
         pattern = pattern[:-1] if needs_folder else pattern
         return {
             address.rstrip("/"): is_folder
-            async for path, address, is_folder in self._below(folder, pattern)
+            async for path, address, is_folder in self._list_folder(folder, pattern)
             if _matches(path.split("/"), pattern) and is_folder >= needs_folder
         }
 
-    async def _below(self, root: str, pattern: list[str]) -> AsyncIterator[tuple[str, str, bool]]:
+    async def _list_folder(
+        self, root: str, pattern: list[str]
+    ) -> AsyncIterator[tuple[str, str, bool]]:
         """Path and address of each entry below a folder, and whether it is a folder.
 
         Only folders in which the pattern could match are listed.

@@ -72,7 +72,7 @@ def first_record(data: bytes | mmap, source: Source) -> int:
         return data.find(b"[") + 1
     found = _EVENTS_KEY.search(data)
     if found is None:
-        raise _without_events(data, source)
+        raise _missing_events(data, source)
     return found.end()
 
 
@@ -87,7 +87,7 @@ def is_list(data: bytes | mmap) -> bool:
     return data[:CHUNK].lstrip(b" \t\r\n")[:1] == b"["
 
 
-def _without_events(data: bytes | mmap, source: Source) -> InputError:
+def _missing_events(data: bytes | mmap, source: Source) -> InputError:
     try:
         msgspec.json.decode(bytes(data), type=msgspec.Raw)
     except NOT_JSON:
@@ -166,7 +166,7 @@ def find_tail(
         with memoryview(data) as view:
             text = b"".join((view[:first], view[cut.begin : end], bracket))
         try:
-            events, header = _around(text, raw)
+            events, header = _split_document(text, raw)
         except (*NOT_JSON, KeyError):
             continue
         if not text.startswith(events, first - 1):
@@ -226,7 +226,9 @@ def _is_torn(data: bytes | mmap) -> bool:
     return data[-CHUNK:].rstrip(b" \t\r\n")[-1:] != (b"]" if is_list(data) else b"}")
 
 
-def _around(text: bytes, raw: Container[str] = ()) -> tuple[msgspec.Raw | bytes, dict[str, Any]]:
+def _split_document(
+    text: bytes, raw: Container[str] = ()
+) -> tuple[msgspec.Raw | bytes, dict[str, Any]]:
     """The list of events of a document as raw JSON, and all other keys."""
     if is_list(text):
         msgspec.json.decode(text, type=msgspec.Raw)

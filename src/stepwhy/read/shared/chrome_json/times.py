@@ -61,7 +61,7 @@ def read_times(
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
     joined = b",".join(texts)
     if b'"' in joined:
-        texts = [_without_quotes(t) for t in texts]
+        texts = [_unquote(t) for t in texts]
         joined = b",".join(texts)
     odd: dict[int, int | None] = {}
     if joined.translate(None, _PLAIN_CHARACTERS):
@@ -112,7 +112,7 @@ def _read_plain(
     return digits * scale, absent, np.flatnonzero(decimals > 3)
 
 
-def _without_quotes(text: msgspec.Raw | bytes) -> msgspec.Raw | bytes:
+def _unquote(text: msgspec.Raw | bytes) -> msgspec.Raw | bytes:
     """A number without the quotes around it, if any."""
     found = _QUOTED.match(text)
     return text if found is None else found[1]

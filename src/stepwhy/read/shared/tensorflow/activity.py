@@ -266,7 +266,7 @@ def _template(
         role = Role.EXECUTOR if row.device_kind is DeviceKind.CPU else Role.STREAM
         return _Template(role, Kind.MEMCPY, op, Phase.COMMUNICATION, Copy.PEER)
     if row.kind is not RowKind.OPS:
-        return _on_stream(row, op, node, on_copies_row=on_copies_row)
+        return _stream_template(row, op, node, on_copies_row=on_copies_row)
     kind = executor_kind(op, node)
     phase = phase_of(op, node, kind)
     if row.device_kind is DeviceKind.CPU:
@@ -278,7 +278,7 @@ def _template(
     return _Template(Role.HOST_THREAD, scheduled, op, phase, Copy.NONE)
 
 
-def _on_stream(row: Row, op: str, node: str, *, on_copies_row: bool) -> _Template:
+def _stream_template(row: Row, op: str, node: str, *, on_copies_row: bool) -> _Template:
     copy = row.copy or copy_direction(op)
     if copy or on_copies_row:
         return _Template(Role.STREAM, Kind.MEMCPY, copy_name(copy), Phase.UNKNOWN, copy)

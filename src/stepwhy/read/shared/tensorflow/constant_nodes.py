@@ -81,11 +81,11 @@ def _leaves(graph: Mapping[str, Node], variable: Node, reader: Node) -> bool:
     """Whether a node leaves a variable as it is, but for its first value or a checkpoint's."""
     if reader.op not in _ASSIGNS:
         return reader.op in _READS
-    value = _behind_identities(graph, reader.inputs[-1])
+    value = _source_op(graph, reader.inputs[-1])
     return reader.name == f"{variable.name}/Assign" or value in _RESTORES
 
 
-def _behind_identities(graph: Mapping[str, Node], name: str) -> str:
+def _source_op(graph: Mapping[str, Node], name: str) -> str:
     """Op type of a node, or of what it only passes on."""
     for _ in range(len(graph)):
         node = graph.get(name)

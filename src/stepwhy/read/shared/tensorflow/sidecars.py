@@ -131,7 +131,7 @@ def _nodes(scope: str, names: str) -> list[str]:
 
 def requested_graph(source: Source, health: Health) -> dict[str, Node]:
     """Nodes of the program's graph by name, from 'graph.pb'; empty when it is not there."""
-    data = _beside(source, "graph.pb", health)
+    data = _read_beside(source, "graph.pb", health)
     graph = parse_message("GraphDef", data) if data is not None else None
     if data is not None and graph is None:
         _count_unreadable(health)
@@ -140,8 +140,8 @@ def requested_graph(source: Source, health: Health) -> dict[str, Node]:
 
 def program_sources(source: Source, health: Health) -> Sources:
     """The content of 'sources.json.gz', or of 'sources.json'; empty if there is no such file."""
-    packed = _beside(source, "sources.json.gz", health)
-    data = _beside(source, "sources.json", health) if packed is None else _unpacked(packed)
+    packed = _read_beside(source, "sources.json.gz", health)
+    data = _read_beside(source, "sources.json", health) if packed is None else _unpacked(packed)
     return _decode(data, Sources, health) or Sources()
 
 
@@ -155,7 +155,7 @@ def _unpacked(data: bytes) -> bytes:
 
 def run_window(source: Source, health: Health) -> Window | None:
     """The run's window from 'window.json'; None when it is not there or holds another kind."""
-    window = _decode(_beside(source, "window.json", health), Window, health)
+    window = _decode(_read_beside(source, "window.json", health), Window, health)
     if window is None or window.kind != "tf1-run":
         return None
     if 0 <= window.start_ns <= window.end_ns < 1 << 62:
@@ -201,7 +201,7 @@ def is_function(scope: Scope) -> bool:
     return bool(scope.device) and parse_device(scope.device or "") is None
 
 
-def _beside(source: Source, name: str, health: Health) -> bytes | None:
+def _read_beside(source: Source, name: str, health: Health) -> bytes | None:
     """The content of a file beside the trace, None where there is none or it is refused."""
     try:
         return source.beside(name)
