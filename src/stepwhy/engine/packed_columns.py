@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from stepwhy.base.columns.types import Ints
 
-    Ints = NDArray[np.int64]
 
 # Kind, width in bytes, number of values, first value, least value or difference.
 _HEADER = struct.Struct("<BBIqq")

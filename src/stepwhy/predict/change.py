@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.analyse.facts import Facts
+    from stepwhy.base.columns.types import Mask, Rows
     from stepwhy.predict.graph import Graph
     from stepwhy.result.edits import Edit
-
-    Rows = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 
 class NothingToChangeError(Exception):

@@ -22,9 +22,9 @@ from stepwhy.trace import Copy, Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import Rows
     from stepwhy.result.edits import Edit
 
-    Rows = NDArray[np.int64]
 
 # Kernels that run beside copies or exchanges take up to this much longer than alone. Measured over
 # the recorded traces: 1.02 to 1.30 times, weighted by time.

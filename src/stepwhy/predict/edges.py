@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import Mask, Rows, Times
     from stepwhy.trace import Trace
 
-    Rows = NDArray[np.int64]
-    Times = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 # Work that starts this soon after the end of other work may have waited for it, ns.
 COINCIDENCE_NS = 10_000

@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 
     from stepwhy.analyse.facts import Facts
     from stepwhy.analyse.steps.step_search import StepTable
+    from stepwhy.base.columns.types import Rows, Times
 
-    Rows = NDArray[np.int64]
-    Times = NDArray[np.int64]
 
 OPAQUE_NS = 50_000
 """A delay above this is more than the latency of a launch or a wait: its cause is unknown, ns."""

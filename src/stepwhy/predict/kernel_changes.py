@@ -30,9 +30,9 @@ from stepwhy.trace import NULL, Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import Rows
     from stepwhy.result.edits import Edit
 
-    Rows = NDArray[np.int64]
 
 # What fusing costs at most: this share of the kernels that the longest one replaces.
 _NOT_FUSED = 0.5

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
     from stepwhy.analyse.facts import Facts
     from stepwhy.analyse.steps.step_search import StepTable
-
-    Rows = NDArray[np.int64]
-    Times = NDArray[np.int64]
+    from stepwhy.base.columns.types import Rows, Times
 
 
 class Point(IntEnum):

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.analyse.facts import Facts
+    from stepwhy.base.columns.types import Rows
     from stepwhy.predict.graph import Graph
 
-    Rows = NDArray[np.int64]
 
 LEAST_JOINED = 0.6
 """Share of the device work whose launch has to be known."""

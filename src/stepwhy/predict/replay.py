@@ -16,9 +16,8 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import Times
     from stepwhy.predict.graph import Graph
-
-    Times = NDArray[np.int64]
 
 
 class Schedule(msgspec.Struct, frozen=True):

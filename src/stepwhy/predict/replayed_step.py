@@ -17,16 +17,12 @@ from stepwhy.result.timeline import ReplayedWork, TimelineReplay
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepwhy.analyse.facts import Facts
+    from stepwhy.base.columns.types import Mask, Rows, Times
     from stepwhy.predict.change import Change
     from stepwhy.predict.timeline import ReplayedSteps
     from stepwhy.result.edits import Edit
 
-    Times = NDArray[np.int64]
-    Rows = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 # Names of device work that are listed; the others are counted.
 _NAMED = 5

@@ -16,14 +16,11 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepwhy.analyse.facts import Facts
+    from stepwhy.base.columns.types import Times
     from stepwhy.predict.change import Change
     from stepwhy.result.edits import Edit
     from stepwhy.result.predictions import Prediction
-
-    Times = NDArray[np.int64]
 
 
 class Row(msgspec.Struct, frozen=True):

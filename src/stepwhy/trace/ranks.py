@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Rows = NDArray[np.signedinteger[Any]]
+    from stepwhy.base.columns.types import AnyRows
+
     Owners = NDArray[np.int64]
 
 SIGNAL = "ranks"
@@ -77,22 +78,22 @@ def _owners(trace: Trace, table: Table, owners: Mapping[Table, Owners]) -> Owner
     return owner
 
 
-def _group_by_rank(owner: Owners, ranks: int) -> list[Rows]:
+def _group_by_rank(owner: Owners, ranks: int) -> list[AnyRows]:
     """The rows of each rank, ascending, those of every rank included."""
     _, (_, shared, *own) = rows_by_group(owner - _NO_RANK, ranks - _NO_RANK)
     return [np.sort(np.concatenate([shared, rows])) if len(shared) else rows for rows in own]
 
 
-def _select_rank(trace: Trace, rank: int, rows: Mapping[Table, Rows]) -> Trace:
+def _select_rank(trace: Trace, rank: int, rows: Mapping[Table, AnyRows]) -> Trace:
     """The trace of one rank.
 
     Args:
         trace: All ranks.
         rank: The rank.
-        rows: Rows that may belong to the rank, ascending; missing tables are kept whole.
+        rows: AnyRows that may belong to the rank, ascending; missing tables are kept whole.
     """
     devices = trace.tracks.device[rows["tracks"]]
-    kept: dict[Table, Rows] = {"devices": distinct(devices[devices != NULL])}
+    kept: dict[Table, AnyRows] = {"devices": distinct(devices[devices != NULL])}
     tables = {table: trace.table(table) for table in TABLES}
     tables["devices"] = _chosen(trace.devices, kept["devices"])
     for table in TABLES:
@@ -103,8 +104,8 @@ def _select_rank(trace: Trace, rank: int, rows: Mapping[Table, Rows]) -> Trace:
 
 
 def _moved(
-    trace: Trace, table: Table, rows: Rows, kept: Mapping[Table, Rows]
-) -> tuple[Rows, Columns]:
+    trace: Trace, table: Table, rows: AnyRows, kept: Mapping[Table, AnyRows]
+) -> tuple[AnyRows, Columns]:
     """The rows that refer only to kept rows, and their columns.
 
     References are changed to the positions of the kept rows in the tables of the rank.
@@ -120,7 +121,7 @@ def _moved(
     return (rows, columns) if is_kept.all() else (rows[is_kept], _chosen(columns, is_kept))
 
 
-def _chosen(columns: Columns, rows: Rows | NDArray[np.bool_]) -> Columns:
+def _chosen(columns: Columns, rows: AnyRows | NDArray[np.bool_]) -> Columns:
     """Some rows of a table."""
     return Columns(**{name: values[rows] for name, values in vars(columns).items()})
 

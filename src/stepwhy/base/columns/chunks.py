@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Rows = NDArray[np.signedinteger[Any]]
+    from stepwhy.base.columns.types import AnyRows
+
 
 Value = TypeVar("Value", bound=np.generic)
 
@@ -24,13 +25,13 @@ def chunks(count: int, size: int | None = None) -> Iterator[slice]:
 
     Args:
         count: Number of rows.
-        size: Rows per slice; `CHUNK` by default.
+        size: AnyRows per slice; `CHUNK` by default.
     """
     size = CHUNK if size is None else size
     return (slice(first, min(first + size, count)) for first in range(0, count, size))
 
 
-def take(values: NDArray[Value], rows: Rows) -> NDArray[Value]:
+def take(values: NDArray[Value], rows: AnyRows) -> NDArray[Value]:
     """Return `values[rows]`; negative rows give an arbitrary value.
 
     NumPy indexes with 64-bit integers: the conversion is done for one chunk at a time.
@@ -42,7 +43,7 @@ def take(values: NDArray[Value], rows: Rows) -> NDArray[Value]:
     return found
 
 
-def put(target: NDArray[Any], rows: Rows, values: NDArray[Any] | bool) -> None:
+def put(target: NDArray[Any], rows: AnyRows, values: NDArray[Any] | bool) -> None:
     """Assign `target[rows] = values`, converting one chunk of rows at a time.
 
     Args:

@@ -13,8 +13,9 @@ from stepwhy.base.columns.narrow import narrowest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import Rows
+
     Ints = NDArray[np.integer[Any]] | NDArray[np.bool_]
-    Rows = NDArray[np.int64]
 
 # NumPy uses radix sort for integers of up to this many bits, which is ten times as fast.
 _RADIX_BITS = 16

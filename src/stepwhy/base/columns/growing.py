@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    Ints = NDArray[np.signedinteger[Any]]
+    from stepwhy.base.columns.types import AnyInts
+
 
 _FIRST: Final = 1 << 6  # bytes
 
@@ -80,13 +81,13 @@ class NarrowColumn:
         """Number of values."""
         return len(self._held)
 
-    def append(self, values: Ints) -> None:
+    def append(self, values: AnyInts) -> None:
         """Append values; (any,)."""
         if len(values):
             self._widen(narrowest(int(values.min()), int(values.max())))
             self._held.append(values)
 
-    def values(self) -> Ints:
+    def values(self) -> AnyInts:
         """All values, without a copy; nothing can be appended while the array is alive."""
         return self._held.values()
 
@@ -118,7 +119,7 @@ class BufferedColumn:
             self._held.append(np.frombuffer(self._buffer, dtype=np.int64))
             del self._buffer[:]
 
-    def values(self) -> Ints:
+    def values(self) -> AnyInts:
         """All values, without a copy; nothing can be flushed while the array is alive."""
         self.flush()
         return self._held.values()

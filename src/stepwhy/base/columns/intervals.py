@@ -7,7 +7,7 @@ in NumPy takes milliseconds for a million slices.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import numpy as np
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Times = NDArray[np.int64]
-    Ints = NDArray[np.signedinteger[Any]]
+    from stepwhy.base.columns.types import AnyInts, Times
+
 
 State = TypeVar("State", bound=np.generic)
 
@@ -63,7 +63,7 @@ class Intervals(msgspec.Struct, frozen=True):
         return cls(starts[np.append(True, last[:-1])], reach[last])
 
     @classmethod
-    def of_slices(cls, start_ns: Ints, dur_ns: Ints, rows: Ints) -> Intervals:
+    def of_slices(cls, start_ns: AnyInts, dur_ns: AnyInts, rows: AnyInts) -> Intervals:
         """The union of the given slices.
 
         Args:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from stepwhy.base.columns.types import Ints
+
 
 _KERNELS = "stepwhy.base.columns.kernels.longest"
 # A node with its edges is as much work as this many rows of a table.

@@ -9,7 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    Ints = NDArray[np.signedinteger[Any]]
+    from stepwhy.base.columns.types import AnyInts
+
 
 _NARROW: Final = tuple(np.dtype(code) for code in ("int8", "int16", "int32"))
 
@@ -24,7 +25,7 @@ def is_constant(values: NDArray[Any]) -> bool:
     return values.strides == (0,)
 
 
-def narrowed(values: Ints) -> Ints:
+def narrowed(values: AnyInts) -> AnyInts:
     """Return the same numbers in the type that `narrowest` gives.
 
     Args:

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Rows = NDArray[np.int64]
-    AnyRows = NDArray[np.signedinteger[Any]]
-    Times = NDArray[np.int64]
+    from stepwhy.base.columns.types import AnyRows, Rows, Times
+
     Value = TypeVar("Value", np.int8, np.int32, np.int64)
 
 # Total time of all tracks, ns, up to which they are shifted apart on one clock.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from stepwhy.base.columns.types import AnyInts
     from stepwhy.trace import TraceBuilder
 
-    Ints = NDArray[np.signedinteger[Any]]
 
 _NAMES: Final = ("time_ns", "kind", "slice", "waiting", "awaited", "correlation", "recorded_by")
 
@@ -32,7 +32,7 @@ class Waits:
         """Number of waits."""
         return len(self._columns["time_ns"])
 
-    def add(self, time_ns: Ints, **columns: ArrayLike) -> None:
+    def add(self, time_ns: AnyInts, **columns: ArrayLike) -> None:
         """Append waits.
 
         Args:
@@ -50,7 +50,7 @@ class Waits:
         values: NDArray[np.int64] = self._columns[name].values()
         return values
 
-    def add_to(self, builder: TraceBuilder, blocks: Iterable[Mapping[str, Ints]]) -> None:
+    def add_to(self, builder: TraceBuilder, blocks: Iterable[Mapping[str, AnyInts]]) -> None:
         """Add the waits to a trace; a query of an event, which does not wait, is none.
 
         Args:
@@ -86,7 +86,7 @@ def _repair(columns: dict[str, NDArray[np.int64]], call: NDArray[np.int64]) -> N
 
 
 def _calls_of(
-    ids: list[NDArray[np.int64]], blocks: Iterable[Mapping[str, Ints]]
+    ids: list[NDArray[np.int64]], blocks: Iterable[Mapping[str, AnyInts]]
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Row and kind of the host's call with each correlation id, NULL without one.
 

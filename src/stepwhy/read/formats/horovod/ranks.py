@@ -14,9 +14,9 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import Ints
     from stepwhy.read.formats.horovod.exchanges import Ranges
 
-    Ints = NDArray[np.int64]
 
 # Fewer negotiations are not representative.
 _MIN_NEGOTIATIONS = 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import AnyInts
     from stepwhy.read.formats.kineto.facts import Facts
     from stepwhy.trace import TraceBuilder
 
-    Ints = NDArray[np.signedinteger[Any]]
 
 # Host records that cannot come from a CPU: collectives of ProcessGroupNCCL, and operations that
 # have kernels for accelerators only. Most names prove nothing: on a CPU, too, recurrent layers
@@ -107,23 +107,23 @@ class NameTable:
         """Make room for the strings of all titles."""
         self._strings = extended(self._strings, len(self._titles))
 
-    def meanings_of(self, codes: Ints) -> NDArray[np.int8]:
+    def meanings_of(self, codes: AnyInts) -> NDArray[np.int8]:
         """Meanings as integers, one column per constant of this module; (codes, columns)."""
         known = self._meanings.values().reshape(-1, _COLUMNS)
         meanings: NDArray[np.int8] = known[codes]
         return meanings
 
-    def names_of(self, codes: Ints) -> NDArray[np.int32]:
+    def names_of(self, codes: AnyInts) -> NDArray[np.int32]:
         """Strings of the names; (codes,)."""
         names: NDArray[np.int32] = self._strings[codes, 0]
         return names
 
-    def sources_of(self, codes: Ints) -> NDArray[np.int32]:
+    def sources_of(self, codes: AnyInts) -> NDArray[np.int32]:
         """Strings of the source lines, NULL where the name is none; a new array, (codes,)."""
         sources: NDArray[np.int32] = self._strings[codes, 1]
         return sources
 
-    def resolve(self, codes: Ints) -> None:
+    def resolve(self, codes: AnyInts) -> None:
         """Intern the strings of titles, where that is not done yet."""
         new = codes[self._strings[codes, 0] == NULL]
         if not len(new):

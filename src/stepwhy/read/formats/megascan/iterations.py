@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import Times
     from stepwhy.read.formats.megascan.ranges import Ranges
     from stepwhy.trace import TraceBuilder
 
-    Times = NDArray[np.int64]
 
 NOT_RECORDED = "exchange with other stages (not recorded)"
 """Name of the gaps between the passes of a pipeline stage."""

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.base.columns.nesting import Nesting
+    from stepwhy.base.columns.types import Times
     from stepwhy.trace import TraceBuilder
 
     Ids = NDArray[np.int32]
-    Times = NDArray[np.int64]
 
 
 class Ranges(msgspec.Struct, frozen=True):

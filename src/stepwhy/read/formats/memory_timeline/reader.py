@@ -33,14 +33,11 @@ if TYPE_CHECKING:
     import mmap
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepwhy.base.columns.types import Ints
     from stepwhy.read.inputs.source import Source
     from stepwhy.trace import Trace
 
     Data = bytes | mmap.mmap
-    Ints = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
 
 FORMAT = "torch-memory-timeline"
 

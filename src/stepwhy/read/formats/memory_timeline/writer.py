@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import Ints, Mask
     from stepwhy.trace import TraceBuilder
 
-    Ints = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
 
 CATEGORIES = (
     "parameter",
@@ -51,7 +50,7 @@ class Records(NamedTuple):
     """
 
     time_ns: Ints
-    is_whole: Flags
+    is_whole: Mask
     record: Ints
     size: Ints
     category: Ints

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import Ints
     from stepwhy.read.inputs.source import Source
     from stepwhy.read.shared.parquet import ParquetTable
     from stepwhy.trace import Trace
 
-    Ints = NDArray[np.int64]
 
 FORMAT = "nsys-recipe"
 

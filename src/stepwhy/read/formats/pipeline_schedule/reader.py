@@ -23,12 +23,10 @@ from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Phase, Role, TraceBuilde
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from numpy.typing import NDArray
-
+    from stepwhy.base.columns.types import Ints
     from stepwhy.read.inputs.source import Source
     from stepwhy.trace import Health, Trace
 
-    Ints = NDArray[np.int64]
 
 FORMAT = "pipeline-schedule"
 

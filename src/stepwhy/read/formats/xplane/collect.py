@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +21,8 @@ from stepwhy.read.formats.xplane.kernels.layout import MISSING
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from stepwhy.base.columns.types import AnyInts
 
-    Ints = NDArray[np.signedinteger[Any]]
 
 # Statistics of which only the presence is used.
 _MARKS = IDS | {"step_num"}
@@ -42,7 +41,7 @@ class Collector:
         self._count = 0
         self._label = np.empty(room, dtype=np.int32)
         self._start_ns, self._dur_ns = (np.empty(room, dtype=np.int64) for _ in range(2))
-        self._ids: dict[str, Ints] = {}
+        self._ids: dict[str, AnyInts] = {}
         self._labels: list[Labels] = []
         self._label_count = 0
 
@@ -50,7 +49,7 @@ class Collector:
         """Number of events so far."""
         return self._count
 
-    def add(self, labels: Labels, start_ns: Ints, dur_ns: Ints) -> None:
+    def add(self, labels: Labels, start_ns: AnyInts, dur_ns: AnyInts) -> None:
         """Append events.
 
         Args:
@@ -74,7 +73,7 @@ class Collector:
         self._label_count += len(first)
         self._count = rows.stop
 
-    def _add_ids(self, stat: str, numbers: Ints, rows: slice) -> None:
+    def _add_ids(self, stat: str, numbers: AnyInts, rows: slice) -> None:
         column = self._ids.get(stat)
         if column is None:
             column = np.full(len(self._label), missing_id(stat))

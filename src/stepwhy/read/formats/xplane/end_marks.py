@@ -11,7 +11,7 @@ call after 2 us.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,17 +20,15 @@ from stepwhy.read.formats.xplane.names import CONTINUATION, END_MARK
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepwhy.base.columns.types import AnyInts
     from stepwhy.read.formats.xplane.events import Events, Texts
 
-    Ints = NDArray[np.signedinteger[Any]]
 
 # Longest time from the end of the call to the mark, on a machine whose cores are busy.
 _LONGEST_GAP_NS = 20_000
 
 
-def marked_ends(events: Events, marks: Events, texts: Texts) -> Ints | None:
+def marked_ends(events: Events, marks: Events, texts: Texts) -> AnyInts | None:
     """Ends of the events by their marks, NULL for those without one; (events,).
 
     Args:
@@ -50,11 +48,11 @@ def marked_ends(events: Events, marks: Events, texts: Texts) -> Ints | None:
     noted[pair[: len(marks)]] = marks.start_ns
     begun[pair[: len(marks)]] = _begun_ns(events, marks, texts.code(CONTINUATION))
     of_event = pair[len(marks) :]
-    found: Ints = np.where(begun[of_event] >= events.start_ns, begun[of_event], noted[of_event])
+    found: AnyInts = np.where(begun[of_event] >= events.start_ns, begun[of_event], noted[of_event])
     return found
 
 
-def _begun_ns(events: Events, marks: Events, name: int) -> Ints:
+def _begun_ns(events: Events, marks: Events, name: int) -> AnyInts:
     """Starts of the calls that ended right before each mark on its thread, else NULL; (marks,)."""
     rows = np.flatnonzero(events.name == name)
     found = np.full(len(marks), NULL)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.signedinteger[Any]]
-    Bools = NDArray[np.bool_]
+    from stepwhy.base.columns.types import AnyInts, Mask
+
 
 CORRELATION = "correlation_id"
 IDS = frozenset({CORRELATION, "id", "_c", "_p"})
@@ -77,31 +77,31 @@ class Labels(msgspec.Struct, eq=False):
         texts: Codes of text statistics; (labels,) each.
     """
 
-    line: Ints
-    name: Ints
-    numbers: dict[str, Ints] = msgspec.field(default_factory=dict)
-    texts: dict[str, Ints] = msgspec.field(default_factory=dict)
+    line: AnyInts
+    name: AnyInts
+    numbers: dict[str, AnyInts] = msgspec.field(default_factory=dict)
+    texts: dict[str, AnyInts] = msgspec.field(default_factory=dict)
 
     def __len__(self) -> int:
         """Number of labels."""
         return len(self.name)
 
     @property
-    def columns(self) -> list[Ints]:
+    def columns(self) -> list[AnyInts]:
         """All columns."""
         return [self.name, self.line, *self.numbers.values(), *self.texts.values()]
 
-    def number(self, stat: str) -> Ints:
+    def number(self, stat: str) -> AnyInts:
         """A numeric statistic; (labels,)."""
         found = self.numbers.get(stat)
         return np.full(len(self), MISSING) if found is None else found
 
-    def text(self, stat: str) -> Ints:
+    def text(self, stat: str) -> AnyInts:
         """Codes of a text statistic; (labels,)."""
         found = self.texts.get(stat)
         return np.zeros(len(self), dtype=np.int32) if found is None else found
 
-    def take(self, rows: Ints | Bools) -> Labels:
+    def take(self, rows: AnyInts | Mask) -> Labels:
         """Select labels by row or by mask."""
         return Labels(
             self.line[rows],
@@ -123,10 +123,10 @@ class Events(msgspec.Struct, eq=False):
     """
 
     labels: Labels
-    label: Ints
-    start_ns: Ints
-    dur_ns: Ints
-    ids: dict[str, Ints] = msgspec.field(default_factory=dict)
+    label: AnyInts
+    start_ns: AnyInts
+    dur_ns: AnyInts
+    ids: dict[str, AnyInts] = msgspec.field(default_factory=dict)
 
     @classmethod
     def empty(cls) -> Events:
@@ -139,34 +139,34 @@ class Events(msgspec.Struct, eq=False):
         return len(self.label)
 
     @property
-    def line(self) -> Ints:
+    def line(self) -> AnyInts:
         """Row of every event's line; (events,)."""
         return take(self.labels.line, self.label)
 
     @property
-    def name(self) -> Ints:
+    def name(self) -> AnyInts:
         """Code of every event's name; (events,)."""
         return take(self.labels.name, self.label)
 
-    def id(self, stat: str) -> Ints:
+    def id(self, stat: str) -> AnyInts:
         """A statistic of `IDS`; (events,)."""
         found = self.ids.get(stat)
         return np.full(len(self), missing_id(stat)) if found is None else found
 
-    def counts(self) -> Ints:
+    def counts(self) -> AnyInts:
         """Number of events per label; (labels,)."""
         found = np.zeros(len(self.labels), dtype=np.int64)
         for chunk in chunks(len(self)):
             found += np.bincount(self.label[chunk], minlength=len(found))
         return found
 
-    def labelled(self, chosen: Bools) -> Events:
+    def labelled(self, chosen: Mask) -> Events:
         """The events whose label is in a mask; (labels,)."""
         found = Events(self.labels, self.label, self.start_ns, self.dur_ns, dict(self.ids))
         found.keep(chosen)
         return found
 
-    def keep(self, chosen: Bools) -> None:
+    def keep(self, chosen: Mask) -> None:
         """Drop all events whose label is not in a mask; (labels,)."""
         if chosen.all():
             return
@@ -174,7 +174,7 @@ class Events(msgspec.Struct, eq=False):
         self.labels = self.labels.take(chosen)
         self.label = take(np.cumsum(chosen, dtype=np.int32) - np.int32(1), self.label)
 
-    def reorder(self, rows: Ints) -> None:
+    def reorder(self, rows: AnyInts) -> None:
         """Select and reorder events, one column at a time to save memory."""
         for name in ("label", "start_ns", "dur_ns"):
             setattr(self, name, take(getattr(self, name), rows))
@@ -194,7 +194,7 @@ class Events(msgspec.Struct, eq=False):
         place[order] = np.arange(len(order), dtype=np.int32)
         self.labels, self.label = self.labels.take(order), take(place, self.label)
 
-    def split_labels(self, *columns: Bools | Ints) -> tuple[Ints, list[NDArray[Any]]]:
+    def split_labels(self, *columns: Mask | AnyInts) -> tuple[AnyInts, list[NDArray[Any]]]:
         """Split labels whose events differ in further columns.
 
         Args:
@@ -244,7 +244,7 @@ def joined_labels(parts: Sequence[Labels]) -> Labels:
     )
 
 
-def _drained(parts: Sequence[Events], name: str) -> Ints:
+def _drained(parts: Sequence[Events], name: str) -> AnyInts:
     """Concatenate a column of all parts, and remove it from them."""
     column = np.concatenate([getattr(part, name) for part in parts])
     for part in parts:
@@ -253,10 +253,10 @@ def _drained(parts: Sequence[Events], name: str) -> Ints:
 
 
 def _joined_stats(
-    parts: Sequence[dict[str, Ints]],
+    parts: Sequence[dict[str, AnyInts]],
     lengths: Sequence[int],
     missing: Callable[[str], np.signedinteger[Any]],
-) -> dict[str, Ints]:
+) -> dict[str, AnyInts]:
     """Concatenate the statistics of all parts, and remove them; parts may have different ones."""
     found = {}
     for stat in sorted({stat for part in parts for stat in part}):

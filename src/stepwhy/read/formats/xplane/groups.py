@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from stepwhy.read.formats.xplane.kernels.layout import MISSING
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.signedinteger[Any]]
+    from stepwhy.base.columns.types import AnyInts
+
 
 # Smaller codes can be combined with the number of a group without overflowing int64.
 _LARGEST_CODE = 1 << 31
@@ -20,7 +21,7 @@ _DENSE = 4
 _SMALL = 1024
 
 
-def equal_rows(*columns: Ints | NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def equal_rows(*columns: AnyInts | NDArray[np.bool_]) -> tuple[AnyInts, AnyInts]:
     """Group rows that are equal in all columns; groups are in the order of their first rows.
 
     Args:
@@ -46,7 +47,7 @@ def equal_rows(*columns: Ints | NDArray[np.bool_]) -> tuple[Ints, Ints]:
     return first[order], place[key]
 
 
-def ranked(column: Ints) -> Ints:
+def ranked(column: AnyInts) -> AnyInts:
     """Non-negative codes, one per distinct number; 0 for `MISSING` if it occurs; (rows,)."""
     is_present = column != MISSING
     present = column if is_present.all() else column[is_present]
@@ -58,7 +59,7 @@ def ranked(column: Ints) -> Ints:
     return _sorted_ranks(column)
 
 
-def _dense(key: Ints) -> Ints:
+def _dense(key: AnyInts) -> AnyInts:
     """Replace non-negative numbers by consecutive codes from 0; (rows,)."""
     largest = int(key.max(initial=0))
     if largest <= _DENSE * len(key) + _SMALL:
@@ -68,5 +69,5 @@ def _dense(key: Ints) -> Ints:
     return _sorted_ranks(key)
 
 
-def _sorted_ranks(column: Ints) -> Ints:
+def _sorted_ranks(column: AnyInts) -> AnyInts:
     return np.unique(column, return_inverse=True)[1].reshape(-1)

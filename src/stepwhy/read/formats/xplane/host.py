@@ -8,7 +8,7 @@ thread of the program still count as work of the CPU.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,15 +41,12 @@ from stepwhy.trace import NULL, DeviceKind, Kind, Role
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from stepwhy.base.columns.types import AnyInts, Mask
     from stepwhy.read.formats.xplane.events import Labels
     from stepwhy.read.formats.xplane.planes import Plane, Space
     from stepwhy.read.formats.xplane.table import SliceTable
     from stepwhy.read.formats.xplane.unneeded import Unneeded
 
-    Ints = NDArray[np.signedinteger[Any]]
-    Bools = NDArray[np.bool_]
 
 _GRAPH_RUN = "ExecutorState::Process"
 # Frames and annotations called by framework code of these kinds belong to it by default.
@@ -114,7 +111,7 @@ class HostReader:
             "Marks of the profiler itself and single allocations, which have no duration.",
         )
 
-    def _leave_out(self, labels: Bools, counter: str, what: str) -> None:
+    def _leave_out(self, labels: Mask, counter: str, what: str) -> None:
         """Drop and count the events of some labels."""
         before = len(self._events)
         self._events.keep(~labels)
@@ -138,7 +135,7 @@ class HostReader:
         unneeded = [self._unneeded(label) for label in range(len(templates))]
         self._table.add(events, templates, marked_ends(events, self._ends, self._texts), unneeded)
 
-    def _surroundings(self, outer: Ints) -> tuple[Bools, Ints]:
+    def _surroundings(self, outer: AnyInts) -> tuple[Mask, AnyInts]:
         """For every event, whether it runs below the input pipeline, and the enclosing eager op."""
         events, texts = self._events, self._texts
         feeds = is_inside(outer, self._runs_pipeline())
@@ -151,10 +148,10 @@ class HostReader:
         outer_op[around < 0] = 0
         return feeds, outer_op
 
-    def _classify_labels(self, feeds: Ints, outer_op: Ints) -> list[Classification]:
+    def _classify_labels(self, feeds: AnyInts, outer_op: AnyInts) -> list[Classification]:
         """The classification of every label."""
         labels = self._events.labels
-        deciding: list[Ints | Bools] = [labels.line, labels.name, feeds, outer_op]
+        deciding: list[AnyInts | Mask] = [labels.line, labels.name, feeds, outer_op]
         deciding += _present(labels.numbers, *_MARKING)
         deciding += _present(labels.texts, "tf_function_call")
         if self._programs:
@@ -168,7 +165,7 @@ class HostReader:
         ]
         return [found[place] for place in group.tolist()]
 
-    def _nearest_chosen(self, outer: Ints, chosen: Bools) -> Ints:
+    def _nearest_chosen(self, outer: AnyInts, chosen: Mask) -> AnyInts:
         """`nearest`, without its cost if no event is chosen."""
         return nearest(outer, chosen) if chosen.any() else np.full(len(outer), -1, dtype=np.int32)
 
@@ -242,7 +239,7 @@ class HostReader:
         name = f"CPU:{ordinal}" if ordinal else "CPU"
         return self._table.builder.device(name, DeviceKind.CPU)
 
-    def _runs_pipeline(self) -> Bools:
+    def _runs_pipeline(self) -> Mask:
         """Mask of events that run a graph for the input pipeline; (events,)."""
         events = self._events
         is_call = self._named(PIPELINE_CALL.match)
@@ -250,22 +247,22 @@ class HostReader:
             return np.zeros(len(events), dtype=np.bool_)
         ids = events.id("id")
         runs = (events.labels.name == self._texts.code(_GRAPH_RUN))[events.label]
-        found: Bools = runs & (ids != MISSING) & np.isin(ids, ids[is_call[events.label]])
+        found: Mask = runs & (ids != MISSING) & np.isin(ids, ids[is_call[events.label]])
         return found
 
     def _text(self, stat: str, label: int) -> str:
         column = self._events.labels.texts.get(stat)
         return "" if column is None else self._texts[int(column[label])]
 
-    def _named(self, predicate: Callable[[str], object]) -> Bools:
+    def _named(self, predicate: Callable[[str], object]) -> Mask:
         """Mask of labels whose names satisfy a predicate; (labels,)."""
         return self._label_values(lambda name: int(bool(predicate(name)))) > 0
 
-    def _label_values(self, value: Callable[[str], int]) -> Ints:
+    def _label_values(self, value: Callable[[str], int]) -> AnyInts:
         """A non-negative value of every label, computed once per name; (labels,)."""
         codes, place = np.unique(self._events.labels.name, return_inverse=True)
         values = [value(self._texts[code]) for code in codes.tolist()]
-        found: Ints = np.array(values, dtype=np.int32)[place]
+        found: AnyInts = np.array(values, dtype=np.int32)[place]
         return found
 
 
@@ -280,12 +277,12 @@ def _order(events: Events) -> None:
         events.reorder(np.lexsort((-events.dur_ns, events.start_ns, line)))
 
 
-def _later(column: Ints) -> Bools:
+def _later(column: AnyInts) -> Mask:
     """Mask of values larger than the one before; (rows - 1,)."""
     return column[1:] > column[:-1]
 
 
-def _present(columns: dict[str, Ints], *stats: str) -> list[Ints]:
+def _present(columns: dict[str, AnyInts], *stats: str) -> list[AnyInts]:
     """Columns of the statistics that occur."""
     return [columns[stat] for stat in stats if stat in columns]
 
@@ -295,7 +292,7 @@ def _has(labels: Labels, stat: str, label: int) -> bool:
     return column is not None and bool(column[label] != MISSING)
 
 
-def _owned(classes: list[Classification], label: Ints, outer: Ints) -> Bools:
+def _owned(classes: list[Classification], label: AnyInts, outer: AnyInts) -> Mask:
     """Mask of events that belong to the framework because their enclosing event does.
 
     Args:
@@ -306,5 +303,5 @@ def _owned(classes: list[Classification], label: Ints, outer: Ints) -> Bools:
     of_caller = take(np.array([c.of_caller for c in classes], dtype=np.bool_), label)
     owner = [0 if c.of_caller else _OWNER if c.kind in _OWNERS else _NO_OWNER for c in classes]
     nearest_owner = inherit(outer, take(np.array(owner, dtype=np.int8), label))
-    owned: Bools = of_caller & (nearest_owner == _OWNER)
+    owned: Mask = of_caller & (nearest_owner == _OWNER)
     return owned

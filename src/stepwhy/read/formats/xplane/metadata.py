@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import Ints
     from stepwhy.read.formats.xplane.events import Labels, Texts
     from stepwhy.read.formats.xplane.layout import Bytes
     from stepwhy.read.formats.xplane.scan import Stats
 
-    Ints = NDArray[np.int64]
     Codes = NDArray[np.int32]
 
 # Statistics that the importer uses; the many others are not decoded. Names and paths of machines,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from stepwhy.base.columns.null import NULL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.signedinteger[Any]]
-    Bools = NDArray[np.bool_]
+    from stepwhy.base.columns.types import AnyInts, Mask
 
 
-def enclosing(line: Ints, start_ns: Ints, dur_ns: Ints) -> NDArray[np.int32]:
+def enclosing(line: AnyInts, start_ns: AnyInts, dur_ns: AnyInts) -> NDArray[np.int32]:
     """The innermost event that is still open when each one starts, -1 for none; (events,).
 
     Args:
@@ -38,7 +37,7 @@ def enclosing(line: Ints, start_ns: Ints, dur_ns: Ints) -> NDArray[np.int32]:
     return outer
 
 
-def nearest(outer: NDArray[np.int32], chosen: Bools) -> NDArray[np.int32]:
+def nearest(outer: NDArray[np.int32], chosen: Mask) -> NDArray[np.int32]:
     """The innermost chosen event around each one, -1 for none; (events,).
 
     Args:
@@ -51,7 +50,7 @@ def nearest(outer: NDArray[np.int32], chosen: Bools) -> NDArray[np.int32]:
     return found
 
 
-def is_inside(outer: NDArray[np.int32], chosen: Bools) -> Bools:
+def is_inside(outer: NDArray[np.int32], chosen: Mask) -> Mask:
     """Whether an event around each one is chosen; (events,).
 
     Args:
@@ -60,12 +59,12 @@ def is_inside(outer: NDArray[np.int32], chosen: Bools) -> Bools:
     """
     if not chosen.any():
         return np.zeros(len(outer), dtype=np.bool_)
-    found: Bools = inherit(outer, chosen.astype(np.int8)).view(np.bool_)[outer]
+    found: Mask = inherit(outer, chosen.astype(np.int8)).view(np.bool_)[outer]
     found[outer == NULL] = False
     return found
 
 
-def _first_of_line(line: Ints) -> Ints:
+def _first_of_line(line: AnyInts) -> AnyInts:
     """Row of the first event on the thread of each event; (events,)."""
     is_first = np.ones(len(line), dtype=np.bool_)
     is_first[1:] = line[1:] != line[:-1]
@@ -73,7 +72,7 @@ def _first_of_line(line: Ints) -> Ints:
     return np.repeat(first.astype(np.int32), np.diff(first, append=len(line)))
 
 
-def _enclosing(first: Ints, start_ns: Ints, end_ns: Ints) -> NDArray[np.int32]:
+def _enclosing(first: AnyInts, start_ns: AnyInts, end_ns: AnyInts) -> NDArray[np.int32]:
     """Run `enclosing` with NumPy, for all events at once.
 
     The first candidate of an event is the one before it. A candidate that has ended is replaced by

@@ -40,12 +40,12 @@ from stepwhy.read.shared.tensorflow.sidecars import program_sources
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import Ints
     from stepwhy.read.formats.xplane.sweep import Request, SweptEvents
     from stepwhy.read.inputs.source import Source
     from stepwhy.read.shared.tensorflow.node_lines import NodeLines
     from stepwhy.trace import Health
 
-    Ints = NDArray[np.int64]
     Rows = NDArray[np.int32]
 
 # Planes that kernels read at the same time; the rest of the importer is not faster than two.

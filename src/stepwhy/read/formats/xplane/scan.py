@@ -21,10 +21,10 @@ from stepwhy.read.shared.tensorflow.messages import parse_message
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import Ints
     from stepwhy.read.formats.xplane.layout import Bytes
     from stepwhy.read.formats.xplane.varints import Wire
 
-    Ints = NDArray[np.int64]
 
 # Column of an event by the tag of its field; the last code is that of statistics.
 _FIELDS = {0x08: 0, 0x10: 1, 0x18: 2, 0x28: 3, 0x22: 4}

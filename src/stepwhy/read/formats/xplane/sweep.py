@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import AnyInts
     from stepwhy.read.formats.xplane.events import Events
     from stepwhy.read.formats.xplane.kernels.layout import IdTable
     from stepwhy.read.formats.xplane.layout import LineAt
 
-    Ints = NDArray[np.signedinteger[Any]]
 
 LARGE: Final = 18 << 20
 """Bytes; smaller files are read in less time than loading the compiled scanner takes.
@@ -62,7 +62,7 @@ class Request(msgspec.Struct, frozen=True):
         shared: Numbers and codes of texts of every entry, by position in `stats`; (entries,) each.
     """
 
-    stats: Ints
+    stats: AnyInts
     stat_names: tuple[str, ...]
     entries: IdTable
     names: NDArray[np.int32]
@@ -86,9 +86,9 @@ class SweptEvents(NamedTuple):
     events: Events
     texts: list[bytes]
     left_out: tuple[int, ...]
-    odd: Ints
-    odd_line: Ints
-    odd_row: Ints
+    odd: AnyInts
+    odd_line: AnyInts
+    odd_row: AnyInts
 
 
 class Sweeper:

@@ -6,7 +6,7 @@ as a template.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import AnyInts
     from stepwhy.read.formats.xplane.events import Events
     from stepwhy.read.formats.xplane.unneeded import Unneeded
     from stepwhy.trace import TraceBuilder
 
-    Ints = NDArray[np.signedinteger[Any]]
 
 # Dtypes of the schema, so that nothing is converted later.
 _TYPES = {column.name: column.dtype for column in columns_of("slices")}
@@ -74,15 +74,15 @@ class _Block(msgspec.Struct, eq=False):
         unneeded: Why slices are not needed, by row of the template.
     """
 
-    start_ns: Ints
-    dur_ns: Ints
-    correlation: Ints
-    template: Ints
-    templates: dict[str, Ints]
-    changed: dict[str, Ints] = msgspec.field(default_factory=dict)
+    start_ns: AnyInts
+    dur_ns: AnyInts
+    correlation: AnyInts
+    template: AnyInts
+    templates: dict[str, AnyInts]
+    changed: dict[str, AnyInts] = msgspec.field(default_factory=dict)
     unneeded: dict[int, Unneeded] = msgspec.field(default_factory=dict)
 
-    def column(self, name: str) -> Ints:
+    def column(self, name: str) -> AnyInts:
         """A column of all slices; takes no memory if all templates agree."""
         if name in self.changed:
             return self.changed[name]
@@ -124,7 +124,7 @@ class SliceTable:
         self,
         events: Events,
         templates: Sequence[SliceTemplate],
-        end_ns: Ints | None = None,
+        end_ns: AnyInts | None = None,
         unneeded: Sequence[Unneeded | None] = (),
     ) -> None:
         """Append one slice for every event.
@@ -178,7 +178,7 @@ class SliceTable:
         for block in self._blocks if len(blits) else ():
             _mark_blits(block, blits)
 
-    def _copying_calls(self) -> list[Ints]:
+    def _copying_calls(self) -> list[AnyInts]:
         """Ascending correlation ids of calls that copy, and their columns `_OF_COPIES`."""
         found = []
         for block in self._blocks:
@@ -236,15 +236,15 @@ def _joined(blocks: list[_Block]) -> _Block:
     return _Block(start_ns, dur_ns, correlation, template, templates, columns, unneeded)
 
 
-def _drained(blocks: list[_Block], name: str) -> Ints:
+def _drained(blocks: list[_Block], name: str) -> AnyInts:
     """Concatenate a column of all blocks, and remove it from them."""
-    column: Ints = np.concatenate([getattr(block, name) for block in blocks])
+    column: AnyInts = np.concatenate([getattr(block, name) for block in blocks])
     for block in blocks:
         setattr(block, name, column[:0].copy())  # a view would keep the whole column alive
     return column
 
 
-def _complete(block: _Block, ids: Ints, details: Sequence[Ints]) -> None:
+def _complete(block: _Block, ids: AnyInts, details: Sequence[AnyInts]) -> None:
     """Fill in missing details of copies from the calls that launched them."""
     copies = block.rows(block.templates["kind"] == Kind.MEMCPY)
     of_copies = block.correlation[copies]
@@ -259,7 +259,7 @@ def _complete(block: _Block, ids: Ints, details: Sequence[Ints]) -> None:
             block.changed[name] = column
 
 
-def _mark_blits(block: _Block, blits: Ints) -> None:
+def _mark_blits(block: _Block, blits: AnyInts) -> None:
     """Mark copies by kernels of ROCm's runtime as device-to-device, if no call says otherwise.
 
     Args:
@@ -281,6 +281,6 @@ def _copies_with_bytes(block: _Block) -> bool:
     return bool((is_copy & (block.templates["bytes"] != NULL)).any())
 
 
-def _correlation(events: Events) -> Ints:
+def _correlation(events: Events) -> AnyInts:
     found = events.ids.get(CORRELATION)
     return np.broadcast_to(missing_id(CORRELATION), len(events)) if found is None else found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import AnyInts, Mask
     from stepwhy.trace import Health, TraceBuilder
-
-    Ints = NDArray[np.signedinteger[Any]]
-    Flags = NDArray[np.bool_]
 
 
 # Columns of slices that follow from the template of an entry, and those that it has itself.
@@ -135,7 +133,7 @@ def meta_of(name: str, rows: Collection[Row], signals: frozenset[str]) -> Meta:
 # --- Slices ---
 
 
-def _kept(health: Health, entries: Entries, *, in_lanes: bool) -> tuple[Ints, Ints, Flags]:
+def _kept(health: Health, entries: Entries, *, in_lanes: bool) -> tuple[AnyInts, AnyInts, Mask]:
     """Select the entries that become slices.
 
     Returns:
@@ -164,7 +162,7 @@ class _Slices:
         self,
         builder: TraceBuilder,
         entries: Entries,
-        kept: Ints,
+        kept: AnyInts,
         lines: NodeLines,
         *,
         has_streams: bool,
@@ -180,7 +178,7 @@ class _Slices:
         self._tracks: dict[tuple[int, ...], int] = {}
         self._columns = {name: NarrowColumn() for name in _TEMPLATE_COLUMNS}
 
-    def add(self, chunk: slice, lanes: Ints, copies: Flags) -> None:
+    def add(self, chunk: slice, lanes: AnyInts, copies: Mask) -> None:
         """Convert the next chunk of entries.
 
         Args:
@@ -314,13 +312,13 @@ def _track_name(row: Row, role: Role, lane: int) -> str:
 # --- Runs of operations ---
 
 
-def _runs(entries: Entries, kept: Ints) -> tuple[Ints, Ints]:
+def _runs(entries: Entries, kept: AnyInts) -> tuple[AnyInts, AnyInts]:
     """The slices that are runs of operations, and their entries; (runs,) each."""
     slices = np.flatnonzero(take(entries.is_kind(RowKind.OPS), kept)).astype(np.int32)
     return slices, take(kept, slices)
 
 
-def _add_flows(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
+def _add_flows(builder: TraceBuilder, entries: Entries, kept: AnyInts) -> None:
     """Add flows from the producers of tensors to their consumers, and free the entries' column."""
     slices, runs = _runs(entries, kept)
     lists = take(entries.pop("reads"), runs)
@@ -332,7 +330,7 @@ def _add_flows(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
         flow.add_flows(builder, slices, inputs, take(first, lists), take(counts, lists))
 
 
-def _runtime_ops(builder: TraceBuilder, entries: Entries, ops: Ints) -> NDArray[np.int32]:
+def _runtime_ops(builder: TraceBuilder, entries: Entries, ops: AnyInts) -> NDArray[np.int32]:
     """Interned op type of each name if the runtime renamed the program's op, else NULL; (names,).
 
     Args:
@@ -349,7 +347,7 @@ def _runtime_ops(builder: TraceBuilder, entries: Entries, ops: Ints) -> NDArray[
     return np.fromiter(interned, dtype=np.int32, count=len(entries.names))
 
 
-def _add_executions(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
+def _add_executions(builder: TraceBuilder, entries: Entries, kept: AnyInts) -> None:
     """Add the measurements of the executor, and free the entries' columns."""
     slices, runs = _runs(entries, kept)
     ops = take(entries.pop("op"), runs)
@@ -369,7 +367,7 @@ def _add_executions(builder: TraceBuilder, entries: Entries, kept: Ints) -> None
         builder.rows_from("executions", columns)
 
 
-def _values_or_null(values: Ints, number: Ints) -> Ints:
+def _values_or_null(values: AnyInts, number: AnyInts) -> AnyInts:
     """The values at the given positions; NULL where the position is NULL; (numbers,)."""
     if not len(values):
         return np.full(len(number), NULL, dtype=values.dtype)
@@ -378,7 +376,9 @@ def _values_or_null(values: Ints, number: Ints) -> Ints:
     return found
 
 
-def _signals(entries: Entries, kept: Ints, health: Health, *, has_streams: bool) -> frozenset[str]:
+def _signals(
+    entries: Entries, kept: AnyInts, health: Health, *, has_streams: bool
+) -> frozenset[str]:
     """Signals of the profiler; an accelerator without any device time was not observed."""
     scheduled = take(entries.is_kind(RowKind.OPS), kept)
     elsewhere = take(entries.is_on(lambda row: row.device_kind is not DeviceKind.CPU), kept)

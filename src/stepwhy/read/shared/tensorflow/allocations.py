@@ -22,11 +22,9 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from stepwhy.base.columns.types import AnyInts
     from stepwhy.trace import TraceBuilder
 
-    Ints = NDArray[np.signedinteger[Any]]
 
 _NS_PER_US = 1000
 # Longer times would not fit into int64 as ns; larger sizes are damage.
@@ -131,7 +129,7 @@ class Allocations:
         self._builder.rows_from("allocations", columns)
 
 
-def _typed(name: str, values: Ints) -> Ints:
+def _typed(name: str, values: AnyInts) -> AnyInts:
     """A column in the type of the trace: columns that are summed have 64 bits."""
     return values.astype(np.int64) if name in {"time_ns", "change", "total"} else values
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.base.columns.types import AnyInts
     from stepwhy.trace import TraceBuilder
-
-    Ints = NDArray[np.signedinteger[Any]]
 
 
 class Dataflow:
@@ -33,7 +32,9 @@ class Dataflow:
         names: Number of each node name.
     """
 
-    def __init__(self, slices: Ints, nodes: Ints, start_ns: Ints, names: Mapping[str, int]) -> None:
+    def __init__(
+        self, slices: AnyInts, nodes: AnyInts, start_ns: AnyInts, names: Mapping[str, int]
+    ) -> None:
         # Ranks instead of times, so that node and time fit into one sort key.
         self._ranks = len(start_ns) + 1
         self._rank = _ranks(start_ns)
@@ -45,7 +46,12 @@ class Dataflow:
         self._producers = _producers(names, nodes)
 
     def add_flows(
-        self, builder: TraceBuilder, slices: Ints, inputs: Ints, first: Ints, counts: Ints
+        self,
+        builder: TraceBuilder,
+        slices: AnyInts,
+        inputs: AnyInts,
+        first: AnyInts,
+        counts: AnyInts,
     ) -> None:
         """Add a flow from every producer to its consumer.
 
@@ -63,7 +69,7 @@ class Dataflow:
             place = np.repeat(first[chunk] - behind + count, count) + np.arange(len(reader))
             _add(builder, self._sources(inputs[place], reader), slices[reader])
 
-    def _sources(self, inputs: Ints, reader: Ints) -> Ints:
+    def _sources(self, inputs: AnyInts, reader: AnyInts) -> AnyInts:
         """Slice of the run that produced each input, -1 where it is unknown; (inputs,)."""
         node = self._producers[inputs]
         first = node * np.int64(self._ranks)
@@ -73,7 +79,7 @@ class Dataflow:
         return np.where(node < 0, -1, self._slices[np.minimum(place, len(self._keys) - 1)])
 
 
-def _ranks(times: Ints) -> NDArray[np.int32]:
+def _ranks(times: AnyInts) -> NDArray[np.int32]:
     """Rank of each time among the different times; (times,)."""
     order = stable_order(times)
     ordered = take(times, order)
@@ -85,7 +91,7 @@ def _ranks(times: Ints) -> NDArray[np.int32]:
     return result
 
 
-def _add(builder: TraceBuilder, source: Ints, target: Ints) -> None:
+def _add(builder: TraceBuilder, source: AnyInts, target: AnyInts) -> None:
     """Add flows; repeated pairs only once, in order of appearance."""
     valid = np.flatnonzero((source >= 0) & (source != target))
     pair = source[valid].astype(np.int64) << 32 | target[valid]
@@ -101,7 +107,7 @@ def _add(builder: TraceBuilder, source: Ints, target: Ints) -> None:
     )
 
 
-def _producers(names: Mapping[str, int], nodes: Ints) -> Ints:
+def _producers(names: Mapping[str, int], nodes: AnyInts) -> AnyInts:
     """The node that ran and produces the tensor of each name, -1 where none did; (names,)."""
     result = np.full(len(names), -1, dtype=np.int64)
     put(result, nodes, nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.signedinteger[Any]]
+    from stepwhy.base.columns.types import AnyInts
 
 
 class Execution(NamedTuple):
@@ -141,13 +141,13 @@ class Entries:
             self._latest = inputs, self._lists.setdefault(key, len(self._lists))
         return self._latest[1]
 
-    def pop(self, column: str) -> Ints:
+    def pop(self, column: str) -> AnyInts:
         """As `[column]`, and free the column."""
         values = self[column]
         self._columns[column] = _column(column)
         return values
 
-    def __getitem__(self, column: str) -> Ints:
+    def __getitem__(self, column: str) -> AnyInts:
         """A column by its name; (entries,) unless stated otherwise.
 
         The names are fields of `Activity` ('row', 'op' and 'node' are numbers of `rows` and
@@ -156,7 +156,7 @@ class Entries:
         """
         return self._columns[column].values()
 
-    def inputs(self) -> tuple[Ints, Ints, Ints]:
+    def inputs(self) -> tuple[AnyInts, AnyInts, AnyInts]:
         """The different lists of inputs.
 
         Returns:
@@ -167,9 +167,9 @@ class Entries:
         names = np.fromiter(chain(*self._lists), dtype=np.int32, count=int(counts.sum()))
         return names, np.cumsum(counts, dtype=np.int32) - counts, counts
 
-    def lanes(self) -> Ints:
+    def lanes(self) -> AnyInts:
         """Recorded lane of every entry; (entries,)."""
-        found: Ints = np.zeros(len(self), dtype=np.int64 if self._lanes else np.int32)
+        found: AnyInts = np.zeros(len(self), dtype=np.int64 if self._lanes else np.int32)
         found[: len(self._lanes)] = self._lanes
         return found
 
@@ -195,7 +195,7 @@ class Entries:
         known = [self.names[op] for op in TRANSFERS if op in self.names]
         return among(self["op"], known)
 
-    def by_lanes(self) -> tuple[NDArray[np.int32], Ints]:
+    def by_lanes(self) -> tuple[NDArray[np.int32], AnyInts]:
         """The entries ordered by row, and lanes in which they do not overlap.
 
         Arriving tensors get lanes of their own. Rows of waits keep the threads that were recorded.

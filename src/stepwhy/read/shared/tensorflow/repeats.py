@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,18 +11,15 @@ from stepwhy.base.columns.groups import group_rows
 from stepwhy.read.shared.tensorflow.rows import RowKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepwhy.base.columns.types import AnyInts, Mask
     from stepwhy.read.shared.tensorflow.entries import Entries
 
-    Ints = NDArray[np.signedinteger[Any]]
-    Flags = NDArray[np.bool_]
 
 DEVICE_TIME = (RowKind.STREAM, RowKind.ALL_STREAMS, RowKind.COPIES)
 """Kinds of rows with the activity of accelerators."""
 
 
-def repeats_of(entries: Entries, order: Ints) -> tuple[Flags, Flags]:
+def repeats_of(entries: Entries, order: AnyInts) -> tuple[Mask, Mask]:
     """Find the entries that repeat others, and those that also are on a row of copies.
 
     Entries are compared one by one: those that are only on a summary row, because the rows of the
@@ -49,10 +46,10 @@ def repeats_of(entries: Entries, order: Ints) -> tuple[Flags, Flags]:
     return repeats, copies
 
 
-def _may_repeat(entries: Entries) -> Flags:
+def _may_repeat(entries: Entries) -> Mask:
     """Whether entries of a node can repeat others or be copies, by the node's name; (names,)."""
 
-    def on(kind: RowKind) -> Flags:
+    def on(kind: RowKind) -> Mask:
         found = np.zeros(len(entries.names), dtype=bool)
         put(found, entries["node"][entries.is_kind(kind)], True)
         return found
@@ -60,7 +57,7 @@ def _may_repeat(entries: Entries) -> Flags:
     return on(RowKind.COPIES) | (on(RowKind.ALL_STREAMS) & on(RowKind.STREAM))
 
 
-def _occurrence(values: Ints) -> Ints:
+def _occurrence(values: AnyInts) -> AnyInts:
     """Number of equal values before each value; (values,)."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
