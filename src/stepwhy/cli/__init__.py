@@ -36,6 +36,9 @@ _COMMANDS = (
 )  # fmt: skip
 """Names of the commands. Each is a function in the module of the same name in this package."""
 _MODULES = {"try": "trial"}  # `try` is a keyword
+# Allocations minus deallocations before a garbage collection. Imports alone reach Python's default
+# of 700 a hundred times, and create no garbage.
+_GC_THRESHOLD = 10_000
 # Raised by click 8.2 and later to show the help of a group without a command.
 _HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
@@ -143,24 +146,15 @@ def note_on_kernels() -> None:
 def main() -> None:
     """Entry point of the `stepwhy` command."""
     ignore_relative_path()
-    _collect_rarely()
+    # Garbage is collected rarely, and not at exit.
+    gc.set_threshold(_GC_THRESHOLD)
+    atexit.register(gc.freeze)
     output.guard()
     try:
         cli()
     except BrokenPipeError:  # `stepwhy explain ... | head`
         output.stop()
         sys.exit(0)
-
-
-# Allocations minus deallocations before a garbage collection. Imports alone reach Python's default
-# of 700 a hundred times, and create no garbage.
-_GC_THRESHOLD = 10_000
-
-
-def _collect_rarely() -> None:
-    """Collect garbage rarely, and not at exit."""
-    gc.set_threshold(_GC_THRESHOLD)
-    atexit.register(gc.freeze)
 
 
 __all__ = ["cli", "main", "note_on_kernels"]

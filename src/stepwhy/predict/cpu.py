@@ -163,20 +163,14 @@ def _rest_of_removal(inputs: PricingInputs) -> tuple[float, float]:
     if inputs.removes_operations:
         rest = float(inputs.step_ns - inputs.cost_ns)
         return rest, rest
-    rest = _without_waits_ns(inputs)
-    return rest, rest * _undisturbed(inputs)
-
-
-def _without_waits_ns(inputs: PricingInputs) -> float:
-    """The step without the work, and without the waits for cores that it caused.
-
-    Other programs cause waits, too, by the cores that they keep busy.
-    """
+    # The step without the work, and without the waits for cores that it caused. Other programs
+    # cause waits, too, by the cores that they keep busy.
     waits = _caused(inputs) * (inputs.run_delay_share or 0.0)
     own, others = inputs.runnable_threads or 0.0, inputs.background_cores or 0.0
     if own > 0:
         waits *= own / (own + others)
-    return (inputs.step_ns - inputs.cost_ns) * (1 - waits)
+    rest = (inputs.step_ns - inputs.cost_ns) * (1 - waits)
+    return rest, rest * _undisturbed(inputs)
 
 
 def _undisturbed(inputs: PricingInputs) -> float:

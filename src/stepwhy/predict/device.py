@@ -21,7 +21,6 @@ from stepwhy.result.predictions import Prediction, Refusal
 if TYPE_CHECKING:
     from stepwhy.analyse.facts import Facts
     from stepwhy.predict.calibration import Record
-    from stepwhy.predict.changes import Change
     from stepwhy.predict.graph import Graph
     from stepwhy.result.edits import Edit
 
@@ -111,20 +110,16 @@ def _outcome(
         NothingToChangeError: The trace has nothing that an edit is about.
     """
     change = changed(facts, graph, edits, best=best)
-    return _Outcome(
-        _mean_ns(graph, change, base_ns),
-        change.slowed_ns,
-        _removed_ns(graph, change),
-        change.notes,
-    )
-
-
-def _removed_ns(graph: Graph, change: Change) -> int:
-    """Device work per steady step that a change removes."""
+    # Device work that the change removes per steady step.
     nodes, work = graph.nodes, slice(graph.nodes.first, None)
     shorter = nodes.duration_ns[work] - change.duration_ns[work]
     steady = graph.steps.in_steady(nodes.start_ns[work])
-    return round(graph.mean_ns(float(shorter[steady].sum())))
+    removed_ns = round(graph.mean_ns(float(shorter[steady].sum())))
+    # At its least, delays stay where they were in the step.
+    schedule = change.schedule if change.best else delays_in_place(graph, change.schedule)
+    steps = replayed(graph, schedule)
+    mean_ns = min(max(steps.mean_ns(graph.steady), change.floor_ns), base_ns)
+    return _Outcome(mean_ns, change.slowed_ns, removed_ns, change.notes)
 
 
 def _prediction(
@@ -168,16 +163,15 @@ def _calibrated(facts: Facts, found: Prediction, record: Record) -> Prediction:
     if all(edit.what in _NOT_OF_GROUP for edit in found.edits):
         return found
     reached_ns = found.step_ns - round(reach(record.on_gpu) * found.gain_ns[1])
-    ceiling_ns = max(least_step_ns(facts, found.edits), _device_work_ns(facts, found.edits))
+    # Device time per step if no edit touches the device's work, else 0.
+    device_work_ns = (
+        0
+        if any(edit.what not in _OF_HOST for edit in found.edits)
+        else sum(facts.breakdown[category] for category in ON_DEVICE)
+    )
+    ceiling_ns = max(least_step_ns(facts, found.edits), device_work_ns)
     low_ns = min(found.low_ns, max(reached_ns, ceiling_ns))
     return replace(found, low_ns=low_ns, notes=(*found.notes, *_gpu_notes(record)))
-
-
-def _device_work_ns(facts: Facts, edits: tuple[Edit, ...]) -> int:
-    """Device time per step if no edit touches the device's work, else 0."""
-    if any(edit.what not in _OF_HOST for edit in edits):
-        return 0
-    return sum(facts.breakdown[category] for category in ON_DEVICE)
 
 
 def _gpu_notes(record: Record) -> tuple[str, ...]:
@@ -222,15 +216,6 @@ def _notes(edits: tuple[Edit, ...], outcomes: list[_Outcome]) -> tuple[str, ...]
     own = (note for one in outcomes for note in one.notes)
     of_input = all(edit.what == "input" for edit in edits)
     return tuple(dict.fromkeys([_OF_LOADERS if of_input else _OF_OTHERS, *own]))
-
-
-def _mean_ns(graph: Graph, change: Change, base_ns: float) -> float:
-    """The mean step of a change; at its least, delays stay where they were in the step."""
-    schedule = change.schedule
-    if not change.best:
-        schedule = delays_in_place(graph, schedule)
-    steps = replayed(graph, schedule)
-    return min(max(steps.mean_ns(graph.steady), change.floor_ns), base_ns)
 
 
 def _without_launches_ns(facts: Facts, edits: tuple[Edit, ...]) -> int:

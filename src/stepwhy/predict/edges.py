@@ -272,17 +272,13 @@ def of_queues(trace: Trace, nodes: Nodes) -> Edges:
     place = np.searchsorted(begins, time_ns, side="right") - 1
     near = place >= 0
     near[near] = time_ns[near] - begins[place[near]] <= COINCIDENCE_NS
-    near |= (place >= 0) & (_queued(trace, nodes, time_ns) >= _FULL_QUEUE)
-    work = nodes.first + place[near]
-    return edges(work, ends[near], Cause.QUEUE, Evidence.INFERRED, from_end=False)
-
-
-def _queued(trace: Trace, nodes: Nodes, times_ns: Times) -> NDArray[np.intp]:
-    """Number of launches at each time whose work has not begun; (times,)."""
+    # Launches whose work has not begun, at each time.
     launched = np.sort(trace.slices.start_ns[nodes.calls[nodes.calls != NULL]])
     begun = np.sort(nodes.start_ns[nodes.first :][nodes.calls != NULL])
-    count: NDArray[np.intp] = np.searchsorted(launched, times_ns) - np.searchsorted(begun, times_ns)
-    return count
+    queued = np.searchsorted(launched, time_ns) - np.searchsorted(begun, time_ns)
+    near |= (place >= 0) & (queued >= _FULL_QUEUE)
+    work = nodes.first + place[near]
+    return edges(work, ends[near], Cause.QUEUE, Evidence.INFERRED, from_end=False)
 
 
 def of_recorded_waits(trace: Trace, nodes: Nodes) -> Edges:

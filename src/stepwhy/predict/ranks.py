@@ -130,6 +130,11 @@ def _prediction(
     ends = [step_ns * changed_ns / base_ns, step_ns - (base_ns - changed_ns)]
     low, high = (min(max(end, 0.0), step_ns) for end in sorted(ends))
     margin = max(error, _LEAST_ERROR) * step_ns
+    # The time that operations of a rank lose per step, of the rank that loses most.
+    lost: defaultdict[int, float] = defaultdict(float)
+    for row, operation in enumerate(schedule.operations):
+        lost[operation.rank] += float((schedule.work_ns[row] - work_ns[row]).mean())
+    removed_ns = max(0.0, *lost.values())
     return Prediction(
         edits=edits,
         step_ns=round(step_ns),
@@ -140,17 +145,9 @@ def _prediction(
         method="ranks",
         structural_low_ns=round(low),
         structural_high_ns=round(high),
-        naive_ns=round(max(step_ns - _removed_ns(schedule, work_ns), 0.0)),
+        naive_ns=round(max(step_ns - removed_ns, 0.0)),
         notes=_notes(edits),
     )
-
-
-def _removed_ns(schedule: Schedule, work_ns: Times) -> float:
-    """The time that operations of a rank lose per step, of the rank that loses most."""
-    lost: defaultdict[int, float] = defaultdict(float)
-    for row, operation in enumerate(schedule.operations):
-        lost[operation.rank] += float((schedule.work_ns[row] - work_ns[row]).mean())
-    return max(0.0, *lost.values())
 
 
 def _apply(edit: Edit, schedule: Schedule, work_ns: Times, rows: list[int]) -> None:

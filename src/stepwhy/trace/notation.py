@@ -184,6 +184,9 @@ class _Drawing(msgspec.Struct):
             self.builder.add("slices", **row)
         self.builder.health.events_read = self.builder.health.events_kept = len(self.slices)
         rank = int(self.facts.get("rank", NULL))
+        # Environment variables, each as NAME=VALUE, without spaces in them.
+        pairs = (word.partition("=") for word in self.facts.get("settings", "").split())
+        settings = tuple((name, value) for name, _, value in pairs)
         return self.builder.finish(
             Meta(
                 format=self.facts.get("format", "drawing"),
@@ -195,14 +198,9 @@ class _Drawing(msgspec.Struct):
                 run_ns=self._run(),
                 device_expected=self.accelerator or self.facts.get("expects") == "accelerator",
                 idle_accelerator=self.facts.get("idle", ""),
-                settings=self._settings(),
+                settings=settings,
             )
         )
-
-    def _settings(self) -> tuple[tuple[str, str], ...]:
-        """Environment variables, each as NAME=VALUE, without spaces in them."""
-        pairs = (word.partition("=") for word in self.facts.get("settings", "").split())
-        return tuple((name, value) for name, _, value in pairs)
 
     def _run(self) -> tuple[int, int] | None:
         """Start and end of the command."""

@@ -225,18 +225,15 @@ def _opened(data: memoryview | bytes, repeated: Sequence[str] = ()) -> Any:
         file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(repeated))
     except pa.ArrowException as error:
         raise ValueError(str(error)) from None
-    if file.metadata.num_rows > _most_rows(data):
+    most_rows = _MOST_ROWS_PER_BYTE * len(data)
+    if len(data) < _SMALL:
+        most_rows = min(most_rows, _MOST_ROWS_OF_SMALL)
+    if file.metadata.num_rows > most_rows:
         raise ValueError("it claims to hold more rows than it can")
     groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
     if sum(group.total_byte_size for group in groups) > _most_bytes(data):
         raise ValueError("it expands more than any trace")
     return file
-
-
-def _most_rows(data: memoryview | bytes) -> int:
-    """Largest number of rows that a Parquet file may have."""
-    most = _MOST_ROWS_PER_BYTE * len(data)
-    return min(most, _MOST_ROWS_OF_SMALL) if len(data) < _SMALL else most
 
 
 def _most_bytes(data: memoryview | bytes) -> int:

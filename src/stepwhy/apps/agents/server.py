@@ -24,7 +24,6 @@ from stepwhy.show.schema import contract_schema
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from stepwhy.apps.agents.arguments import Arguments
     from stepwhy.apps.agents.catalog import Tool
     from stepwhy.apps.agents.child import Report
     from stepwhy.apps.agents.folders import Folders
@@ -76,11 +75,14 @@ async def serve(command: Sequence[str], folders: Folders) -> None:
 
 
 def _described(tool: Tool, *, allow_remote: bool) -> types.Tool:
+    schema = _lift_object(msgspec.json.schema(tool.arguments))
+    schema.pop("title", None)
+    schema.pop("description", None)
     return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=_arguments_schema(tool.arguments),
+        input_schema=schema,
         output_schema=_answer_schema(tool.answer),
         annotations=types.ToolAnnotations(
             title=tool.title,
@@ -116,14 +118,6 @@ def _result(reply: Answer | Failure) -> types.CallToolResult:
 
 def _text(text: str) -> types.TextContent:
     return types.TextContent(type="text", text=text)
-
-
-def _arguments_schema(arguments: type[Arguments]) -> dict[str, Any]:
-    """JSON schema of the arguments of a tool."""
-    schema = _lift_object(msgspec.json.schema(arguments))
-    schema.pop("title", None)
-    schema.pop("description", None)
-    return schema
 
 
 def _answer_schema(answer: str | type[msgspec.Struct]) -> dict[str, Any]:

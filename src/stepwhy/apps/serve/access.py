@@ -77,7 +77,13 @@ class Access:
         is_own_form = origin == "null" and site == "same-origin"
         if origin is not None and not is_own_form and not _is_same(origin, host):
             return "Requests of other sites are refused."
-        if site in {"cross-site", "same-site"} and not _is_followed_link(method, headers):
+        # Whether the user followed a link on another site, which cannot read the answer.
+        is_followed_link = (
+            method in _READING
+            and headers.get("sec-fetch-mode") == "navigate"
+            and headers.get("sec-fetch-dest") == "document"
+        )
+        if site in {"cross-site", "same-site"} and not is_followed_link:
             return "Requests of other sites are refused."
         return ""
 
@@ -150,15 +156,6 @@ def _is_same(origin: str, host: str) -> bool:
     """Whether an origin is this server: the port counts, as programs of others may have others."""
     scheme, _, netloc = origin.partition("://")
     return scheme in {"http", "https"} and netloc.lower() == host.lower()
-
-
-def _is_followed_link(method: str, headers: Mapping[str, str]) -> bool:
-    """Whether the user followed a link on another site, which cannot read the answer."""
-    return (
-        method in _READING
-        and headers.get("sec-fetch-mode") == "navigate"
-        and headers.get("sec-fetch-dest") == "document"
-    )
 
 
 def _equal(text: str, secret: str) -> bool:

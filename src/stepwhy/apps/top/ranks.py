@@ -79,7 +79,9 @@ class LiveRanks:
         for process in processes:
             now = process.now(now_s, self._wall_ns)
             before = latest.get(now.rank)
-            if _is_listed(now) and (before is None or _replaces(now, before)):
+            is_known = now.rank is not None or now.has_noted
+            is_listed = bool(now.steps) or (is_known and not now.is_ended)
+            if is_listed and (before is None or _replaces(now, before)):
                 latest[now.rank] = now
         if len(latest) > 1:
             latest.pop(None, None)
@@ -95,11 +97,6 @@ class LiveRanks:
         for path in folders:
             if path not in self._processes and len(self._processes) < _MOST_PROCESSES:
                 self._processes[path] = _Process(path)
-
-
-def _is_listed(rank: RankNow) -> bool:
-    is_known = rank.rank is not None or rank.has_noted
-    return bool(rank.steps) or (is_known and not rank.is_ended)
 
 
 def _replaces(rank: RankNow, other: RankNow) -> bool:

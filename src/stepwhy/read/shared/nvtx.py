@@ -81,7 +81,9 @@ def read_range(text: str, domain: str = "") -> Range:
 def _meaning(text: str, domain: str, *, is_operation: bool) -> Range:
     """Meaning of the part of a text that is the same in every call."""
     if text.startswith(CALL_STACKS):
-        line = _own_line(text)
+        # 'file(line)' of the innermost caller outside of libraries, '' without any.
+        own = [m for m in _CALLERS.finditer(text) if not _LIBRARY.search(m["file"])]
+        line = f"{own[-1]['file'].rpartition('/')[2]}({own[-1]['line']})" if own else ""
         return Range(line or "traceMarker", Kind.ANNOTATION, source=line)
     function = _FUNCTION.match(text)
     if function:
@@ -118,12 +120,6 @@ def _sequence(written: str | None) -> int:
     """A sequence number; NULL for 0, which means none, and for numbers that do not fit in int64."""
     number = int(written or 0)
     return number if 0 < number < 1 << 62 else NULL
-
-
-def _own_line(stack: str) -> str:
-    """'file(line)' of the innermost caller outside of libraries, '' without any."""
-    own = [m for m in _CALLERS.finditer(stack) if not _LIBRARY.search(m["file"])]
-    return f"{own[-1]['file'].rpartition('/')[2]}({own[-1]['line']})" if own else ""
 
 
 # --- steps -------------------------------------------------------------------------------------

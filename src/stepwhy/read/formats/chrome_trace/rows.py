@@ -150,7 +150,10 @@ def _placed(row: Row, names: Iterable[str], own: Iterable[Use]) -> Row:
         return row._replace(device=_numbered("GPU", row.thread), kind=DeviceKind.GPU)
     found = next((m for m in map(_DEVICE.fullmatch, names) if m), None)
     if found is not None:
-        return _named_device(row, found)
+        kind = _KINDS.get(found["type"].upper(), DeviceKind.OTHER)
+        label = "GPU" if kind is DeviceKind.GPU else found["type"].upper()
+        device = _numbered(label, int(found["number"]))
+        return row._replace(device=device, host=found["host"] or "", kind=kind)
     if _STREAM.fullmatch(row.title):
         return row._replace(device=_numbered("accelerator", row.process), kind=DeviceKind.OTHER)
     if all(use.category in _DEVICE_CATEGORIES for use in own):
@@ -178,13 +181,6 @@ def _ascend_row(row: Row, part: str) -> Row:
 def _numbered(label: str, number: object) -> str:
     """A device's name with its number; a process that is called by a name may be a host."""
     return f"{label}:{number}" if isinstance(number, int) else label
-
-
-def _named_device(row: Row, named: re.Match[str]) -> Row:
-    kind = _KINDS.get(named["type"].upper(), DeviceKind.OTHER)
-    label = "GPU" if kind is DeviceKind.GPU else named["type"].upper()
-    device = _numbered(label, int(named["number"]))
-    return row._replace(device=device, host=named["host"] or "", kind=kind)
 
 
 def _numbered_hosts(rows: dict[Place, Row]) -> dict[Place, Row]:

@@ -65,7 +65,9 @@ def add_device_activity(activity: CudaActivity, strings: Strings) -> None:
     for table in _KERNELS:
         _add_kernels(activity, streams, table, strings)
     for table in ("MEMCPY", "MEMCPY2"):
-        _add_copies(activity, streams, table)
+        columns = ("bytes", "copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId")
+        for copies in _chunks(activity, table, *columns):
+            activity.add_copies(copies, _directions(copies), _is_pageable, **streams.place(copies))
     for fills in _chunks(activity, "MEMSET", "bytes"):
         activity.add_fills(fills, **streams.place(fills))
     _add_waits(activity, streams)
@@ -114,12 +116,6 @@ def _add_kernels(activity: CudaActivity, streams: _Streams, table: str, strings:
         activity.add_kernels(kernels, [kernels["name"]], name, **streams.place(kernels))
 
 
-def _add_copies(activity: CudaActivity, streams: _Streams, table: str) -> None:
-    columns = ("bytes", "copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId")
-    for copies in _chunks(activity, table, *columns):
-        activity.add_copies(copies, _directions(copies), _is_pageable, **streams.place(copies))
-
-
 def _add_waits(activity: CudaActivity, streams: _Streams) -> None:
     contexts = activity.database.read(f"{_PREFIX}CONTEXT", ("contextId", "deviceId"))
     devices = dict(zip(contexts["contextId"].tolist(), contexts["deviceId"].tolist(), strict=True))
@@ -157,11 +153,13 @@ def _add_calls(
     for calls in activity.timed_chunks(f"{_PREFIX}{table}", columns):
         starts = excluded.starts(calls)
         instrumented += int((starts != calls["start"]).sum())
+        # Thread ids as unsigned 32-bit numbers, as in markers.
+        threads = np.where(calls["threadId"] == ABSENT, NULL, calls["threadId"] & 0xFFFFFFFF)
         activity.add_calls(
             calls.with_columns(start=starts),
             calls["cbid"],
             names,
-            track=activity.threads(calls["processId"], _unsigned(calls["threadId"])),
+            track=activity.threads(calls["processId"], threads),
             correlation=known(calls["correlationId"]),
         )
     activity.health.count(
@@ -171,11 +169,6 @@ def _add_calls(
         count=instrumented,
         dropped=False,
     )
-
-
-def _unsigned(threads: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Thread ids as unsigned 32-bit numbers, as in markers."""
-    return np.where(threads == ABSENT, NULL, threads & 0xFFFFFFFF)
 
 
 def _add_overhead(activity: CudaActivity) -> Rows:

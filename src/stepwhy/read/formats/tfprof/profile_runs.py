@@ -145,23 +145,22 @@ def _activity(
     # The memory record has the end of the run; durations below 1 us were rounded up later.
     records = memory.get(start_us + dur_us) or (memory.get(start_us) if dur_us == 1 else None)
     record = records.popleft() if records else None
+    # Bytes of the outputs; NULL if not recorded.
+    output_bytes = (
+        NULL
+        if record is None or not (record.output_memory or record.output_bytes)
+        else _known(record.output_bytes)
+    )
     return Activity(
         row,
         base.op,
         base.name,
         start_ns,
         dur_ns,
-        bytes=_output_bytes(record),
+        bytes=output_bytes,
         inputs=base.inputs,
         execution=Execution(dur_ns, *_sizes(record)),
     )
-
-
-def _output_bytes(record: Any) -> int:
-    """Bytes of the outputs; NULL if not recorded."""
-    if record is None or not (record.output_memory or record.output_bytes):
-        return NULL
-    return _known(record.output_bytes)
 
 
 def _sizes(record: Any) -> tuple[int, int, int]:

@@ -55,7 +55,11 @@ def refuse(source: Source) -> InputError:
             f"{source.origin} is a compressed file that ends before any trace begins",
             "Copy or record the trace again",
         )
-    if b"\x00" not in head[:1] and _looks_mangled(head):
+    # Whether a text tool rewrote a binary file: many replaced bytes among control bytes.
+    replaced = head.count(_REPLACED)
+    control = sum(head.count(bytes([b])) for b in (0x00, 0x01, 0x02, 0x08, 0x10, 0x12))
+    looks_mangled = replaced > _MANGLED_SHARE * len(head) and control > 0
+    if b"\x00" not in head[:1] and looks_mangled:
         return CorruptInputError(
             f"{source.origin} is a binary profile that was saved as text: its bytes are lost",
             "Copy the original file again, as binary",
@@ -70,7 +74,11 @@ def refuse(source: Source) -> InputError:
             return UnsupportedFormatError(
                 f"{source.origin} is {what}, which this version does not read", todo
             )
-    if _is_cut_off(source):
+    # Whether the file begins as a Chrome trace does and lacks the bracket at its end.
+    begin, end = source.head.lstrip(_BLANK)[:1], source.mapped[-HEAD_BYTES:].rstrip()[-1:]
+    is_open = (begin, end) not in {(b"{", b"}"), (b"[", b"]")}
+    is_cut_off = begin in {b"{", b"["} and is_open and _TRACE.search(source.head) is not None
+    if is_cut_off:
         return CorruptInputError(
             f"{source.origin} is a trace that is cut off before anything that takes time",
             "Copy the file again, or let the profiler finish writing it",
@@ -96,17 +104,3 @@ def refuse(source: Source) -> InputError:
             "Let the program end the recording before it exits, and give the file again",
         )
     return UnknownFormatError(f"{source.origin} is no trace that stepwhy knows", _READABLE)
-
-
-def _is_cut_off(source: Source) -> bool:
-    """Whether the file begins as a Chrome trace does and lacks the bracket at its end."""
-    begin, end = source.head.lstrip(_BLANK)[:1], source.mapped[-HEAD_BYTES:].rstrip()[-1:]
-    is_open = (begin, end) not in {(b"{", b"}"), (b"[", b"]")}
-    return begin in {b"{", b"["} and is_open and _TRACE.search(source.head) is not None
-
-
-def _looks_mangled(head: bytes) -> bool:
-    """Whether a text tool rewrote a binary file: many replaced bytes among control bytes."""
-    replaced = head.count(_REPLACED)
-    control = sum(head.count(bytes([b])) for b in (0x00, 0x01, 0x02, 0x08, 0x10, 0x12))
-    return replaced > _MANGLED_SHARE * len(head) and control > 0

@@ -258,18 +258,15 @@ def _add_copies(
         moved = observed.moved.get(edge.tensor)
         measured = moved.bytes if moved is not None else NULL
         sent = observed.sizes.get((edge.source, edge.slot), edge.bytes)
+        # The consumer that the sender names, or else the first reader of the receiving node.
+        named = table.known(edge.consumer)
+        target = table.known(consumers.get(edge.receiver, "")) if named == NULL else named
         builder.add(
             "copies",
             source=table.row(edge.source),
-            target=_target(table, edge, consumers),
+            target=target,
             from_device=builder.intern(edge.from_device),
             to_device=builder.intern(edge.to_device),
             bytes=sent if measured == NULL else measured,
             dur_ns=moved.dur_ns if moved is not None else NULL,
         )
-
-
-def _target(table: _Nodes, edge: Edge, consumers: dict[str, str]) -> int:
-    """The consumer that the sender names, or else the first reader of the receiving node."""
-    named = table.known(edge.consumer)
-    return table.known(consumers.get(edge.receiver, "")) if named == NULL else named
