@@ -16,8 +16,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1108,
-    "lines": 150_250,
+    "files": 1109,
+    "lines": 150_320,
     "functions with one caller, ‰": 358,
     "lines of a function": 60,
     "lines of a file": 540,

@@ -4,7 +4,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from msgspec import structs
 from tests.analyse.timeline import MS, Timeline
 
 from stepwhy.analyse.breakdown.corrections import (
@@ -17,6 +16,7 @@ from stepwhy.analyse.breakdown.corrections import (
 from stepwhy.analyse.breakdown.disk_syncs import ExposedSyncs
 from stepwhy.analyse.breakdown.rescaling import Scale
 from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.steps.driver_times import DriverTimes
 from stepwhy.analyse.steps.observed import Observed
 from stepwhy.result import CATEGORIES
 from stepwhy.result.reasons import Corrected
@@ -33,8 +33,8 @@ def categories(**given_ns):
     return {**dict.fromkeys(CATEGORIES, 0), **given_ns}
 
 
-def seen(wall, **given):
-    return structs.replace(Observed(np.asarray([wall]), 0, None, None, None), **given)
+def seen(wall, stalls_ns=None, **times):
+    return Observed(np.asarray([wall]), 0, DriverTimes(**times), stalls_ns=stalls_ns or {})
 
 
 def changes(applied):

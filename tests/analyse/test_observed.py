@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 from tests.analyse.timeline import MS, SharedMachine, Timeline
 
 from stepwhy.analyse.answers.verdict import decide
 from stepwhy.analyse.breakdown.corrections import TO_UNPROFILED, apply
 from stepwhy.analyse.breakdown.rescaling import Scale
 from stepwhy.analyse.facts import Facts
-from stepwhy.analyse.steps.observed import Observed, _typical
+from stepwhy.analyse.steps.driver_times import DriverTimes, _typical
+from stepwhy.analyse.steps.observed import Observed
 from stepwhy.result import CATEGORIES
 from stepwhy.result.reasons import Gap, Lack
 from stepwhy.trace import Kind
@@ -20,8 +20,7 @@ FEW = settings(max_examples=150, deadline=None, derandomize=True)
 
 
 def observed(wall, outside=None, wait=None, cpu=None, core_wait=None):
-    seen = Observed(np.asarray([wall]), 0, outside, None, None, wait, cpu)
-    return structs.replace(seen, core_wait_ns=core_wait)
+    return Observed(np.asarray([wall]), 0, DriverTimes(outside, wait, cpu, core_wait))
 
 
 def rescale(recorded, observed, *, on_accelerator):
@@ -49,16 +48,16 @@ def test_the_wall_is_the_median_of_steady_unprofiled_steps():
     line.mark(at, at + 40, profiled=1)
     seen = Facts(line.trace()).observed
     assert (seen.warm_up, seen.wall_ns) == (1, 11 * MS)
-    assert (seen.outside_ns, seen.profiler_cost) == (None, None)
+    assert (seen.driver.outside_ns, seen.profiler_cost) == (None, None)
 
 
 def test_time_outside_the_run_call_is_measured():
     line = Timeline().steps(0, 1)
     for i, graph in enumerate((8, 7, 9)):
         line.mark(10 * i, 10 * i + 10, graph=graph)
-    assert Facts(line.trace()).observed.outside_ns == 2 * MS
+    assert Facts(line.trace()).observed.driver.outside_ns == 2 * MS
     line.mark(30, 40)
-    assert Facts(line.trace()).observed.outside_ns is None
+    assert Facts(line.trace()).observed.driver.outside_ns is None
 
 
 def test_the_profilers_cost_is_a_ratio_of_medians_with_an_interval():
@@ -106,7 +105,7 @@ def test_profiled_steps_that_were_far_shorter_do_not_tell_what_the_others_do():
 
 def test_steps_that_wait_for_cores_take_longer_for_the_same_work():
     free, recorded = np.asarray([200]), categories(compute=80, dispatch=20)
-    waiting = Observed(free, 0, None, None, None, most_stretched=2.5)
+    waiting = Observed(free, 0, most_stretched=2.5)
     scaled = rescale(recorded, waiting, on_accelerator=False)
     assert (scaled["compute"], scaled["dispatch"], scaled["unexplained"]) == (160, 40, 0)
     # An accelerator does not wait for cores.
@@ -132,7 +131,7 @@ def test_how_far_steps_are_stretched_follows_the_wait_for_cores(delay_ms, most):
 
 def test_what_was_compiled_is_compiling_traced_or_not():
     def scaled(recorded, compiled):
-        seen = Observed(np.asarray([100]), 0, None, None, None, compile_ns=compiled)
+        seen = Observed(np.asarray([100]), 0, DriverTimes(compile_ns=compiled))
         return rescale(recorded, seen, on_accelerator=False)
 
     assert scaled(categories(), 70) == categories(compile=70, unexplained=30)
@@ -186,10 +185,10 @@ def test_the_wait_for_a_core_is_that_of_typical_steps():
     line = Timeline().steps(0, 10)
     for i, (length, delay) in enumerate([(10, 2), (10, None), (10, 4), (60, 50), (10, 3)]):
         line.mark(100 * i, 100 * i + length, delay=delay)
-    assert Facts(line.trace()).observed.core_wait_ns == 3 * MS
+    assert Facts(line.trace()).observed.driver.core_wait_ns == 3 * MS
     line = Timeline().steps(0, 10)
     line.mark(0, 10)
-    assert Facts(line.trace()).observed.core_wait_ns is None
+    assert Facts(line.trace()).observed.driver.core_wait_ns is None
 
 
 def test_a_step_of_which_nothing_was_recorded_is_not_explained():
@@ -228,10 +227,10 @@ def test_typical_times_leave_out_the_steps_that_the_median_leaves_out():
     for i, length in enumerate((10, 10, 11, 11, 12, 30)):
         line.mark(100 * i, 100 * i + length, wait=length - 9, cpu=9)
     seen = Facts(line.trace()).observed
-    assert seen.cpu_ns == 9 * MS
-    assert seen.input_wait_ns == 2 * MS
+    assert seen.driver.cpu_ns == 9 * MS
+    assert seen.driver.input_wait_ns == 2 * MS
     line.mark(600, 611)
-    assert Facts(line.trace()).observed.cpu_ns is None
+    assert Facts(line.trace()).observed.driver.cpu_ns is None
 
 
 def test_light_steps_count_but_say_nothing_of_what_they_did_not_note():
@@ -241,21 +240,21 @@ def test_light_steps_count_but_say_nothing_of_what_they_did_not_note():
         line.mark(10 * i, 10 * i + 10, light=light, **({} if light else {"wait": 4, "cpu": 5}))
     seen = Facts(line.trace()).observed
     assert len(seen.durations_ns) == 20
-    assert (seen.input_wait_ns, seen.cpu_ns) == (4 * MS, 5 * MS)
+    assert (seen.driver.input_wait_ns, seen.driver.cpu_ns) == (4 * MS, 5 * MS)
 
 
 def test_a_wait_that_is_noted_with_a_light_step_is_not_missed():
     line = Timeline().steps(0, 1)
     for i in range(19):
         line.mark(10 * i, 10 * i + 10, light=i % 5 == 0, **({} if i % 5 in (0, 4) else {"wait": 4}))
-    assert Facts(line.trace()).observed.input_wait_ns == 4 * MS
+    assert Facts(line.trace()).observed.driver.input_wait_ns == 4 * MS
 
 
 def test_where_every_step_is_light_nothing_else_is_known():
     line = Timeline().steps(0, 1)
     for i in range(4):
         line.mark(10 * i, 10 * i + 10, light=1, wait=0)
-    assert Facts(line.trace()).observed.input_wait_ns is None
+    assert Facts(line.trace()).observed.driver.input_wait_ns is None
 
 
 steps_of_a_log = st.lists(
@@ -282,8 +281,8 @@ def test_light_steps_between_the_others_do_not_disturb_their_means(steps, lights
         if not light and not after
     ]
     if seen.warm_up == 0 and looked_at:
-        assert seen.input_wait_ns == typical([(n, wait) for n, wait, _ in looked_at])
-        assert seen.cpu_ns == typical([(n, cpu) for n, _, cpu in looked_at])
+        assert seen.driver.input_wait_ns == typical([(n, wait) for n, wait, _ in looked_at])
+        assert seen.driver.cpu_ns == typical([(n, cpu) for n, _, cpu in looked_at])
 
 
 def typical(steps):

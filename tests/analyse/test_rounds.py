@@ -97,7 +97,7 @@ def test_a_device_that_never_seems_to_catch_up_was_slower_under_the_profiler():
     for number in range(60):
         loop._step(15 + number % 2)
     facts = loop.facts()
-    assert (facts.observed.rounds_ns, facts.observed.at_least) == (None, False)
+    assert facts.observed.ahead is None
     assert 15 * MS <= facts.wall_ns <= 16 * MS
 
 
@@ -107,7 +107,7 @@ def test_steps_that_outlast_the_work_of_the_device_each_have_their_time(length):
     for number in range(40):
         loop._step(length + number % 2)
     observed = loop.facts().observed
-    assert (observed.rounds_ns, observed.uneven) == (None, False)
+    assert (observed.ahead, observed.uneven) == (None, False)
 
 
 def test_steps_before_the_first_wait_count_if_the_loop_began_with_them():
@@ -117,14 +117,14 @@ def test_steps_before_the_first_wait_count_if_the_loop_began_with_them():
 def test_where_all_waits_are_in_profiled_steps_those_count():
     loop = Loop().pause(900).ahead(2).ahead(30, profiled=1).ahead(20).waits(53)
     observed = loop.facts().observed
-    assert (observed.wall_ns, observed.with_profiled) == (20 * MS, True)
+    assert (observed.wall_ns, observed.ahead.with_profiled) == (20 * MS, True)
     (note,) = step_notes(loop.facts())
     assert note.with_profiled
 
 
 def test_without_a_wait_the_step_takes_at_least_the_mean():
     facts = Loop().pause(900).ahead(40).facts()
-    assert facts.observed.at_least
+    assert facts.observed.ahead.at_least
     assert decide(facts).reason == Gap(Lack.LAST_WAIT, MS)
     assert step_notes(facts) == (RanAhead(4, MS, at_least=True),)
 
@@ -134,7 +134,7 @@ def test_in_a_long_run_the_steps_that_are_left_at_its_end_do_not_matter():
     for _ in range(400):
         loop._step(20, drained=0)  # the host may run no further ahead
     observed = loop.facts().observed
-    assert (observed.wall_ns, observed.at_least) == (20 * MS, False)
+    assert (observed.wall_ns, observed.ahead) == (20 * MS, None)
 
 
 @pytest.mark.parametrize("waits", [True, False], ids=["waits in each step", "unknown"])
@@ -143,7 +143,7 @@ def test_otherwise_the_median_step_is_the_step(waits):
     for number in range(30):
         loop._step(100 if number % 10 == 3 else 20, **({"drained": 1} if waits else {}))
     observed = loop.facts().observed
-    assert (observed.wall_ns, observed.rounds_ns) == (20 * MS, None)
+    assert (observed.wall_ns, observed.ahead) == (20 * MS, None)
 
 
 def test_steps_that_compile_do_not_count_and_neither_do_pauses():

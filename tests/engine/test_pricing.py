@@ -163,7 +163,7 @@ def test_what_stalls_some_steps_is_priced_by_the_log_not_by_the_profiled_steps()
     edit = Edit("compile", "gone", sure=0.9)
     facts = Facts(parse(STALLED))
     steady = np.full(8, 100_000)
-    facts.observed = Observed(steady, 0, None, None, None, stalls_ns={"compile": 400_000})
+    facts.observed = Observed(steady, 0, stalls_ns={"compile": 400_000})
     (found,) = priced(
         facts, [replace(finding("recompilation", 40, edit), cost_ns_per_step=400_000)]
     )

@@ -3,7 +3,7 @@
 from tests.analyse.timeline import MS, Timeline
 
 from stepwhy.analyse.facts import Facts
-from stepwhy.analyse.steps.observed import handed_over
+from stepwhy.analyse.steps.overhead import handed_over
 from stepwhy.read.formats.run_directory.session_windows import RunWindow, join_runs
 from stepwhy.read.formats.run_directory.step_log import Line
 from stepwhy.trace import Kind

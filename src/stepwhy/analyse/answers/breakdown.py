@@ -48,11 +48,11 @@ def breakdown_of(facts: Facts) -> Breakdown:
 
 def _core_wait(facts: Facts) -> int | None:
     """Time of the mean step in which the driving thread waited for a core, ns; None if unknown."""
-    if facts.observed is None or facts.observed.core_wait_ns is None:
+    if facts.observed is None or facts.observed.driver.core_wait_ns is None:
         return None
     # Both are means over some steps, which need not be as long as the described one.
-    longest = max(facts.wall_ns - (facts.observed.cpu_ns or 0), 0)
-    return min(facts.observed.core_wait_ns, longest)
+    longest = max(facts.wall_ns - (facts.observed.driver.cpu_ns or 0), 0)
+    return min(facts.observed.driver.core_wait_ns, longest)
 
 
 def _phases(facts: Facts) -> dict[str, int]:

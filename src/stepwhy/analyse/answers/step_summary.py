@@ -121,12 +121,12 @@ def _timing(facts: Facts) -> tuple[StepNote, ...]:
         return (Cut.NOT_TRACED,)
     if is_single(facts):
         return (Cut.ONE_RUN,)
-    if observed.rounds_ns is not None:
+    if observed.ahead is not None:
         ahead = RanAhead(
             facts.steady_count,
             observed.wall_ns,
-            with_profiled=observed.with_profiled,
-            at_least=observed.at_least,
+            with_profiled=observed.ahead.with_profiled,
+            at_least=observed.ahead.at_least,
         )
         return (ahead, *_long_steps(observed))
     if observed.stalls_ns:
@@ -140,9 +140,8 @@ def _timing(facts: Facts) -> tuple[StepNote, ...]:
 
 def _long_steps(observed: Observed) -> tuple[LongSteps, ...]:
     """The time of long steps that the described step does not show, if that is much."""
-    steps_ns = observed.rounds_ns
-    if steps_ns is None:
-        steps_ns = observed.durations_ns[observed.warm_up :]
+    each_ns, ahead = observed.durations_ns[observed.warm_up :], observed.ahead
+    steps_ns = each_ns if ahead is None else ahead.rounds_ns
     mean_ns = float(steps_ns.mean())
     share = 1 - observed.wall_ns / mean_ns if mean_ns else 0.0
     return (LongSteps(round(mean_ns), share),) if share >= _MUCH_HIDDEN else ()

@@ -178,8 +178,9 @@ def _gaps(facts: Facts) -> Iterator[Unknown]:
     # A wait for a device that does nothing is a wait for work outside the record.
     if is_whole and facts.share("sync") > MOST_UNEXPLAINED:
         yield Gap(Lack.AWAITED_WORK, facts.share("sync"))
-    if facts.observed is not None and facts.observed.at_least:
-        yield Gap(Lack.LAST_WAIT, facts.observed.wall_ns)
+    observed = facts.observed
+    if observed is not None and observed.ahead is not None and observed.ahead.at_least:
+        yield Gap(Lack.LAST_WAIT, observed.wall_ns)
     # If the host runs ahead, only steps that wait for the device show what it does.
     if facts.observed is not None and not facts.observed.wait_traced and not _is_decided(facts):
         yield Gap(Lack.TRACED_WAITS)

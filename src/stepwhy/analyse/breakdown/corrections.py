@@ -66,7 +66,7 @@ class Known(msgspec.Struct, frozen=True):
 
         In a session, all that is outside its runs is known to be Python.
         """
-        return self.observed is not None and self.observed.outside_ns is None
+        return self.observed is not None and self.observed.driver.outside_ns is None
 
 
 TO_UNPROFILED: tuple[Correction[Scale], ...] = (

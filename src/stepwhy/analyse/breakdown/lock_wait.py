@@ -38,7 +38,7 @@ def lock_wait(trace: Trace, observed: Observed | None, breakdown: dict[str, int]
         0 if no other thread prepares batches in Python, the CPU time is unknown, or the wait is too
         short to be distinguished from noise.
     """
-    cpu_ns = observed.cpu_ns if observed else None
+    cpu_ns = observed.driver.cpu_ns if observed else None
     work = find_preparation(trace)
     if cpu_ns is None or work is None or work.role is not SampleRole.THREAD:
         return 0

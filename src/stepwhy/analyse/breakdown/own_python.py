@@ -90,15 +90,15 @@ def as_python(
         callback_ns: Python time in callbacks, whose samples do not count as own lines.
     """
     lines = driver_lines(trace)
-    if lines is None or not observed.cpu_ns or not breakdown["unexplained"]:
+    if lines is None or not observed.driver.cpu_ns or not breakdown["unexplained"]:
         return breakdown
     share = own_share(lines)
     delayed = run_delay_share(trace) or 0.0
     if delayed >= CONTENDED and share < _LEAST_IF_CONTENDED:
         return breakdown
-    runnable_ns = float(observed.runnable_ns or 0)
-    if observed.core_wait_ns is None:
-        runnable_ns = observed.cpu_ns / max(1.0 - delayed, _LEAST_ON_CORE)
+    runnable_ns = float(observed.driver.runnable_ns or 0)
+    if observed.driver.core_wait_ns is None:
+        runnable_ns = observed.driver.cpu_ns / max(1.0 - delayed, _LEAST_ON_CORE)
     longest = round(min(share * sum(breakdown.values()), runnable_ns))
     missing_ns = longest - (breakdown["python"] - callback_ns)
     return counted_as(breakdown, "python", missing_ns, "unexplained")

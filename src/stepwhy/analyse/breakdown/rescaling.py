@@ -45,7 +45,7 @@ class Scale(msgspec.Struct, frozen=True, dict=True):
     @property
     def inside_ns(self) -> int:
         """The part of it inside the framework's run call; all of it if steps have no such call."""
-        outside_ns = self.observed.outside_ns if self.observed.wait_traced else None
+        outside_ns = self.observed.driver.outside_ns if self.observed.wait_traced else None
         return max(self.wall_ns - (outside_ns or 0), 0)
 
     @property
@@ -54,7 +54,7 @@ class Scale(msgspec.Struct, frozen=True, dict=True):
 
         On an accelerator, the device may compute during it.
         """
-        waited_ns = self.observed.input_wait_ns
+        waited_ns = self.observed.driver.input_wait_ns
         if waited_ns is None or self.on_accelerator or not self.observed.wait_traced:
             return None
         return min(waited_ns, self.inside_ns)
@@ -115,7 +115,7 @@ def runnable(breakdown: dict[str, int], scale: Scale) -> dict[str, int]:
 
     This is a lower bound: all time in which it was blocked is assumed to be unexplained.
     """
-    runnable_ns = scale.observed.runnable_ns
+    runnable_ns = scale.observed.driver.runnable_ns
     if runnable_ns is None or not scale.observed.wait_traced or scale.is_silent:
         return breakdown
     blocked_ns = max(scale.wall_ns - runnable_ns, 0)
@@ -127,7 +127,7 @@ def outside_runs(breakdown: dict[str, int], scale: Scale) -> dict[str, int]:
 
     The rest of it is unexplained.
     """
-    outside_ns, runnable_ns = scale.wall_ns - scale.inside_ns, scale.observed.runnable_ns
+    outside_ns, runnable_ns = scale.wall_ns - scale.inside_ns, scale.observed.driver.runnable_ns
     python_ns = outside_ns if runnable_ns is None else min(outside_ns, runnable_ns)
     more = {"python": python_ns, "unexplained": outside_ns - python_ns}
     return {c: ns + more.get(c, 0) for c, ns in breakdown.items()}
@@ -135,7 +135,7 @@ def outside_runs(breakdown: dict[str, int], scale: Scale) -> dict[str, int]:
 
 def compiling(breakdown: dict[str, int], scale: Scale) -> dict[str, int]:
     """Count unexplained time as compiling, up to the measured time of compilation."""
-    missing_ns = (scale.observed.compile_ns or 0) - breakdown["compile"]
+    missing_ns = (scale.observed.driver.compile_ns or 0) - breakdown["compile"]
     return counted_as(breakdown, "compile", missing_ns, "unexplained")
 
 

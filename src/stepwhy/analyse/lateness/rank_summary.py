@@ -42,7 +42,7 @@ def summarise_rank(facts: Facts) -> Rank | None:
         own_ns=per_step[:, is_own].sum(axis=1),
         line=lines[0][0] if lines and lines[0][1] >= _FREQUENT else "",
         contended=(run_delay_share(facts.sampled) or 0.0) >= CONTENDED,
-        cpu_ns=facts.observed.cpu_ns if facts.observed else None,
+        cpu_ns=facts.observed.driver.cpu_ns if facts.observed else None,
         core_wait_ns=_core_wait(facts),
         core_waits_ns=core_waits_ns_per_step(facts.sampled, facts.wall_ns),
         on_cpu=not facts.has_accelerator,

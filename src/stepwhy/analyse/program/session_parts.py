@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.analyse.activity.devices import intervals_of
-from stepwhy.analyse.steps.observed import handed_over
-from stepwhy.analyse.steps.overhead import ratio_of_medians
+from stepwhy.analyse.steps.overhead import handed_over, ratio_of_medians
 from stepwhy.base.columns.groups import distinct, distinct_rows
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.patterns import regex
@@ -306,7 +305,7 @@ def _around_runs(facts: Facts) -> tuple[int, int]:
     observed, unexplained_ns = facts.observed, facts.breakdown["unexplained"]
     if observed is None:
         return 0, 0  # imported runs show all of their time
-    outside_ns, runnable_ns = observed.outside_ns or 0, observed.runnable_ns
+    outside_ns, runnable_ns = observed.driver.outside_ns or 0, observed.driver.runnable_ns
     blocked_ns = 0 if runnable_ns is None else max(outside_ns - runnable_ns, 0)
     return outside_ns - min(blocked_ns, unexplained_ns), unexplained_ns
 
@@ -316,7 +315,7 @@ def _slower(facts: Facts) -> float | None:
     observed = facts.observed
     if observed is None or observed.is_contended:
         return None
-    free = observed.durations_ns[observed.warm_up :] - (observed.outside_ns or 0)
+    free = observed.durations_ns[observed.warm_up :] - (observed.driver.outside_ns or 0)
     if (free <= 0).any():
         return None
     return ratio_of_medians(facts.steps.durations_ns[facts.steps.steady], free)[0]

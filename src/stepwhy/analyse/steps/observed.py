@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from stepwhy.analyse.steps.contention import contention
 from stepwhy.analyse.steps.cores import CONTENDED, run_delay_share
-from stepwhy.analyse.steps.overhead import is_untypical, observer_cost, ratio_of_medians
+from stepwhy.analyse.steps.driver_times import DriverTimes, driver_times
+from stepwhy.analyse.steps.overhead import observer_cost, profiler_cost
 from stepwhy.analyse.steps.rounds import is_cut, with_rounds
 from stepwhy.analyse.steps.stalls import (
     find_saves,
@@ -27,8 +28,7 @@ from stepwhy.analyse.steps.stalls import (
 )
 from stepwhy.analyse.steps.step_search import count_warm_up
 from stepwhy.analyse.steps.uneven import comes_in_bursts, lacks_waits, waits
-from stepwhy.trace import NULL, Kind
-from stepwhy.trace.kinds import HAND_OVER
+from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,12 +39,6 @@ if TYPE_CHECKING:
     from stepwhy.analyse.steps.step_search import StepTable
     from stepwhy.trace import Trace
 
-# With fewer profiled steps the cost of profiling is lost in noise.
-_FEWEST_PROFILED = 3
-# Steps before and after profiled ones, with which these are compared if other programs compete for
-# the cores: the waits for a core are alike within some steps, but not over a whole run.
-_BESIDE = 16
-_LITTLE = 0.2  # of a step; what two runs of the same program may differ by
 # The parts of shorter profiled steps are stretched by this factor at most; the rest of the
 # unprofiled step is unexplained. Threads that wait for cores take longer for the same work.
 MOST_STRETCHED = 1.25
@@ -53,23 +47,33 @@ _LEAST_TRACED = 2 / 3
 _MOST_WAITING = 0.6  # of the runnable time; with more, profiled steps do not show the usual one
 
 
+class Ahead(msgspec.Struct, frozen=True):
+    """The steps of a host that runs ahead of the device.
+
+    Args:
+        rounds_ns: For each steady step, the mean step between two times at which the device had
+            caught up.
+        with_profiled: Whether profiled steps count, because the device caught up with the host in
+            none of the others.
+        at_least: Whether the step takes longer than that by an unknown time, because the device was
+            behind when the last step ended.
+    """
+
+    rounds_ns: NDArray[np.int64]
+    with_profiled: bool
+    at_least: bool
+
+
 class Observed(msgspec.Struct, frozen=True):
     """The observed steps of a captured run.
 
     Args:
         durations_ns: Wall time of the unprofiled steps in order, ns; (steps,).
         warm_up: Number of leading steps that are not steady.
-        outside_ns: Median time of a steady step outside the framework's run call (TF1: the Python
-            between runs), None if steps have no such call.
+        driver: Times of the driving thread in a typical step.
         profiler_cost: Relative cost of profiling a step; None if unknown, as where waits for cores
             that other programs use may make the difference.
         profiler_cost_interval: Its 95 % bootstrap interval.
-        input_wait_ns: Time that the driving thread of a typical step waited for batches, None if no
-            loader was observed.
-        cpu_ns: CPU time of the driving thread in a typical step, None if not measured.
-        core_wait_ns: Time of a typical step in which that thread was ready to run, but had no core;
-            None if not measured.
-        compile_ns: Time of a typical step in tracing or compiling, None if not measured.
         observer_cost: Time that observation adds to a step, None if every step was fully observed.
         steady_span_ns: Start of the first steady step and end of the last one; None without any.
         uneven: Whether only some steps wait, for the work of all: the host for the device, or for
@@ -82,23 +86,15 @@ class Observed(msgspec.Struct, frozen=True):
             step has that time of unprofiled steps instead.
         most_stretched: By which factor the parts of a profiled step that ran on CPU cores may be
             stretched.
-        rounds_ns: For each steady step of a host that runs ahead of the device, the mean step
-            between two times at which the device had caught up; None for other hosts.
-        with_profiled: Whether profiled steps count, because the device caught up with the host in
-            none of the others.
-        at_least: Whether the step takes longer than that by an unknown time, because the device was
-            behind when the last step ended.
+        ahead: Its rounds, if the host runs ahead of the device, else None.
         is_contended: Whether other programs kept the process waiting for cores in these steps.
     """
 
     durations_ns: NDArray[np.int64]
     warm_up: int
-    outside_ns: int | None
-    profiler_cost: float | None
-    profiler_cost_interval: tuple[float, float] | None
-    input_wait_ns: int | None = None
-    cpu_ns: int | None = None
-    compile_ns: int | None = None
+    driver: DriverTimes = DriverTimes()
+    profiler_cost: float | None = None
+    profiler_cost_interval: tuple[float, float] | None = None
     observer_cost: ObserverCost | None = None
     steady_span_ns: tuple[int, int] | None = None
     uneven: bool = False
@@ -107,16 +103,8 @@ class Observed(msgspec.Struct, frozen=True):
     stalls_ns: dict[str, int] = msgspec.field(default_factory=dict)
     collecting_ns: int = 0
     most_stretched: float = MOST_STRETCHED
-    rounds_ns: NDArray[np.int64] | None = None
-    with_profiled: bool = False
-    at_least: bool = False
-    core_wait_ns: int | None = None
+    ahead: Ahead | None = None
     is_contended: bool = False
-
-    @property
-    def runnable_ns(self) -> int | None:
-        """Time of a typical step in which the driving thread ran or waited for a core."""
-        return None if self.cpu_ns is None else self.cpu_ns + (self.core_wait_ns or 0)
 
     @property
     def without_stalls_ns(self) -> int:
@@ -182,7 +170,6 @@ def _of_steps(
     stalls = find_saves(trace, steady) if in_call else find_stalls(trace, steady)
     collecting_ns = _collecting(trace, recorded)
     steady, recorded = stalls.free, _without_stalls(trace, recorded) if stalls.mean_ns else recorded
-    calls = marks.graph_ns[steady]
     if lacks_waits(trace, recorded, marks.dur_ns[steady]):
         return None
     usual, uneven, wait_traced = marks.dur_ns[steady], False, True
@@ -190,26 +177,20 @@ def _of_steps(
         usual, uneven, wait_traced = _waiting(trace, recorded, every, stalls, has_accelerator)
     span_ns = int(marks.start_ns[every[0]]), int((marks.start_ns + marks.dur_ns)[every[-1]])
     is_contended = _is_contended(trace, chosen)
-    beside = _comparable(trace, chosen, steady, nearest=is_contended)
-    cost, interval = None, None
-    # Unprofiled steps that wait, or that the training profiles, are not comparable with profiled
-    # ones.
-    if not (uneven or _profile_themselves(trace, steady)):
-        profiled = (recorded.durations_ns + handed_over(trace, recorded))[recorded.steady]
-        unprofiled = calls[beside] if in_call else marks.dur_ns[steady][beside]
-        cost, interval = _profiler_cost(recorded, profiled, unprofiled)
-        is_small = interval is not None and interval[1] <= _LITTLE
-        if is_contended and not is_small and not is_untypical(cost, interval):
-            cost, interval = None, None
+    # Unprofiled steps that wait are not comparable with profiled ones.
+    cost, interval = (
+        (None, None)
+        if uneven
+        else profiler_cost(
+            trace, recorded, chosen, steady, in_call=in_call, is_contended=is_contended
+        )
+    )
     return Observed(
         durations,
         warm_up,
-        round(float(np.median(marks.dur_ns[steady] - calls))) if in_call else None,
+        driver_times(trace, steady, in_call=in_call, uneven=uneven, bursts=True),
         cost,
         interval,
-        _typical_wait(trace, steady, uneven=uneven),
-        _typical(trace, steady, marks.cpu_ns, uneven=uneven),
-        _typical(trace, steady, marks.compile_ns, uneven=uneven),
         observer_cost(marks.dur_ns[steady], marks.light[steady], steady),
         span_ns,
         uneven,
@@ -218,7 +199,6 @@ def _of_steps(
         stalls.mean_ns,
         collecting_ns if "python" in stalls.mean_ns else 0,
         _stretched(trace, span_ns),
-        core_wait_ns=_core_wait(trace, steady, uneven=uneven),
         is_contended=is_contended,
     )
 
@@ -239,42 +219,23 @@ def _of_rounds(
     if is_cut(trace, recorded):
         # The device was at work all the time, on fewer steps than the host has launched.
         factor = max(factor, float(rounds.usual_ns.mean()) / max(traced_ns, 1.0))
-    compiled, waited, used = (
-        _typical(trace, rows, column, uneven=True)
-        for column in (marks.compile_ns, marks.input_wait_ns, marks.cpu_ns)
-    )
+    stalls_ns = rounds.stalls.mean_ns
     return Observed(
         marks.dur_ns[free],
         int(np.searchsorted(free, rows[0])),
-        None,
-        None,
-        None,
-        waited,
-        used,
-        compiled,
-        observer_cost(marks.dur_ns[rows], marks.light[rows], rows),
-        span_ns,
+        driver_times(trace, rows, uneven=True, bursts=False),
+        observer_cost=observer_cost(marks.dur_ns[rows], marks.light[rows], rows),
+        steady_span_ns=span_ns,
         uneven=True,
         wait_traced=has_accelerator or factor * traced_ns > _LEAST_TRACED * rounds.usual_ns.mean(),
         usual_ns=rounds.usual_ns,
-        stalls_ns=rounds.stalls.mean_ns,
+        stalls_ns=stalls_ns,
         most_stretched=factor,
-        rounds_ns=rounds.means_ns + sum(rounds.stalls.mean_ns.values()),
-        with_profiled=rounds.with_profiled,
-        at_least=not rounds.whole,
-        core_wait_ns=_core_wait(trace, rows, uneven=True),
+        ahead=Ahead(
+            rounds.means_ns + sum(stalls_ns.values()), rounds.with_profiled, not rounds.whole
+        ),
         is_contended=_is_contended(trace, rows),
     )
-
-
-def _profile_themselves(trace: Trace, steps: NDArray[np.int64]) -> bool:
-    """Whether the training's own profiler was on in most of the steps that stepwhy did not trace.
-
-    They then show no step without a profiler.
-    """
-    own, marks = time_of_kinds(trace, "profiler"), trace.marks
-    recorded = own.within(marks.start_ns[steps], (marks.start_ns + marks.dur_ns)[steps]) > 0
-    return bool(recorded.mean() > 0.5) if len(steps) else False
 
 
 def _stretched(trace: Trace, span_ns: tuple[int, int]) -> float:
@@ -312,123 +273,8 @@ def _without_stalls(trace: Trace, recorded: StepTable) -> StepTable:
     return replace(recorded, **kept, warm_up=int((~stalled[: recorded.warm_up]).sum()))
 
 
-def handed_over(trace: Trace, recorded: StepTable) -> NDArray[np.int64]:
-    """Time that the profiler took to write its records after each traced step, ns; (steps,).
-
-    Args:
-        trace: The trace.
-        recorded: Its steps.
-    """
-    rows = trace.rows(Kind.PROFILER)
-    rows = rows[np.isin(trace.slices.name[rows], trace.strings_where({HAND_OVER}))]
-    step = np.searchsorted(recorded.host_starts, trace.slices.start_ns[rows], side="right") - 1
-    sums = np.zeros(len(recorded.starts), dtype=np.int64)
-    np.add.at(sums, step[step >= 0], trace.slices.dur_ns[rows[step >= 0]])
-    return sums
-
-
 def _is_contended(trace: Trace, rows: NDArray[np.int64]) -> bool:
     """Whether other programs kept the process waiting for cores from the first to the last row."""
     marks, first, last = trace.marks, rows[0], rows[-1]
     span_ns = int(marks.start_ns[first]), int(marks.start_ns[last] + marks.dur_ns[last])
     return (contention(trace, span_ns) or 0.0) >= CONTENDED
-
-
-def _comparable(
-    trace: Trace, chosen: NDArray[np.int64], steady: NDArray[np.int64], *, nearest: bool
-) -> NDArray[np.bool_]:
-    """Mask of the unprofiled steps to compare the profiled ones with; (steady,).
-
-    Args:
-        trace: The trace, with `marks`.
-        chosen: Rows of all steps of the described stretch.
-        steady: Rows of its steady unprofiled steps.
-        nearest: Whether to compare only steps next to profiled ones.
-    """
-    profiled = np.flatnonzero(trace.marks.profiled == 1)
-    inside = chosen[trace.marks.profiled[chosen] == 1]
-    if len(profiled) and not len(inside):
-        return np.zeros(len(steady), dtype=bool)  # those of another stretch were profiled
-    if not nearest or not len(inside):
-        return np.ones(len(steady), dtype=bool)
-    after = np.searchsorted(inside, steady)
-    to_next = inside[np.minimum(after, len(inside) - 1)] - steady
-    to_last = steady - inside[np.maximum(after - 1, 0)]
-    found: NDArray[np.bool_] = np.minimum(np.abs(to_next), np.abs(to_last)) <= _BESIDE
-    return found
-
-
-def _profiler_cost(
-    recorded: StepTable, profiled_ns: NDArray[np.int64], free_ns: NDArray[np.int64]
-) -> tuple[float, tuple[float, float]] | tuple[None, None]:
-    """Relative cost of profiling with its interval.
-
-    Args:
-        recorded: The steps that were profiled.
-        profiled_ns: Time of each steady profiled step, including what the profiler added.
-        free_ns: Time of the same part of each steady unprofiled step: in TF1 the run call, without
-            the Python between two calls.
-    """
-    enough = recorded.source == "marker" and len(recorded.starts) >= _FEWEST_PROFILED
-    if not enough or not len(free_ns) or free_ns.min() <= 0:
-        return None, None
-    return ratio_of_medians(profiled_ns, free_ns)
-
-
-def _typical_wait(trace: Trace, rows: NDArray[np.int64], *, uneven: bool) -> int | None:
-    """Wait for a batch in a typical step; None if unknown.
-
-    Where batches come in bursts, the steps that wait may be rare among those that were fully
-    observed, or frequent: both recur at regular intervals. The rest of a step differs less, so the
-    mean wait is what the mean of all steps takes beyond it.
-    """
-    full = _fully_observed(trace, rows)
-    durations_ns, waits_ns = trace.marks.dur_ns, trace.marks.input_wait_ns
-    if not uneven or not comes_in_bursts(durations_ns[full], waits_ns[full]):
-        return _typical(trace, rows, waits_ns, uneven=uneven)
-    known = full[waits_ns[full] != NULL]
-    rest_ns = float((durations_ns - waits_ns)[known].mean())
-    return max(round(float(durations_ns[rows].mean()) - rest_ns), 0)
-
-
-def _fully_observed(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Steps that were not only timed; the wait of a step before such a one may be missing, too."""
-    light = np.append(trace.marks.light, 0)
-    full: NDArray[np.int64] = rows[(light[rows] == 0) & (light[rows + 1] == 0)]
-    return full
-
-
-def _typical(
-    trace: Trace, rows: NDArray[np.int64], values_ns: NDArray[np.int64], *, uneven: bool = False
-) -> int | None:
-    """Mean of a value over the middle half of the steps by length; None if any is unknown.
-
-    The wall time is that of the median step, so waits in longer steps must not count. If the steps
-    are uneven, it is that of the mean step, and all fully observed steps count.
-    """
-    full = _fully_observed(trace, rows)
-    values = values_ns[_typical_rows(trace, full, uneven=uneven)]
-    if not len(values) or (values == NULL).any():
-        return None
-    return round(float(values.mean()))
-
-
-def _core_wait(trace: Trace, rows: NDArray[np.int64], *, uneven: bool) -> int | None:
-    """Mean wait of the driving thread for a core in a typical step; None if it was never measured.
-
-    It is measured in some of the steps only, if these are short.
-    """
-    waits_ns = trace.marks.run_delay_ns
-    known = rows[waits_ns[rows] != NULL]
-    values = waits_ns[_typical_rows(trace, known, uneven=uneven)]
-    return round(float(values.mean())) if len(values) else None
-
-
-def _typical_rows(trace: Trace, rows: NDArray[np.int64], *, uneven: bool) -> NDArray[np.int64]:
-    """The middle half of some steps by length; all of them if they are uneven."""
-    if uneven or not len(rows):
-        return rows
-    durations_ns = trace.marks.dur_ns[rows]
-    low, high = np.percentile(durations_ns, [25, 75])
-    found: NDArray[np.int64] = rows[(durations_ns >= low) & (durations_ns <= high)]
-    return found

@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.analyse.steps.stalls import time_of_kinds
+from stepwhy.trace import Kind
+from stepwhy.trace.kinds import HAND_OVER
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from stepwhy.analyse.steps.step_search import StepTable
+    from stepwhy.trace import Trace
 
 # The range of six differences covers their median with 97 %, that of five only with 94 %.
 _FEWEST_BLOCKS = 6
@@ -35,6 +42,12 @@ _LIGHT, _FULL = 1, 0
 # the profiled steps do not show how the others divide.
 _UNTYPICAL = 2.0
 _LEAST_SURE = 1.0
+# With fewer profiled steps the cost of profiling is lost in noise.
+_FEWEST_PROFILED = 3
+# Steps before and after profiled ones, with which these are compared if other programs compete for
+# the cores: the waits for a core are alike within some steps, but not over a whole run.
+_NEAREST = 16
+_LITTLE = 0.2  # of a step; what two runs of the same program may differ by
 # Unprofiled steps on each side that a profiled one is compared with.
 _BESIDE = 16
 _RESAMPLES = 400
@@ -188,6 +201,105 @@ def _period(blocks: list[slice]) -> int:
     """Steps from one block to the next."""
     starts = [b.start for b in blocks]
     return round(float(np.median(np.diff(starts)))) if len(starts) > 1 else _USUAL_PERIOD
+
+
+def profiler_cost(
+    trace: Trace,
+    recorded: StepTable,
+    chosen: NDArray[np.int64],
+    steady: NDArray[np.int64],
+    *,
+    in_call: bool,
+    is_contended: bool,
+) -> tuple[float, tuple[float, float]] | tuple[None, None]:
+    """Relative cost of profiling a step, with its 95 % bootstrap interval; None if unknown.
+
+    Args:
+        trace: The trace, with `marks`.
+        recorded: The steps that were profiled.
+        chosen: Rows of `marks` of all steps of the described stretch, ascending; (steps,).
+        steady: Rows of its steady unprofiled steps.
+        in_call: Whether the same part of each step is its run call.
+        is_contended: Whether other programs kept the process waiting for cores. Unless the cost is
+            little or very large, these waits may be what differs.
+    """
+    if _profile_themselves(trace, steady):
+        return None, None  # they show no step without a profiler
+    marks, compared = trace.marks, _comparable(trace, chosen, steady, nearest=is_contended)
+    profiled_ns = (recorded.durations_ns + handed_over(trace, recorded))[recorded.steady]
+    free_ns = (marks.graph_ns if in_call else marks.dur_ns)[steady][compared]
+    cost, interval = _ratio(recorded, profiled_ns, free_ns)
+    if cost is None or interval is None:
+        return None, None
+    if is_contended and interval[1] > _LITTLE and not is_untypical(cost, interval):
+        return None, None
+    return cost, interval
+
+
+def _profile_themselves(trace: Trace, steps: NDArray[np.int64]) -> bool:
+    """Whether the training's own profiler was on in most of the steps that stepwhy did not trace.
+
+    They then show no step without a profiler.
+    """
+    own, marks = time_of_kinds(trace, "profiler"), trace.marks
+    recorded = own.within(marks.start_ns[steps], (marks.start_ns + marks.dur_ns)[steps]) > 0
+    return bool(recorded.mean() > 0.5) if len(steps) else False
+
+
+def handed_over(trace: Trace, recorded: StepTable) -> NDArray[np.int64]:
+    """Time that the profiler took to write its records after each traced step, ns; (steps,).
+
+    Args:
+        trace: The trace.
+        recorded: Its steps.
+    """
+    rows = trace.rows(Kind.PROFILER)
+    rows = rows[np.isin(trace.slices.name[rows], trace.strings_where({HAND_OVER}))]
+    step = np.searchsorted(recorded.host_starts, trace.slices.start_ns[rows], side="right") - 1
+    sums = np.zeros(len(recorded.starts), dtype=np.int64)
+    np.add.at(sums, step[step >= 0], trace.slices.dur_ns[rows[step >= 0]])
+    return sums
+
+
+def _comparable(
+    trace: Trace, chosen: NDArray[np.int64], steady: NDArray[np.int64], *, nearest: bool
+) -> NDArray[np.bool_]:
+    """Mask of the unprofiled steps to compare the profiled ones with; (steady,).
+
+    Args:
+        trace: The trace, with `marks`.
+        chosen: Rows of all steps of the described stretch.
+        steady: Rows of its steady unprofiled steps.
+        nearest: Whether to compare only steps next to profiled ones.
+    """
+    profiled = np.flatnonzero(trace.marks.profiled == 1)
+    inside = chosen[trace.marks.profiled[chosen] == 1]
+    if len(profiled) and not len(inside):
+        return np.zeros(len(steady), dtype=bool)  # those of another stretch were profiled
+    if not nearest or not len(inside):
+        return np.ones(len(steady), dtype=bool)
+    after = np.searchsorted(inside, steady)
+    to_next = inside[np.minimum(after, len(inside) - 1)] - steady
+    to_last = steady - inside[np.maximum(after - 1, 0)]
+    found: NDArray[np.bool_] = np.minimum(np.abs(to_next), np.abs(to_last)) <= _NEAREST
+    return found
+
+
+def _ratio(
+    recorded: StepTable, profiled_ns: NDArray[np.int64], free_ns: NDArray[np.int64]
+) -> tuple[float, tuple[float, float]] | tuple[None, None]:
+    """Relative cost of profiling with its interval.
+
+    Args:
+        recorded: The steps that were profiled.
+        profiled_ns: Time of each steady profiled step, including what the profiler added.
+        free_ns: Time of the same part of each steady unprofiled step: in TF1 the run call, without
+            the Python between two calls.
+    """
+    enough = recorded.source == "marker" and len(recorded.starts) >= _FEWEST_PROFILED
+    if not enough or not len(free_ns) or free_ns.min() <= 0:
+        return None, None
+    return ratio_of_medians(profiled_ns, free_ns)
 
 
 def ratio_of_medians(
