@@ -28,8 +28,10 @@ PAGES = ROOT / "docs" / "diagnoses"
 TESTS = ROOT / "tests" / "diagnose"
 REPORTS = ROOT / "docs" / "reports"
 
+# A constant, or a field of the rule.
 _THRESHOLD = re.compile(
-    r"^(?P<name>[A-Z][A-Z_]+) = (?P<value>[\d._]+)  # (?P<why>.+)$", re.MULTILINE
+    r"^(?P<name>[A-Z][A-Z_]+| {4}(?:least|most)_[a-z]+) ?= ?(?P<value>[\d._]+),?  # (?P<why>.+)$",
+    re.MULTILINE,
 )
 _NO_REPORT = (
     "## A real report\n\nNone yet: no program of the lab and no recorded trace shows the pattern. "
@@ -76,7 +78,7 @@ def _page(module: Diagnosis) -> str:
 
 def _thresholds(module: Diagnosis) -> str:
     rows = [
-        f"| `{m['name']}` | {m['value'].replace('_', ' ')} | {m['why']} |"
+        f"| `{m['name'].strip()}` | {m['value'].replace('_', ' ')} | {m['why']} |"
         for m in _THRESHOLD.finditer(inspect.getsource(cast("ModuleType", module)))
     ]
     if not rows:

@@ -74,7 +74,7 @@ def test_an_unknown_verdict_is_marked_and_no_other(trace):
 
 def test_a_failure_is_marked():
     class Failing:
-        RULE = Rule("a-b", "input", "Name", "Do it", "It is done")
+        RULE = Rule("input.a_b", "Name", "Do it", "It is done")
 
         @staticmethod
         def diagnose(_):
@@ -85,7 +85,7 @@ def test_a_failure_is_marked():
 
 
 def test_all_missing_signals_are_named():
-    rule = Rule("a-b", "input", "Name", "Do it", "It is done", needs=(("input",), ("placement",)))
+    rule = Rule("input.a_b", "Name", "Do it", "It is done", needs=(("input",), ("placement",)))
 
     class Needy:
         RULE = rule

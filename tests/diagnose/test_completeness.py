@@ -72,7 +72,7 @@ def _of_one(rules, tests, pages, name):
     missing = [f"no heading '{h}'" for h in HEADINGS if h not in found]
     if found != [h for h in HEADINGS if h in found]:
         missing.append("headings out of order")
-    if f'id="{slug}"' not in code:
+    if "RULE = Rule(\n    __name__,\n" not in code:
         missing.append("wrong id")
     cases = test.read_text(encoding="utf-8") if test.exists() else ""
     missing += [f"no case '{kind}'" for kind in CASES if f"\n## {kind}: " not in cases]

@@ -30,7 +30,7 @@ HOT = RULE.finding(
 
 def other(cost_ms):
     cost = None if cost_ms is None else cost_ms * MS
-    return Rule("a-b", "host", "", "", "").finding(cost, (), Fix("", "", "none"))
+    return Rule("host.a_b", "", "", "").finding(cost, (), Fix("", "", "none"))
 
 
 def judged(*costs):

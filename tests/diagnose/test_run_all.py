@@ -13,8 +13,8 @@ from stepwhy.result import Fix
 from stepwhy.trace import Kind
 from stepwhy.trace.notation import parse
 
-RULE = Rule("a-b", "input", "Name", "Do it", "It is done")
-ACCELERATOR = Rule("a-b", "host", "Name", "Do it", "It is done", accelerator_only=True)
+RULE = Rule("input.a_b", "Name", "Do it", "It is done")
+ACCELERATOR = Rule("host.a_b", "Name", "Do it", "It is done", accelerator_only=True)
 
 CPU_RUN = parse("main op |oooo|")
 UNSEEN_GPU = parse("expects: accelerator\nmain op |oooo|")
@@ -35,7 +35,7 @@ def diagnosis(rule, diagnose=None):
 
 
 def found(id_, cost):
-    return Rule(id_, "", "", "", "").finding(cost, (), Fix("", "", "none"))
+    return Rule(f"input.{id_}", "", "", "").finding(cost, (), Fix("", "", "none"))
 
 
 def test_costliest_finding_comes_first():
@@ -92,14 +92,14 @@ def test_accelerator_only():
 
 
 def test_missing_signal_is_named():
-    rule = Rule("a-b", "", "Name", "", "", needs=(("runtime-calls", "sync-calls"),))
+    rule = Rule("input.a_b", "Name", "", "", needs=(("runtime-calls", "sync-calls"),))
     finding = examine(diagnosis(rule), Facts(CPU_RUN))
     assert finding.verdict == "no_data"
     assert "'runtime-calls'" in finding.reason
 
 
 def test_one_of_several_signals_is_enough():
-    rule = Rule("a-b", "", "Name", "", "", needs=(("runtime-calls", "host-ops"),))
+    rule = Rule("input.a_b", "Name", "", "", needs=(("runtime-calls", "host-ops"),))
     assert examine(diagnosis(rule), Facts(CPU_RUN)).verdict == "clear"
 
 

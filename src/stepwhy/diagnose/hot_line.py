@@ -69,8 +69,7 @@ from stepwhy.diagnose.shared.rule import Edit, Facts, Finding, Fix, Rule, saving
 from stepwhy.result import LineBreakdown, LineOperation, LineTime
 
 RULE = Rule(
-    id="hot-line",
-    family="any",
+    __name__,
     name="Where in the program the time goes",
     found="Look at this line: it takes much of the step, and no known problem explains it",
     clear="The longest line runs layers of the model, or takes little of the step",
@@ -266,7 +265,7 @@ def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> 
     if own_ns < MOST * time_ns:
         return RULE.finding(time_ns, hot.evidence, _FIX_WAIT)
     if row is not None and not _may_be_left_out(hot, row):
-        return replace(RULE.finding(None, hot.evidence, _FIX_OWN), title=_OWN)
+        return RULE.finding(None, hot.evidence, _FIX_OWN, title=_OWN)
     gain = saving("the line half as long, or gone", LEAST_GAINED * own_ns, own_ns)
     gain = replace(gain, note=_NOTE)
     # A replay removes operations by name, and so those of other lines as well.

@@ -34,23 +34,24 @@ from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL, Kind, Phase
 
 RULE = Rule(
-    id="dense-embedding-gradient",
-    family="compute",
+    __name__,
     name="Dense gradients of embedding tables",
     found="Keep the gradient of the embedding sparse: every step updates the whole table",
     clear="Gradients of embeddings take a small part of the step",
     needs=(("host-ops", "graph-ops"), ("steps",)),
     refines="unfused-optimizer",
+    least_share=0.30,  # of the step, with the optimizer; below it other parameters may cost as much
+    most_saved=1.2,  # of the cost; what the tables displace from the caches is read again as well
+    least_saved=0.4,  # of the cost; the optimizer also updates the other layers
+    change="update only the rows that were used",
+    edit=Edit("ops", "replaced"),
 )
 
 MADE = 0.05  # of the step, to make the gradient; of small tables it takes less
-SHARE = 0.30  # of the step, with the optimizer; below it other parameters may cost as much
-MOST_SAVED = 1.2  # of the cost; what the tables displace from the caches is read again as well
-LEAST_SAVED = 0.4  # of the cost; the optimizer also updates the other layers
 
 # Source: operator names of PyTorch (aten/src/ATen/native/Embedding.cpp), and the operation with
 # which TensorFlow converts an `IndexedSlices` to a tensor (indexed_slices.py).
@@ -84,11 +85,8 @@ def diagnose(facts: Facts) -> Finding:
         *times(facts, "time of the operation", by_name(facts, made)[:_SHOWN]),
     )
     cost = min(made_ns + updated_ns, facts.wall_ns)
-    if made_ns < MADE * facts.wall_ns or cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:2])
-    most = min(MOST_SAVED * cost, facts.wall_ns)
-    gain = saving("update only the rows that were used", LEAST_SAVED * cost, most)
-    return RULE.finding(cost, evidence, _fix(facts, updating), gain, Edit("ops", "replaced"))
+    is_short = made_ns < MADE * facts.wall_ns
+    return RULE.judge(facts, cost, evidence, _fix(facts, updating), shown=2, unless=is_short)
 
 
 def _fix(facts: Facts, updating: Rows) -> Fix:

@@ -45,8 +45,7 @@ from stepwhy.read.kernel_names import Family, kernel_row
 from stepwhy.trace import NULL, Kind, Phase
 
 RULE = Rule(
-    id="dominant-op",
-    family="compute",
+    __name__,
     name="Where the computation goes",
     found="Replace the largest operation",
     clear="No operation with a faster replacement dominates the step",

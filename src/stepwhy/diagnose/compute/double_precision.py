@@ -47,8 +47,7 @@ from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Ru
 from stepwhy.diagnose.shared.sampled import own_lines
 
 RULE = Rule(
-    id="double-precision",
-    family="compute",
+    __name__,
     name="Computing in double precision",
     found="Compute in single precision instead of double precision",
     clear="Most of the model has single precision or less",

@@ -48,8 +48,7 @@ from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.trace import Kind
 
 RULE = Rule(
-    id="full-precision-matmul",
-    family="compute",
+    __name__,
     name="Matrix products in full precision",
     found="Compute matrix products in a faster precision",
     clear="Few matrix products are computed in full precision",

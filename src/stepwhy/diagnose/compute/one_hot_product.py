@@ -33,20 +33,20 @@ from __future__ import annotations
 from stepwhy.diagnose.compute.shared.one_hot import OneHot, of_graph, of_pytorch
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.sampled import own_lines
 
 RULE = Rule(
-    id="one-hot-product",
-    family="compute",
+    __name__,
     name="Products with one-hot rows",
     found="Look rows up instead of multiplying by one-hot rows",
     clear="Products with one-hot rows take little or no time",
     needs=(("device-time",), ("host-ops",), ("steps",)),
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.6,  # of the cost; the lookup, and the gradient of it, take time as well
+    change="look rows up",
+    edit=Edit("ops", "replaced"),
 )
-
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.6  # of the cost; the lookup, and the gradient of it, take time as well
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -62,11 +62,8 @@ def diagnose(facts: Facts) -> Finding:
         )
     cost = on_scale(facts, mean_within(facts, time_of(facts, found.rows)), "compute")
     evidence = _evidence(facts, found, cost)
-    if not cost or cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:1])
-    gain = saving("look rows up", LEAST_SAVED * cost, cost)
     fix = _TORCH if is_pytorch(facts) else _TENSORFLOW
-    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "replaced"))
+    return RULE.judge(facts, cost, evidence, fix, shown=1)
 
 
 def _evidence(facts: Facts, found: OneHot, cost: int) -> tuple[Evidence, ...]:

@@ -37,22 +37,23 @@ from stepwhy.diagnose.compute.shared.calls import (
 from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch, is_training
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.slices import strings_of
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="redundant-cast",
-    family="compute",
+    __name__,
     name="Repeated type conversions",
     found="Convert the model once, not in every step",
     clear="Type conversions take little time, or are needed in every step",
     needs=(("host-ops",), ("device-time",), ("kernels",), ("steps",)),
     accelerator_only=True,
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.5,  # of the cost; some outputs have to be converted back
+    change="convert types once",
+    edit=Edit("ops", "gone", "aten::_to_copy"),
 )
 
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.5  # of the cost; some outputs have to be converted back
 _BFLOAT16 = regex(r"bf16|bfloat")
 
 
@@ -65,10 +66,8 @@ def diagnose(facts: Facts) -> Finding:
     rows, causes = _casts(facts)
     cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
     evidence = _evidence(facts, rows, causes, cost)
-    if not cost or cost < SHARE * facts.wall_ns or is_training(facts):
-        return RULE.nothing(evidence[:2])
-    gain = saving("convert types once", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("ops", "gone", "aten::_to_copy"))
+    is_needed = bool(is_training(facts))
+    return RULE.judge(facts, cost, evidence, _fix(facts), shown=2, unless=is_needed)
 
 
 def _casts(facts: Facts) -> tuple[Rows, Rows]:

@@ -46,8 +46,7 @@ from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.slices import launched_ops
 
 RULE = Rule(
-    id="small-batch",
-    family="compute",
+    __name__,
     name="Steps with little work",
     found="Raise the batch size: starting a step takes longer than computing it",
     clear="Steps compute for longer than it takes to start them, or have many examples",

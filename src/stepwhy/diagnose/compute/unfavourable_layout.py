@@ -55,8 +55,7 @@ from stepwhy.read.kernel_names import Family, kernel_row, own_name
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="unfavourable-layout",
-    family="compute",
+    __name__,
     name="Activations in a different layout than the convolutions",
     found="Keep activations in the layout of the convolutions",
     clear="Layout conversions around convolutions take little or no time",

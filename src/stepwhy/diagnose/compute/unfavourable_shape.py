@@ -46,8 +46,7 @@ from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.trace import Kind
 
 RULE = Rule(
-    id="unfavourable-shape",
-    family="compute",
+    __name__,
     name="Matrix products of unaligned rows",
     found="Pad matrix sizes so that rows are aligned",
     clear="Few matrix products load single values",

@@ -44,21 +44,21 @@ from stepwhy.diagnose.compute.shared.calls import (
 )
 from stepwhy.diagnose.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL, Phase
 
 RULE = Rule(
-    id="unfused-attention",
-    family="compute",
+    __name__,
     name="Unfused attention",
     found="Use fused attention",
     clear="Attention does not run as separate operations",
     needs=(("host-ops",), ("device-time",), ("kernels",), ("steps",)),
     accelerator_only=True,
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.5,  # of the cost; a fused kernel still applies the mask and the softmax
+    change="fuse attention",
 )
 
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.5  # of the cost; a fused kernel still applies the mask and the softmax
 _PRODUCT, _SOFTMAX = 0, 1
 # Source: operators of PyTorch. The last pattern is of what lies in no attention.
 _OPS = (
@@ -78,11 +78,8 @@ def diagnose(facts: Facts) -> Finding:
     between, count = _between(facts, calls)
     cost = on_scale(facts, mean_within(facts, time_of(facts, calls.rows[between])), "compute")
     evidence = on_device(_evidence(facts, calls, between, count, cost), device)
-    if not cost or cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:2])
-    gain = saving("fuse attention", LEAST_SAVED * cost, cost)
     edit = Edit("kernels", "fused", host_ns=calls.host_ns(facts, between))
-    return RULE.finding(cost, evidence, _FIX, gain, edit)
+    return RULE.judge(facts, cost, evidence, _FIX, shown=2, edit=edit)
 
 
 def _between(facts: Facts, calls: Calls) -> tuple[NDArray[np.bool_], int]:

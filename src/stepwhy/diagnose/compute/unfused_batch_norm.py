@@ -55,20 +55,21 @@ from stepwhy.diagnose.compute.shared.batch_norm import (
 )
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.placement import listed
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL
 
 RULE = Rule(
-    id="unfused-batch-norm",
-    family="compute",
+    __name__,
     name="Unfused batch normalisation",
     found="Use a fused batch normalisation",
     clear="All batch normalisation is fused",
     needs=(("host-ops", "graph-ops"), ("device-time",), ("steps",)),
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.5,  # of the cost; a fused operation reads its input twice in each direction
+    change="fuse batch normalisation (bound: all of it but one pass over the activation)",
+    edit=Edit("ops", "fused"),
 )
 
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.5  # of the cost; a fused operation reads its input twice in each direction
 FEWEST_KNOWN = 0.5  # of the kernels' time; replayed graphs record no operations
 FULL_PASS = 0.25  # of the longest operation; shorter ones process one value per channel
 
@@ -93,12 +94,8 @@ def diagnose(facts: Facts) -> Finding:
         return _none(facts, found)
     cost = _cost_ns(facts, found)
     evidence = _evidence(facts, found, cost)
-    if cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:2])
     fix = _PYTORCH if not has_nodes else _PREDICTING if found.predicts else _TENSORFLOW
-    edit = "fuse batch normalisation (bound: all of it but one pass over the activation)"
-    gain = saving(edit, LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "fused"))
+    return RULE.judge(facts, cost, evidence, fix, shown=2)
 
 
 def _none(facts: Facts, found: UnfusedNorms) -> Finding:

@@ -45,8 +45,7 @@ from stepwhy.diagnose.shared.slices import named
 from stepwhy.result import Saving
 
 RULE = Rule(
-    id="unfused-optimizer",
-    family="compute",
+    __name__,
     name="Updating each parameter by itself",
     found="Update all parameters at once: use a fused optimizer",
     clear="The optimizer takes little of the step, or updates many parameters at once",

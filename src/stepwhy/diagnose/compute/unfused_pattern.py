@@ -59,8 +59,7 @@ from stepwhy.trace import NULL, Phase, among
 Range = tuple[int, int]
 
 RULE = Rule(
-    id="unfused-pattern",
-    family="compute",
+    __name__,
     name="Chains of small operations",
     found="Fuse chains of small operations",
     clear="Chains of small operations take little time",

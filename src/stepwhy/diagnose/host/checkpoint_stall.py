@@ -54,8 +54,7 @@ from stepwhy.result import Saving
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="checkpoint-stall",
-    family="host",
+    __name__,
     name="Waiting for checkpoints",
     found="Save checkpoints less often",
     clear="Saving checkpoints takes little time",

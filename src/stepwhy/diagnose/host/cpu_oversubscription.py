@@ -31,6 +31,8 @@ their threads sleep while they wait, and lose little.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from stepwhy.analyse.steps.cores import (
     OVERSUBSCRIBED,
     runnable_threads,
@@ -39,19 +41,18 @@ from stepwhy.analyse.steps.cores import (
 )
 from stepwhy.analyse.steps.counters import series
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 
 RULE = Rule(
-    id="cpu-oversubscription",
-    family="host",
+    __name__,
     name="More threads than cores",
     found="Use no more threads than there are cores",
     clear="The program does not use more threads than there are cores",
     needs=(("steps",),),
+    least_share=0.10,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.4,  # of the cost; some operations use one thread
+    change="as many threads as cores",
 )
-
-LEAST_SAVED = 0.4  # of the cost; some operations use one thread
-SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -76,18 +77,11 @@ def diagnose(facts: Facts) -> Finding:
     waiting = 1 - cores / max(min(wanted, threads * processes), cores)
     cost = round(waiting * facts.breakdown["compute"])
     is_too_many = threads * processes > cores and wanted >= OVERSUBSCRIBED * cores
-    if not is_too_many or cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence)
-    gain = saving("as many threads as cores", LEAST_SAVED * cost, cost)
     fitting = max(cores // processes, 1)
-    return RULE.finding(
-        cost, evidence, _fix(fitting), gain, Edit("threads", "count", count=fitting)
-    )
-
-
-def _fix(threads: int) -> Fix:
-    """The fix, with the number of threads for one process."""
-    return Fix(_THREADS.text, _THREADS.code.replace("(2)", f"({threads})"), _THREADS.risk)
+    # With the number of threads for one process.
+    fix = replace(_THREADS, code=_THREADS.code.replace("(2)", f"({fitting})"))
+    edit = Edit("threads", "count", count=fitting)
+    return RULE.judge(facts, cost, evidence, fix, unless=not is_too_many, edit=edit)
 
 
 _THREADS = Fix(

@@ -66,8 +66,7 @@ from stepwhy.diagnose.shared.settings import LAUNCHES_WAIT, MOST_WAIT, applied
 from stepwhy.trace import Kind, Phase
 
 RULE = Rule(
-    id="debug-settings",
-    family="host",
+    __name__,
     name="Settings for debugging",
     found="Turn anomaly detection off",
     clear="Anomaly detection is off",
@@ -133,7 +132,7 @@ def _slowed(
         "none",
     )
     if waits_ns is None:
-        return replace(RULE.finding(None, evidence, fix), title=_UNSET)
+        return RULE.finding(None, evidence, fix, title=_UNSET)
     gaps_ns = idle_ns(facts)
     busy_ns = facts.wall_ns - gaps_ns
     cost_ns = min(waits_ns, gaps_ns)
@@ -142,7 +141,7 @@ def _slowed(
     gain = saving("launches that do not wait", max(cost_ns - busy_ns, 0), most_ns)
     gain = replace(gain, note=_MORE) if most_ns > cost_ns else gain
     evidence = (*evidence[:1], Evidence(_WAITING, waits_ns, "ns"), *evidence[1:])
-    return replace(RULE.finding(cost_ns, evidence, fix, gain), title=_UNSET)
+    return RULE.finding(cost_ns, evidence, fix, gain, title=_UNSET)
 
 
 def _waits_ns(facts: Facts) -> int:

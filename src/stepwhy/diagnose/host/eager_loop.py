@@ -53,8 +53,7 @@ from stepwhy.diagnose.shared.work_lines import work_lines
 from stepwhy.trace import NULL
 
 RULE = Rule(
-    id="eager-loop",
-    family="host",
+    __name__,
     name="Small operations, launched one by one",
     found="Launch fewer operations: the step consists of many small ones",
     clear="The step does not consist of small operations",

@@ -48,8 +48,7 @@ from stepwhy.diagnose.shared.rule import (
 from stepwhy.diagnose.shared.steady_events import steady_events
 
 RULE = Rule(
-    id="frequent-evaluation",
-    family="host",
+    __name__,
     name="Much time for evaluations",
     found="Evaluate less often",
     clear="Evaluations by Keras take a small part of the training time",

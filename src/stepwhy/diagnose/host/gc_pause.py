@@ -34,19 +34,19 @@ import numpy as np
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.eager_calls import element_loop
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.steady_events import SHOWN, cost_per_step, steady_events, summary
 from stepwhy.trace import NULL
 
 RULE = Rule(
-    id="gc-pause",
-    family="host",
+    __name__,
     name="Pauses of the garbage collector",
     found="Collect garbage less often: it pauses the training",
     clear="Garbage collection takes little time",
+    least_saved=0.8,  # of the cost; collections that remain still take time
+    change="collect garbage rarely",
+    edit=Edit("python", "gone"),
 )
-
-LEAST_SAVED = 0.8  # of the cost; collections that remain still take time
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -64,8 +64,7 @@ def diagnose(facts: Facts) -> Finding:
         *_freed(facts, inside.rows),
         *_lines(facts, inside.rows),
     )
-    gain = saving("collect garbage rarely", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain, Edit("python", "gone"))
+    return RULE.finding(cost, evidence, _FIX)
 
 
 def _freed(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:

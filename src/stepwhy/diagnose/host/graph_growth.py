@@ -41,8 +41,7 @@ from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Ru
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="graph-growth",
-    family="host",
+    __name__,
     name="A graph that grows during training",
     found="Create the operations before the loop",
     clear="The graph does not grow in the loop",

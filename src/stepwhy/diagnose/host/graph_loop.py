@@ -34,24 +34,25 @@ from stepwhy.base.columns.groups import group_rows
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, by_string, times
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="graph-loop",
-    family="host",
+    __name__,
     name="Loops of small operations in the graph",
     found="Replace the loop in the graph by operations on the whole batch",
     clear="No loop in the graph runs many small operations",
     needs=(("graph-ops",), ("steps",)),
+    least_share=0.20,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.3,  # of the cost; the same arithmetic remains, in fewer operations
+    change="one operation for all rows",
+    edit=Edit("ops", "replaced"),
 )
 
-SHARE = 0.20  # of the step; below it the gain is less than the variation between steps
 ITERATIONS = 16  # of a node per step; unrolled or short loops run fewer
 SMALL_NS = 200_000  # mean time of an operation; larger ones hide their scheduling
 MOSTLY = 0.5  # of the time of a loop; more of it in matrix products is the work of the layer
-LEAST_SAVED = 0.3  # of the cost; the same arithmetic remains, in fewer operations
 
 # Source: TensorFlow, control_flow_ops.py: a loop has a scope of its own, 'map/while' by default.
 _LOOP = regex(r"(?:gradients\w*/)*(?P<loop>.*?while(?:_\d+)?)(?:/.*)?")
@@ -79,10 +80,9 @@ def diagnose(facts: Facts) -> Finding:
         *times(facts, "time of the operation", by_name(facts, looped)[:_SHOWN]),
     )
     is_small = duration_ns[looped].mean() <= SMALL_NS if len(looped) else False
-    if not is_small or cost < SHARE * facts.wall_ns or _is_recurrent(facts, looped, loop):
-        return RULE.nothing(evidence if len(looped) else ())
-    gain = saving("one operation for all rows", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain, Edit("ops", "replaced"))
+    is_clear = not is_small or _is_recurrent(facts, looped, loop)
+    shown = None if len(looped) else 0
+    return RULE.judge(facts, cost, evidence, _FIX, shown=shown, unless=is_clear)
 
 
 def _is_recurrent(facts: Facts, looped: Rows, loop: str) -> bool:

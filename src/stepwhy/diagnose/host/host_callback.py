@@ -47,8 +47,7 @@ from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Ru
 from stepwhy.trace import NULL, Kind, Role
 
 RULE = Rule(
-    id="host-callback",
-    family="host",
+    __name__,
     name="Callbacks into Python",
     found="Replace the Python callback with operations of the framework",
     clear="No Python callback delays the step",

@@ -48,21 +48,22 @@ from stepwhy.diagnose.shared.measure import (
     times,
 )
 from stepwhy.diagnose.shared.program import is_pytorch, is_training, on_gpu
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL, Copy, Kind, among
 
 RULE = Rule(
-    id="host-sync",
-    family="host",
+    __name__,
     name="The loop waits for the device",
     found="Avoid waiting for the device in the loop",
     clear="Waits for the device do not leave it idle",
     needs=(("device-activity",), ("runtime-calls", "sync-calls"), ("steps",)),
     accelerator_only=True,
+    least_saved=0.0,  # the loop may have to wait for the same work elsewhere
+    change="remove sync",
+    edit=Edit("syncs", "gone"),
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.0  # the loop may have to wait for the same work elsewhere
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -79,8 +80,7 @@ def diagnose(facts: Facts) -> Finding:
             "so in every step, or once for work that was launched before the trace began.",
             evidence,
         )
-    gain = saving("remove sync", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts, calls), gain, Edit("syncs", "gone"))
+    return RULE.finding(cost, evidence, _fix(facts, calls))
 
 
 def _calls(facts: Facts) -> NDArray[np.int64]:

@@ -36,20 +36,20 @@ from stepwhy.analyse.steps.cores import busy_cores, job_cores, sibling_processes
 from stepwhy.analyse.steps.counters import series
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 
 RULE = Rule(
-    id="idle-cores",
-    family="host",
+    __name__,
     name="Fewer threads than cores",
     found="Let operations use all cores",
     clear="Operations use all cores, or are too short to divide",
     needs=(("steps",),),
     is_deliberate=True,
+    least_saved=0.4,  # of the cost; parts of most operations use one thread
+    change="a thread per core",
 )
 
 SHARE = 0.15  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.4  # of the cost; parts of most operations use one thread
 LONG_NS = 500_000  # to wake threads and wait for them takes tens of microseconds
 IDLE = 0.5  # of the cores without a thread; if they are less idle, the job or others use them
 
@@ -82,10 +82,9 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence)
     if cores - busy < IDLE * unused:
         return RULE.incomplete("quiet-machine", _reason(threads, cores), evidence)
-    gain = saving("a thread per core", LEAST_SAVED * cost, cost)
     fitting = max(cores // processes, 1)
     edit = Edit("threads", "count", count=fitting)
-    return RULE.finding(cost, evidence, _fix(facts, fitting), gain, edit)
+    return RULE.finding(cost, evidence, _fix(facts, fitting), edit=edit)
 
 
 def _reason(threads: int, cores: int) -> str:

@@ -39,8 +39,7 @@ from stepwhy.diagnose.shared.feeds import (
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
-    id="large-fetch",
-    family="host",
+    __name__,
     name="Copies of fetched values",
     found="Fetch less in each step",
     clear="Fetching costs little",

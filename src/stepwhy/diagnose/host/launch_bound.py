@@ -50,24 +50,25 @@ from stepwhy.diagnose.shared.program import (
     replays_graphs,
     uses_sessions,
 )
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="launch-bound",
-    family="host",
+    __name__,
     name="Kernels are shorter than their launches",
     found="Launch fewer or larger kernels",
     clear="The host launches work fast enough",
     needs=(("device-activity",), ("host-ops", "runtime-calls"), ("steps",)),
     accelerator_only=True,
+    least_saved=0.3,  # of the gaps; graphs and fusion rarely capture all of a step
+    change="remove dispatch",
+    edit=Edit("dispatch", "gone"),
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 ONE_LAUNCH_NS = 200_000  # ns; an eager operation takes the host 10 to 100 us, profiled up to twice
 FEWEST_LAUNCHES = 10  # device slices in all steady steps; fewer show no rate
-LEAST_SAVED = 0.3  # of the gaps; graphs and fusion rarely capture all of a step
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -88,8 +89,7 @@ def diagnose(facts: Facts) -> Finding:
             return clear
         is_of_optimizer = len(costly_loop_time(facts)) > 0
         return replace(clear, title=_OF_OPTIMIZER if is_of_optimizer else _LONG_GAPS)
-    gain = saving("remove dispatch", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("dispatch", "gone"))
+    return RULE.finding(cost, evidence, _fix(facts))
 
 
 def _host_gaps(facts: Facts, rows: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -34,8 +34,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from msgspec.structs import replace
-
 from stepwhy.analyse.breakdown.disk_syncs import sync_rows, synced_steps
 from stepwhy.analyse.breakdown.logging_time import logging_lines
 from stepwhy.analyse.steps.stalls import events_in
@@ -47,35 +45,34 @@ from stepwhy.diagnose.shared.steady_events import SHOWN, SUMMARY, by_lines
 from stepwhy.trace import NULL, Kind, SampleRole
 
 RULE = Rule(
-    id="logging-stall",
-    family="host",
+    __name__,
     name="Waiting for summaries and logs",
     found="Write summaries and logs less often",
     clear="Writing summaries and logs takes little time",
     needs=(("steps",),),
     refines="wall-device-gap",
+    least_share=0.05,  # of the step; logging is not part of training
+    least_saved=0.9,  # of the cost; the remaining logs still take time
+    edit=Edit("storage", "gone"),
 )
-
-SHARE = 0.05  # of the step; logging is not part of training
-LEAST_SAVED = 0.9  # of the cost; the remaining logs still take time
 
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in summaries and in libraries that log."""
     rows = _summaries(facts)
     lines, _ = logging_lines(facts.sampled)
-    if facts.syncing_ns >= SHARE * facts.wall_ns and facts.syncing_ns > facts.logging_ns:
+    if facts.syncing_ns >= RULE.least_share * facts.wall_ns and facts.syncing_ns > facts.logging_ns:
         return _from_syncs(facts)
     if not len(rows) and not shows_calls(facts):
         return RULE.no_data("stacks", CALLS_UNSEEN)
     summarising = mean_within(facts, time_of(facts, rows) & facts.partition.sets["storage"])
     cost = facts.logging_ns + on_scale(facts, summarising)
     share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction")
-    if cost < SHARE * facts.wall_ns:
+    if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing((share,) if len(rows) or lines else ())
     evidence = (share, *_operations(facts, rows), *_lines(facts, lines))
-    gain = saving("log less often: remove storage", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts, rows, lines), gain, Edit("storage", "gone"))
+    gain = saving("log less often: remove storage", RULE.least_saved * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts, rows, lines), gain)
 
 
 def _from_syncs(facts: Facts) -> Finding:
@@ -89,9 +86,9 @@ def _from_syncs(facts: Facts) -> Finding:
         Evidence("calls of fsync per step", len(inside.rows) / max(len(steps), 1), "count"),
         *(Evidence("time of fsync per step", ns // len(steps), "ns", line) for line, ns in longest),
     )
-    gain = saving("wait less often: remove storage", LEAST_SAVED * cost, cost)
-    found = RULE.finding(cost, evidence, _SYNC, gain, Edit("storage", "gone"))
-    return replace(found, title="Do not wait for the disk after each record")
+    gain = saving("wait less often: remove storage", RULE.least_saved * cost, cost)
+    title = "Do not wait for the disk after each record"
+    return RULE.finding(cost, evidence, _SYNC, gain, title=title)
 
 
 def _summaries(facts: Facts) -> Rows:

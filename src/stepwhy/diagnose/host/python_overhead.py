@@ -46,23 +46,24 @@ from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.diagnose.shared.eager_calls import ElementLoop, eager_loop, element_loop
 from stepwhy.diagnose.shared.measure import by_string, times
 from stepwhy.diagnose.shared.program import feeds_placeholders
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.steady_events import cost_per_step, steady_events
 from stepwhy.diagnose.shared.work_lines import work_lines
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="python-overhead",
-    family="host",
+    __name__,
     name="Python between the framework's calls",
     found="Run less Python in the loop",
     clear="Python of the program takes little of the step",
     needs=(("steps",),),
     refines="wall-device-gap",
+    least_share=0.10,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.6,  # of the cost; work on whole arrays takes time, too
+    change="remove python",
+    edit=Edit("python", "gone"),
 )
 
-SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.6  # of the cost; work on whole arrays takes time, too
 
 _SHOWN = 3
 _OF_PYTHON = ("python", "unexplained")  # no record shows Python, and stack samples only some of it
@@ -155,11 +156,10 @@ def _outside(facts: Facts) -> int:
 
 def _judge(facts: Facts, cost: int, evidence: tuple[Evidence, ...], fix: Fix) -> Finding:
     share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction")
-    if cost < SHARE * facts.wall_ns:
+    if cost < RULE.least_share * facts.wall_ns:
         clear = RULE.nothing((share,))
         return clear if facts.share("python") < _MUCH else replace(clear, title=_ELSEWHERE)
-    gain = saving("remove python", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, (share, *evidence), fix, gain, Edit("python", "gone"))
+    return RULE.finding(cost, (share, *evidence), fix)
 
 
 def _function(lines: Counter[tuple[str, bool]]) -> tuple[str, float]:
@@ -193,13 +193,13 @@ def _from_trace(facts: Facts) -> Finding:
         return RULE.no_data("stacks", _NO_STACKS)
     groups = by_string(facts, slices.source[rows], facts.nesting.self_ns(rows))[:_SHOWN]
     evidence = times(facts, "time of the function itself", groups)
-    if facts.mean_ns(groups[0].total_ns) < SHARE * facts.wall_ns:
+    if facts.mean_ns(groups[0].total_ns) < RULE.least_share * facts.wall_ns:
         # Spread over many functions: what launches work, see launch-bound.
         return replace(RULE.nothing(evidence[:1]), title=_SPREAD)
     return _judge(facts, _outside(facts), evidence, _ANY)
 
 
-_MUCH = 2 * SHARE
+_MUCH = 2 * RULE.least_share
 _ELSEWHERE = "Most of the program's Python is in what other checks judge"
 _SPREAD = "No single Python function takes much of the step"
 _NO_STACKS = (

@@ -56,8 +56,7 @@ from stepwhy.diagnose.shared.steady_events import (
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="recompilation",
-    family="host",
+    __name__,
     name="Compiling again during training",
     found="Stop compiling the same function again",
     clear="No function is compiled again and again",

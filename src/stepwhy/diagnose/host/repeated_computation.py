@@ -51,8 +51,7 @@ from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.trace import NULL, Kind, Phase, Role, among
 
 RULE = Rule(
-    id="repeated-computation",
-    family="host",
+    __name__,
     name="Operations that a step computes several times",
     found="Fetch everything in one Session.run: the step computes the same operations again",
     clear="No call of Session.run repeats what another one computes",

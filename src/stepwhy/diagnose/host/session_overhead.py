@@ -31,8 +31,7 @@ from stepwhy.diagnose.shared.rule import Facts, Finding, Rule
 from stepwhy.diagnose.shared.session_evidence import FEED_LESS, is_overhead, session_evidence
 
 RULE = Rule(
-    id="session-overhead",
-    family="host",
+    __name__,
     name="Time around the operations of Session.run",
     found="Feed and fetch less: Session.run takes much longer than its operations",
     clear="Session.run takes little longer than its operations",

@@ -30,22 +30,23 @@ from collections import Counter
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL
 
 RULE = Rule(
-    id="session-rebuild",
-    family="host",
+    __name__,
     name="Sessions made in every step",
     found="Make the session once, before the loop",
     clear="All steps run in the same sessions",
     needs=(("step-log",),),
+    least_share=0.10,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.7,  # of the cost; initialising variables is prepared once as well
+    change="keep the session",
+    edit=Edit("compile", "gone"),
 )
 
 MOST = 0.5  # of the steps; fewer make a session for an evaluation or a summary
 FEWEST = 5  # sessions; one each for training, evaluation and export is common
-SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.7  # of the cost; initialising variables is prepared once as well
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -60,10 +61,8 @@ def diagnose(facts: Facts) -> Finding:
         Evidence("sessions per step", round(per_step, 2), "count"),
         Evidence("share of the step that prepares graphs", facts.share("compile"), "fraction"),
     )
-    if len(rows) < FEWEST or per_step < MOST or cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence)
-    gain = saving("keep the session", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain, Edit("compile", "gone"))
+    is_rare = len(rows) < FEWEST or per_step < MOST
+    return RULE.judge(facts, cost, evidence, _FIX, unless=is_rare)
 
 
 def _usual_line(facts: Facts, rows: Rows) -> str:

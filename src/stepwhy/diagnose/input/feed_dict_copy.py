@@ -29,8 +29,6 @@ programs without `Session.run`.
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from stepwhy.diagnose.shared.feeds import (
     CALL_NS,
     LEAST_NS,
@@ -42,8 +40,7 @@ from stepwhy.diagnose.shared.feeds import (
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
-    id="feed-dict-copy",
-    family="input",
+    __name__,
     name="Conversion of fed values",
     found="Convert the fed values once, before the loop",
     clear="Feeding costs little",
@@ -79,8 +76,9 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence)
     gain = saving("convert what is fed once", cost, min(cost + CALL_NS, parts.before_ns))
     if fix is _LARGE:
-        found = RULE.finding(cost, evidence, fix, gain, Edit("input", "prefetch"))
-        return replace(found, title=_LARGE_TITLE)
+        return RULE.finding(
+            cost, evidence, fix, gain, Edit("input", "prefetch"), title=_LARGE_TITLE
+        )
     return RULE.finding(cost, evidence, fix, gain, Edit("dispatch", "gone"))
 
 

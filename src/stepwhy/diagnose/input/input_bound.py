@@ -54,22 +54,22 @@ from stepwhy.diagnose.shared.measure import (
 )
 from stepwhy.diagnose.shared.pipeline_stages import caches, calls_in_parallel, shuffles, works_ahead
 from stepwhy.diagnose.shared.program import uses_loader
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="input-bound",
-    family="input",
+    __name__,
     name="Waiting for input",
     found="Prepare batches in parallel with the step",
     clear="Batches are ready when the step asks for them",
     needs=(("device-time",), ("steps",)),
+    least_saved=0.5,  # of the wait; workers share cores and memory bandwidth with the training
+    change="remove input_wait",
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 WORKING_SHARE = 0.5  # of the fetches' time; above it the driving thread itself prepares the batch
 WORTH_NAMING = 0.05  # of the fetches' time, for a line of the input code
-LEAST_SAVED = 0.5  # of the wait; workers share cores and memory bandwidth with the training
 
 _WORK = (Kind.OP, Kind.PYTHON, Kind.FRAMEWORK, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)
 
@@ -85,13 +85,13 @@ def diagnose(facts: Facts) -> Finding:
     evidence = (*_evidence(facts, fetches, working), *([ready] if ready else []))
     if facts.share("input_wait") < SHARE:
         return RULE.nothing(evidence[:1])
-    gain = saving("remove input_wait", LEAST_SAVED * cost, cost)
     if ready:
-        found = RULE.finding(cost, evidence, _PYTORCH_READY, gain, Edit("input", "gone"))
-        return replace(found, title="Make batches cheaper to receive")
+        title = "Make batches cheaper to receive"
+        gone = Edit("input", "gone")
+        return RULE.finding(cost, evidence, _PYTORCH_READY, edit=gone, title=title)
     fix, edit = _fix(facts, fetches, working), _edit(facts, working=working)
-    found = RULE.finding(cost, evidence, fix, gain, edit)
-    return replace(found, title=_LESS_WORK) if fix.text.startswith(_LIMITS) else found
+    title = _LESS_WORK if fix.text.startswith(_LIMITS) else ""
+    return RULE.finding(cost, evidence, fix, edit=edit, title=title)
 
 
 def _outermost(facts: Facts, rows: Rows) -> Rows:

@@ -32,7 +32,6 @@ If `stepwhy run` did not observe the steps.
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from stepwhy.analyse.program.session_parts import RUN
@@ -49,18 +48,17 @@ from stepwhy.diagnose.shared.steady_events import cost_per_step, steady_events
 from stepwhy.trace import NULL, Kind, Role
 
 RULE = Rule(
-    id="iterator-rebuild",
-    family="input",
+    __name__,
     name="Iterators made in every step",
     found="Make the iterator over the data once, not in every step",
     clear="Steps take their batches from an iterator that lasts",
     needs=(("step-log",),),
     refines="input-bound",
+    least_share=0.05,  # of the step; the iterator of the step before could serve as well
+    least_saved=0.5,  # of the cost; the batch itself still has to be made
 )
 
 MOST = 0.5  # of the steps; fewer make an iterator for a validation, or for an epoch
-SHARE = 0.05  # of the step; the iterator of the step before could serve as well
-LEAST_SAVED = 0.5  # of the cost; the batch itself still has to be made
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -83,9 +81,9 @@ def diagnose(facts: Facts) -> Finding:
         Evidence("time until it has its first batch", made.per_affected_ns, "ns"),
         Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
     )
-    if cost < SHARE * facts.wall_ns:
+    if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing(evidence)
-    gain = saving("keep the iterator", LEAST_SAVED * cost, cost)
+    gain = saving("keep the iterator", RULE.least_saved * cost, cost)
     return RULE.finding(
         cost, evidence, _TORCH if _of_loader(facts, made) else _TF, gain, Edit("input", "gone")
     )
@@ -127,11 +125,17 @@ def _in_callback(facts: Facts, made: StepEvents, line: str, cost: int) -> Findin
         Evidence("iterators made per step", round(float(made.affected.mean()), 2), "count"),
         Evidence("time until one has its first batch", made.per_affected_ns, "ns"),
     )
-    if cost < SHARE * facts.wall_ns:
+    if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing(evidence)
-    gain = saving("predict without a data set", LEAST_SAVED * cost, cost)
-    found = RULE.finding(cost, evidence, _PREDICT, gain, Edit("python", "gone"))
-    return replace(found, title="Do not make a data set for each call of predict or evaluate")
+    gain = saving("predict without a data set", RULE.least_saved * cost, cost)
+    return RULE.finding(
+        cost,
+        evidence,
+        _PREDICT,
+        gain,
+        Edit("python", "gone"),
+        title="Do not make a data set for each call of predict or evaluate",
+    )
 
 
 def _of_loader(facts: Facts, made: StepEvents) -> bool:
@@ -164,9 +168,9 @@ def _in_sessions(facts: Facts) -> Finding:
         Evidence("with the time until the batch is there", times[1], "ns"),
         Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
     )
-    if cost < SHARE * facts.wall_ns:
+    if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing(evidence)
-    gain = saving("keep the iterator", LEAST_SAVED * cost, cost)
+    gain = saving("keep the iterator", RULE.least_saved * cost, cost)
     return RULE.finding(cost, evidence, _TF1, gain, Edit("input", "gone"))
 
 

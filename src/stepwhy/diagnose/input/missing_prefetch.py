@@ -48,8 +48,7 @@ from stepwhy.diagnose.shared.rule import Edit, Facts, Finding, Fix, Rule
 from stepwhy.trace import Kind
 
 RULE = Rule(
-    id="missing-prefetch",
-    family="input",
+    __name__,
     name="Batches prepared between steps",
     found="Prepare the next batch while the step computes",
     clear="The training loop does not stop to prepare batches",

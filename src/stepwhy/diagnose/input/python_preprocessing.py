@@ -64,8 +64,7 @@ from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Ru
 from stepwhy.trace import Kind, SampleRole
 
 RULE = Rule(
-    id="python-preprocessing",
-    family="input",
+    __name__,
     name="Preparing batches in Python",
     found="Precompute the Python preprocessing, or run it in parallel",
     clear="Preparing batches in Python does not delay the step",
@@ -145,8 +144,7 @@ def _of_generator(facts: Facts) -> Finding | None:
     share = Evidence("share of the step", cost / facts.wall_ns, "fraction")
     gain = saving("yield batches: remove input_wait", LEAST_SAVED * cost, cost)
     evidence, edit = (share, *stage.evidence()), Edit("input", "gone")
-    found = RULE.finding(cost, evidence, _FIX_GENERATOR, gain, edit)
-    return replace(found, title=_SINGLE_ELEMENTS)
+    return RULE.finding(cost, evidence, _FIX_GENERATOR, gain, edit, title=_SINGLE_ELEMENTS)
 
 
 def _mostly_waits(facts: Facts, work: Preparation, cost: int, blocked: float) -> Finding:
@@ -162,8 +160,7 @@ def _mostly_waits(facts: Facts, work: Preparation, cost: int, blocked: float) ->
         *_keep_up(per_step, rest, "threads"),
     )
     gain = saving("more threads: remove input_wait", LEAST_SAVED_BY_THREADS * cost, cost)
-    found = RULE.finding(cost, evidence, _more_threads(work, needed), gain)
-    return replace(found, title=_MORE_THREADS)
+    return RULE.finding(cost, evidence, _more_threads(work, needed), gain, title=_MORE_THREADS)
 
 
 def _feeds(facts: Facts) -> bool:

@@ -43,8 +43,7 @@ from stepwhy.result import Pipeline
 from stepwhy.trace import NULL
 
 RULE = Rule(
-    id="queue-starvation",
-    family="input",
+    __name__,
     name="Queues that run empty",
     found="Fill the queue faster, or reduce its reserve",
     clear="The queues have elements when the step asks for them",

@@ -58,8 +58,7 @@ from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS, stable_lines
 from stepwhy.trace import Trace
 
 RULE = Rule(
-    id="repeated-preprocessing",
-    family="input",
+    __name__,
     name="Preparing the same elements in every epoch",
     found="Cache prepared elements for the next epoch",
     clear="Repeated preprocessing does not delay the step",

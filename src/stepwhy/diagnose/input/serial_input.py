@@ -45,8 +45,6 @@ whether in parallel. Does not apply to a machine with one core.
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from stepwhy.analyse.input.batch_work import BatchWork, find_batch_work
 from stepwhy.analyse.input.overlap import rest_ns, workers_for
 from stepwhy.analyse.program.reads import reads_of
@@ -67,8 +65,7 @@ from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Ru
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="serial-input",
-    family="input",
+    __name__,
     name="Batches prepared one after another",
     found="Prepare several batches at a time",
     clear="No serial work on the input delays the step",
@@ -114,8 +111,7 @@ def _random(facts: Facts) -> Finding:
     if cost < RANDOM_SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:1])
     gain = saving("keep or prefetch random input", LEAST_SAVED * cost, cost)
-    found = RULE.finding(cost, evidence, _RANDOM, gain, Edit("input", "free"))
-    return replace(found, title=_RANDOM_TITLE)
+    return RULE.finding(cost, evidence, _RANDOM, gain, Edit("input", "free"), title=_RANDOM_TITLE)
 
 
 def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:

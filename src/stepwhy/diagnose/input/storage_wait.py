@@ -46,8 +46,7 @@ from stepwhy.diagnose.shared.sampled import during_steps
 from stepwhy.trace import SampleRole
 
 RULE = Rule(
-    id="storage-wait",
-    family="input",
+    __name__,
     name="Waiting for a disk",
     found="Read ahead of the step: it waits for a disk",
     clear="The step does not wait for a disk",

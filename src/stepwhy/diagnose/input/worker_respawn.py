@@ -36,8 +36,7 @@ from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Ru
 from stepwhy.diagnose.shared.steady_events import cost_per_step, steady_events, summary
 
 RULE = Rule(
-    id="worker-respawn",
-    family="input",
+    __name__,
     name="Workers started in every epoch",
     found="Keep the workers of the DataLoader between epochs",
     clear="Workers are kept between epochs, or start quickly",

@@ -51,8 +51,7 @@ from stepwhy.result import CATEGORIES
 from stepwhy.trace import NULL
 
 RULE = Rule(
-    id="noisy-steps",
-    family="measurement",
+    __name__,
     name="Steps of very different length",
     found="Look at the slow steps: the median step does not show them",
     clear="The steps are of similar length",
@@ -149,7 +148,7 @@ def diagnose(facts: Facts) -> Finding:
     lines = _visited(facts, steps) or _logged(facts, steps)
     evidence = (_share(steps), *_evidence(steps), *lines, *_differences(differences))
     if lines:
-        return replace(RULE.finding(None, evidence, _NAMED), title=_ONE_LINE)
+        return RULE.finding(None, evidence, _NAMED, title=_ONE_LINE)
     return RULE.finding(None, evidence, _fix(steps, differences))
 
 

@@ -45,22 +45,23 @@ from stepwhy.analyse.steps.step_search import count_warm_up
 from stepwhy.base.units import format_count
 from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL
 
 RULE = Rule(
-    id="profiler-perturbation",
-    family="measurement",
+    __name__,
     name="Steps that profiling slows down",
     found="Profile fewer steps, or less of them: profiling slows them down",
     clear="Profiling changes the steps little",
+    least_share=0.05,  # of the step; less is not worth a change
+    least_saved=0.5,  # of the cost; a few steps are still recorded
+    change="profile a few steps",
+    edit=Edit("profiler", "gone"),
 )
 
-SHARE = 0.05  # of the step; less is not worth a change
 FEWEST_STEPS = 8  # with the training's own profiler, and without; fewer have no reliable median
 LITTLE = 0.2  # of a step; what two runs of the same program may differ by
 MOST_LOGGED = 200  # runs of a session that are logged as traced; later steps are not judged
-LEAST_SAVED = 0.5  # of the cost; a few steps are still recorded
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -113,11 +114,9 @@ def _from_own(facts: Facts, own: Rows) -> Finding:
         Evidence("mean step with the profiler", round(float(inside.mean())), "ns"),
         Evidence("median step without it", round(float(np.median(outside))), "ns"),
     )
-    if low <= 0 or cost < SHARE * facts.wall_ns:
+    if low <= 0 or cost < RULE.least_share * facts.wall_ns:
         return replace(RULE.nothing(evidence), title=_RARE)
-    gain = saving("profile a few steps", LEAST_SAVED * cost, cost)
-    fix = _SESSION if uses_sessions(facts) else _OWN
-    return RULE.finding(cost, evidence, fix, gain, Edit("profiler", "gone"))
+    return RULE.finding(cost, evidence, _SESSION if uses_sessions(facts) else _OWN)
 
 
 def _clock(is_contended: bool) -> tuple[Evidence, ...]:

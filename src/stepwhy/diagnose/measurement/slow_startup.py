@@ -41,8 +41,7 @@ from stepwhy.diagnose.shared.program import is_compiled, is_pytorch
 from stepwhy.diagnose.shared.rule import SHARE_OF_RUN, Evidence, Facts, Finding, Fix, Rule
 
 RULE = Rule(
-    id="slow-startup",
-    family="measurement",
+    __name__,
     name="Slow start of the run",
     found="Shorten the start of the run: it comes before the first step of each run",
     clear="The run starts to train soon",

@@ -49,8 +49,7 @@ from stepwhy.diagnose.shared.session_evidence import FEED_LESS, is_overhead, ses
 from stepwhy.trace import Kind
 
 RULE = Rule(
-    id="wall-device-gap",
-    family="measurement",
+    __name__,
     name="Wall time without a record",
     found="Record what the step does: part of its wall time has no explanation",
     clear="The record accounts for the wall time of the step",

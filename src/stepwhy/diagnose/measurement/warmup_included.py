@@ -39,8 +39,7 @@ from stepwhy.diagnose.shared.rule import SHARE_OF_RUN, Evidence, Facts, Finding,
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="warmup-included",
-    family="measurement",
+    __name__,
     name="Warm-up in the trace",
     found="Measure after the warm-up",
     clear="The recorded steps include no warm-up",

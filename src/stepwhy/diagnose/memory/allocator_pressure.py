@@ -52,8 +52,7 @@ from stepwhy.diagnose.shared.slices import strings_of
 from stepwhy.trace import Kind, among
 
 RULE = Rule(
-    id="allocator-pressure",
-    family="memory",
+    __name__,
     name="Device memory allocated in every step",
     found="Reuse device memory from step to step, instead of allocating it again",
     clear="Steady steps reuse their device memory",

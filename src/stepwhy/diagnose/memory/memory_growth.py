@@ -42,8 +42,7 @@ from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.sampled import during_steps
 
 RULE = Rule(
-    id="memory-growth",
-    family="memory",
+    __name__,
     name="Memory that grows from step to step",
     found="Release what each step allocates: memory grows until none is left",
     clear="Memory does not grow from step to step",

@@ -42,8 +42,7 @@ from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import Kind
 
 RULE = Rule(
-    id="memory-headroom",
-    family="memory",
+    __name__,
     name="Small kernels and free memory",
     found="Give each kernel more work: most of the memory is free",
     clear="Memory is in use, or kernels are large enough",

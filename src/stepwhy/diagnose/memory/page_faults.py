@@ -34,22 +34,24 @@ from __future__ import annotations
 import msgspec
 
 from stepwhy.analyse.steps.counters import Series, series
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 
 RULE = Rule(
-    id="page-faults",
-    family="memory",
+    __name__,
     name="Page faults in every step",
     found="Keep memory from step to step, instead of returning it to the kernel",
     clear="Steady steps reuse their memory",
     needs=(("steps",),),
-    usual_share=0.45,  # of seven programs, see LEAST_SAVED
+    usual_share=0.45,  # of seven programs, see least_saved
+    least_share=0.10,  # of the step; below it the gain is less than the variation between steps
+    # Of the cost: part of the memory may be fresh after the fix, too. Of seven programs whose
+    # setting was tried, it saved most of the cost in three, 30 to 45 % in two, and less than a
+    # fifth in two.
+    least_saved=0.1,
+    change="reuse host memory",
+    edit=Edit("memory", "gone"),
 )
 
-SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
-# Of the cost: part of the memory may be fresh after the fix, too. Of seven programs whose setting
-# was tried, it saved most of the cost in three, 30 to 45 % in two, and less than a fifth in two.
-LEAST_SAVED = 0.1
 KEPT = 0.5  # of the new pages; a process that keeps more than it returns is growing
 PAGE_BYTES = 4096  # bytes; the smallest page, so that the memory is not overestimated
 # ns; mapping, clearing and unmapping a page in a virtual machine; a fifth of this on bare metal.
@@ -96,10 +98,8 @@ def diagnose(facts: Facts) -> Finding:
     working = facts.wall_ns - sum(facts.breakdown[c] for c in _WAITING)
     cost = min(faults.per_step_ns, working)
     evidence = _evidence(faults)
-    if cost < SHARE * facts.wall_ns or faults.kept_bytes > KEPT * faults.mapped_bytes:
-        return RULE.nothing(evidence[:1])
-    gain = saving("reuse host memory", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain, Edit("memory", "gone"))
+    is_growing = faults.kept_bytes > KEPT * faults.mapped_bytes
+    return RULE.judge(facts, cost, evidence, _FIX, shown=1, unless=is_growing)
 
 
 def find_page_faults(facts: Facts) -> PageFaults | None:

@@ -30,26 +30,27 @@ from __future__ import annotations
 
 import msgspec
 
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.sampled import during_steps
 
 RULE = Rule(
-    id="swapping",
-    family="memory",
+    __name__,
     name="Steps wait for swapped-out memory",
     found="Use less memory: steps wait for swapped-out pages",
     clear="Steps do not wait for swapped-out memory",
     needs=(("steps",),),
+    least_share=0.05,  # of the step; below it the wait is less than the variation between steps
+    least_saved=0.5,  # of the wait; data read from files instead takes time, too
+    change="hold less",
+    edit=Edit("memory", "gone"),
 )
 
-SHARE = 0.05  # of the step; below it the wait is less than the variation between steps
 FAULT_NS = 100_000  # ns; minimum time to read a page, from a fast disk
 PAGE_BYTES = (
     4096  # bytes; the smallest page, so that the bytes read by faults are not overestimated
 )
 # Of what major faults read: the rest may be files that are mapped, such as libraries or data.
 FROM_SWAP = 0.5
-LEAST_SAVED = 0.5  # of the wait; data read from files instead takes time, too
 
 
 class _Swap(msgspec.Struct, frozen=True):
@@ -83,13 +84,11 @@ def diagnose(facts: Facts) -> Finding:
         )
     evidence = _evidence(facts, swap)
     share = swap.faults * FAULT_NS / 1e9 if swap.wait is None else swap.wait
-    if not swap.is_cause or share < SHARE:
+    if not swap.is_cause or share < RULE.least_share:
         return RULE.nothing(evidence[:2])
     if swap.wait is None:
         return RULE.finding(None, evidence, _fix(facts))
-    cost = round(min(swap.wait, 1.0) * facts.wall_ns)
-    gain = saving("hold less", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("memory", "gone"))
+    return RULE.finding(round(min(swap.wait, 1.0) * facts.wall_ns), evidence, _fix(facts))
 
 
 def _swap(facts: Facts) -> _Swap | None:

@@ -51,8 +51,7 @@ from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL, Phase
 
 RULE = Rule(
-    id="unused-graph",
-    family="memory",
+    __name__,
     name="Layers recorded for a backward pass that never comes",
     found="Run layers that need no backward pass under no_grad, to save memory",
     clear="What the forward pass records, a backward pass uses",

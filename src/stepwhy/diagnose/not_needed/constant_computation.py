@@ -74,22 +74,22 @@ from stepwhy.diagnose.shared.measure import (
     times,
 )
 from stepwhy.diagnose.shared.program import is_pytorch, uses_sessions
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.work_lines import work_lines
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="constant-computation",
-    family="not needed",
+    __name__,
     name="Constants that every step computes again",
     found="Compute constants once, not in every step",
     clear="Little or no time goes into constants that are computed again",
     needs=(("device-time",), ("steps",)),
     refines="dominant-op",
+    least_share=0.05,  # of the step; masks and positions, which are made cheaply, take less
+    least_saved=0.7,  # of the cost; reading the kept result takes time as well
+    change="compute constants once",
 )
 
-SHARE = 0.05  # of the step; masks and positions, which are made cheaply, take less
-LEAST_SAVED = 0.7  # of the cost; reading the kept result takes time as well
 _SHOWN = 3
 _MOST_NAMES = 8
 # Operations of TensorFlow that hold a value.
@@ -158,7 +158,7 @@ def _of_rows(
     """
     cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
     share = Evidence("share of the step in constants", cost / facts.wall_ns, "fraction")
-    if cost < SHARE * facts.wall_ns:
+    if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing((share,) if cost else ())
     evidence = (
         share,
@@ -167,8 +167,7 @@ def _of_rows(
         *times(facts, f"time of the {unit}, on constants", by_name(facts, rows)[:_SHOWN]),
         *further,
     )
-    gain = saving("compute constants once", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "gone"))
+    return RULE.finding(cost, evidence, fix, edit=Edit("ops", "gone"))
 
 
 def _fed(facts: Facts) -> set[str]:
@@ -197,14 +196,13 @@ def _of_pytorch(facts: Facts) -> Finding:
     computed_ns, made_ns = found.computed_ns(facts), found.made_ns(facts)
     cost = min(computed_ns + made_ns, facts.wall_ns)
     share = Evidence("share of the step in constants", cost / facts.wall_ns, "fraction")
-    if cost < SHARE * facts.wall_ns:
+    if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing((share,) if cost else ())
     made = (Evidence(CONVERTED, made_ns, "ns", _longest_line(facts, found)),) if made_ns else ()
     evidence = (share, *_lines(facts, found), *made, *_operations(facts, found))
-    gain = saving("compute constants once", LEAST_SAVED * cost, cost)
     is_made = made_ns > computed_ns
     edit = Edit("python" if is_made else "ops", "gone")
-    return RULE.finding(cost, evidence, _FIX_MADE if is_made else _FIX, gain, edit)
+    return RULE.finding(cost, evidence, _FIX_MADE if is_made else _FIX, edit=edit)
 
 
 def _lines(facts: Facts, found: Constants) -> tuple[Evidence, ...]:

@@ -56,24 +56,25 @@ from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
 from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.diagnose.shared.work_lines import work_lines
 from stepwhy.trace import NULL, Kind, Phase, among
 
 RULE = Rule(
-    id="dense-update",
-    family="not needed",
+    __name__,
     name="Updates of all rows for a sparse gradient",
     found="Update only the rows of the batch: the optimizer updates the whole table",
     clear="No optimizer updates a whole table for the rows of a batch",
     needs=(("device-time",), ("steps",)),
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.7,  # of the cost; the rows of the batch are still updated
+    change="update only the rows of the batch",
+    edit=Edit("ops", "gone"),
 )
 
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
 WITHOUT_SIZES = 0.30  # of the step; below it other parameters may cost as much
 MOST_USED = 0.25  # of the table in the gradient; with more, most of the work is needed
-LEAST_SAVED = 0.7  # of the cost; the rows of the batch are still updated
 OF_TABLE = (0.2, 3.0)  # of the time to make a table of rows; to change one takes 0.3 to 1.6
 _SHOWN = 3
 
@@ -140,9 +141,8 @@ def _of_functions(facts: Facts) -> Finding:
     if cost < WITHOUT_SIZES * facts.wall_ns:
         return RULE.nothing((share,))
     longest = times(facts, "time of the operation", by_name(facts, found)[:_SHOWN])
-    gain = saving("update only the rows of the batch", LEAST_SAVED * cost, cost)
     evidence = (share, *longest, *work_lines(facts, found))
-    return RULE.finding(cost, evidence, _KERAS, gain, Edit("ops", "gone"))
+    return RULE.finding(cost, evidence, _KERAS)
 
 
 def _of_tables(facts: Facts, updating: Rows) -> Rows:
@@ -178,10 +178,9 @@ def _judged(facts: Facts, updates: list[_Update]) -> Finding:
     table = sum(update.table_bytes for update in updates)
     cost = round(spent * (1 - sum(update.used_bytes for update in updates) / table))
     evidence = tuple(_evidence(facts, updates, rows, cost))
-    if not cost or cost < SHARE * facts.wall_ns:
+    if not cost or cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing(evidence[:1])
-    gain = saving("update only the rows of the batch", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts, rows), gain, Edit("ops", "gone"))
+    return RULE.finding(cost, evidence, _fix(facts, rows))
 
 
 def _fix(facts: Facts, rows: Rows) -> Fix:

@@ -57,8 +57,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from stepwhy.diagnose.not_needed.shared.branches import Branch, find_branches
 from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
@@ -70,17 +68,17 @@ from stepwhy.diagnose.shared.work_lines import work_lines
 from stepwhy.trace import NULL
 
 RULE = Rule(
-    id="discarded-result",
-    family="not needed",
+    __name__,
     name="Results that nothing reads",
     found="Compute the result only where it is used: most steps throw it away",
     clear="Little or no time goes into results that nothing reads",
     needs=(("device-time",), ("steps",)),
     refines="dominant-op",
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.7,  # of what is certain to be lost; work of several threads may overlap
+    edit=Edit("ops", "gone"),
 )
 
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.7  # of what is certain to be lost; work of several threads may overlap
 _SHOWN = 3
 _SHARE_THROWN_AWAY = "share of the step in results that are thrown away"
 _NOT_SEEN = (
@@ -104,12 +102,11 @@ def diagnose(facts: Facts) -> Finding:
     if branch is None or branch.cost_ns <= 0:
         return RULE.nothing()
     evidence = tuple(_evidence(facts, branch))
-    if branch.cost_ns < SHARE * facts.wall_ns:
+    if branch.cost_ns < RULE.least_share * facts.wall_ns:
         return RULE.nothing(evidence[:2])
-    low = LEAST_SAVED * branch.cost_ns
+    low = RULE.least_saved * branch.cost_ns
     gain = saving("compute the result where it is used", low, branch.cost_ns)
-    fix = _JAX if is_jax else _TENSORFLOW
-    return RULE.finding(branch.cost_ns, evidence, fix, gain, Edit("ops", "gone"))
+    return RULE.finding(branch.cost_ns, evidence, _JAX if is_jax else _TENSORFLOW, gain)
 
 
 def _of_pytorch(facts: Facts) -> Finding:
@@ -121,14 +118,13 @@ def _of_pytorch(facts: Facts) -> Finding:
     found = unread(facts)
     cost = found.cost_ns(facts)
     share = Evidence(_SHARE_THROWN_AWAY, cost / facts.wall_ns, "fraction")
-    if cost < SHARE * facts.wall_ns:
+    if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing((share,) if cost else ())
     evidence = (share, *work_lines(facts, found.rows), *_operations(facts, found))
-    gain = saving("compute what is read", LEAST_SAVED * cost, cost)
-    edit = Edit("ops", "gone")
+    gain = saving("compute what is read", RULE.least_saved * cost, cost)
     if found.is_mostly_weighted:
-        return replace(RULE.finding(cost, evidence, _WEIGHTED, gain, edit), title=_OF_NO_WEIGHT)
-    return RULE.finding(cost, evidence, _PYTORCH, gain, edit)
+        return RULE.finding(cost, evidence, _WEIGHTED, gain, title=_OF_NO_WEIGHT)
+    return RULE.finding(cost, evidence, _PYTORCH, gain)
 
 
 def _operations(facts: Facts, found: Unread) -> Iterator[Evidence]:

@@ -44,8 +44,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.diagnose.not_needed.shared.recorded_gradients import (
     RecordedGradients,
@@ -54,24 +52,25 @@ from stepwhy.diagnose.not_needed.shared.recorded_gradients import (
 from stepwhy.diagnose.shared.backward_nodes import is_node
 from stepwhy.diagnose.shared.measure import by_name, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL
 
 RULE = Rule(
-    id="double-backward",
-    family="not needed",
+    __name__,
     name="Gradients differentiated again in every step",
     found="Do not record the backward pass: nothing differentiates the gradients again",
     clear="No step differentiates gradients again for a penalty alone, or records them for nothing",
     needs=(("host-ops",), ("device-time",), ("steps",)),
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.6,  # of the cost
+    change="record no backward pass",
+    edit=Edit("ops", "gone"),
 )
 
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
 # ns for each node of the recorded graph: to make it, to save what it needs, and to free it. In four
 # programs of small operations, leaving it out gained 0.5, 0.9, 1.1 and 4 µs per node. In programs
 # of large operations, it gained less than could be measured.
 NODE_NS = 1_000
-LEAST_SAVED = 0.6  # of the cost
 _EVERY = 0.8  # of the steps; the first and the last one may be cut
 _SHOWN = 3
 
@@ -88,18 +87,16 @@ def diagnose(facts: Facts) -> Finding:
     use = gradient_use(facts)
     cost = recorded.cost_ns(facts) if recorded.used else _recording_ns(facts, recorded)
     evidence = _evidence(facts, recorded, cost, use)
-    if recorded.of_steps < _EVERY or cost < SHARE * facts.wall_ns:
+    if recorded.of_steps < _EVERY or cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing(evidence[:4])
-    gain = saving("record no backward pass", LEAST_SAVED * cost, cost)
-    edit = Edit("ops", "gone")
     if not recorded.used:
-        return RULE.finding(cost, evidence, _FIX, gain, edit)
+        return RULE.finding(cost, evidence, _FIX)
     if use is None:
         return RULE.incomplete("semantic-step", _UNKNOWN_USE, evidence[:4])
     if use.kind == OTHER:
         return RULE.nothing(evidence[:4])
     title, fix = _WITHOUT_WEIGHT if use.kind == NO_WEIGHT else _RARELY
-    return replace(RULE.finding(cost, evidence, fix, gain, edit), title=title)
+    return RULE.finding(cost, evidence, fix, title=title)
 
 
 def _recording_ns(facts: Facts, recorded: RecordedGradients) -> int:

@@ -47,24 +47,26 @@ from stepwhy.analyse.program.semantic_ops import Matched, matched_ops, shares_of
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
 from stepwhy.diagnose.shared.measure import by_string, on_scale, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL, Phase
 
 RULE = Rule(
-    id="padding",
-    family="not needed",
+    __name__,
     name="Columns that are padding in every row of a batch",
     found="Pad batches to their longest row: the rest is computed for nothing",
     clear="Little or no time goes into columns that are padding in every row",
     needs=(("device-time",), ("host-ops",), ("steps",)),
     refines="dominant-op",
+    least_share=0.05,  # of the step; below it the gain is less than the variation between batches
+    # Of the cost. A few batches stand for all, and launching operations takes the same time.
+    least_saved=0.6,
+    # Of the cost: with less memory, results fit into caches that were too small; measured in the
+    # lab.
+    most_saved=1.2,
+    change="pad to the longest row",
+    edit=Edit("ops", "replaced"),
 )
 
-SHARE = 0.05  # of the step; below it the gain is less than the variation between batches
-# Of the cost. A few batches stand for all, and launching operations takes the same time.
-LEAST_SAVED = 0.6
-# Of the cost: with less memory, results fit into caches that were too small; measured in the lab.
-MOST_SAVED = 1.2
 _PER_MILLE = 1000
 _SHOWN = 3
 
@@ -91,11 +93,7 @@ def diagnose(facts: Facts) -> Finding:
         *times(facts, "time for padding in the operation",
                by_string(facts, facts.trace.slices.name[matched.rows], times_ns)[:_SHOWN]),
     )  # fmt: skip
-    if cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:2])
-    most = min(MOST_SAVED * cost, facts.wall_ns)
-    gain = saving("pad to the longest row", LEAST_SAVED * cost, most)
-    return RULE.finding(cost, evidence, _FIX, gain, Edit("ops", "replaced"))
+    return RULE.judge(facts, cost, evidence, _FIX, shown=2)
 
 
 def _padded_ns(facts: Facts, matched: Matched) -> NDArray[np.int64]:

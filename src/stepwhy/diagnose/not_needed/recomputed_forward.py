@@ -47,8 +47,7 @@ from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
-    id="recomputed-forward",
-    family="not needed",
+    __name__,
     name="Layers that run again in the backward pass",
     found="Keep the results of layers, instead of running them again in the backward pass",
     clear="No layer runs again in the backward pass, or memory is scarce",

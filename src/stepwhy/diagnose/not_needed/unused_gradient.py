@@ -51,23 +51,21 @@ optimizer of `torch.optim` has any parameter of it. Where gradients may be unuse
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from stepwhy.diagnose.not_needed.shared.unowned import Unowned, find_unowned
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 
 RULE = Rule(
-    id="unused-gradient",
-    family="not needed",
+    __name__,
     name="Gradients that no optimizer uses",
     found="Compute no gradients of parameters that no optimizer has",
     clear="Gradients of parameters that no optimizer has take little or no time",
     needs=(("host-ops",), ("device-time",), ("steps",)),
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.6,  # of the cost; a part of what a node of two products does may have to stay
+    change="compute no unused gradients",
+    edit=Edit("ops", "gone"),
 )
-
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.6  # of the cost; a part of what a node of two products does may have to stay
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -82,16 +80,14 @@ def diagnose(facts: Facts) -> Finding:
         )
     cost = 0 if unowned.refusal else unowned.cost_ns(facts)
     why_not = unowned.refusal or unowned.left_out
-    if why_not and cost < SHARE * facts.wall_ns:
+    if why_not and cost < RULE.least_share * facts.wall_ns:
         return RULE.no_data("gradient-graph", f"A graph was not followed: {why_not}.")
     evidence = _evidence(facts, unowned, cost)
-    if cost < SHARE * facts.wall_ns:
+    if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing(evidence[:1])
-    gain = saving("compute no unused gradients", LEAST_SAVED * cost, cost)
     if unowned.dropped and not unowned.parameters:
-        found = RULE.finding(cost, evidence, _FIX_DROPPED, gain, Edit("ops", "gone"))
-        return replace(found, title=_DROPPED)
-    return RULE.finding(cost, evidence, _FIX, gain, Edit("ops", "gone"))
+        return RULE.finding(cost, evidence, _FIX_DROPPED, title=_DROPPED)
+    return RULE.finding(cost, evidence, _FIX)
 
 
 def _evidence(facts: Facts, unowned: Unowned, cost: int) -> tuple[Evidence, ...]:

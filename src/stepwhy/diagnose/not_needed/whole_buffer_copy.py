@@ -45,23 +45,23 @@ from stepwhy.diagnose.not_needed.shared.rewrites import Found, Rewrite, find_rew
 from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.diagnose.shared.work_lines import work_lines
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="whole-buffer-copy",
-    family="not needed",
+    __name__,
     name="Whole buffers copied to change a part",
     found="Change the buffer in place: the step copies all of it to change a part",
     clear="No step copies a whole buffer to change a small part of it",
     needs=(("device-time",), ("steps",)),
     refines="page-faults",
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.7,  # of the cost; a change in place reads and writes memory as well
+    change="change the buffer in place",
+    edit=Edit("ops", "gone"),
 )
-
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.7  # of the cost; a change in place reads and writes memory as well
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -80,10 +80,7 @@ def diagnose(facts: Facts) -> Finding:
     spent = on_scale(facts, mean_within(facts, time_of(facts, work)), "compute")
     cost = round(spent * (1 - _changed_share(facts, found.copies)))
     evidence = tuple(_evidence(facts, found.copies, cost))
-    if not cost or cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:1])
-    gain = saving("change the buffer in place", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts, found), gain, Edit("ops", "gone"))
+    return RULE.judge(facts, cost, evidence, _fix(facts, found), shown=1)
 
 
 def _work(facts: Facts, rows: Rows) -> Rows:

@@ -31,8 +31,7 @@ from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL
 
 RULE = Rule(
-    id="idle-accelerator",
-    family="placement",
+    __name__,
     name="Accelerators that nothing runs on",
     found="Move the model to the accelerator: all of it runs on the CPU",
     clear="The steps run on an accelerator",

@@ -75,8 +75,7 @@ from stepwhy.diagnose.shared.slices import strings_of
 from stepwhy.trace import Kind, Role
 
 RULE = Rule(
-    id="misplaced-op",
-    family="placement",
+    __name__,
     name="Operations on the wrong device",
     found="Move the operations to the requested device",
     clear="Operations run on the requested devices",

@@ -51,8 +51,7 @@ from stepwhy.trace import Kind
 Towers = dict[str, list[Node]]
 
 RULE = Rule(
-    id="single-device-towers",
-    family="placement",
+    __name__,
     name="Towers on one device",
     found="Spread the towers over their devices",
     clear="Every tower runs on its own device",

@@ -54,8 +54,7 @@ from stepwhy.diagnose.shared.slices import scopes_among
 from stepwhy.trace import DeviceKind, Kind
 
 RULE = Rule(
-    id="soft-placement-fallback",
-    family="placement",
+    __name__,
     name="Fallback to another device",
     found="Run operations on the device that they were placed on",
     clear="Soft placement moves no operations that take time",

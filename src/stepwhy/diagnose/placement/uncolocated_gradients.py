@@ -55,8 +55,7 @@ from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Ru
 from stepwhy.trace import Kind, Phase
 
 RULE = Rule(
-    id="uncolocated-gradients",
-    family="placement",
+    __name__,
     name="Gradients on a different device than their operations",
     found="Compute gradients on the device of their operations",
     clear="Gradients run on the device of their operations",

@@ -34,8 +34,7 @@ from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.session_evidence import session_evidence
 
 RULE = Rule(
-    id="unfetched-tower",
-    family="placement",
+    __name__,
     name="Towers that never run",
     found="Fetch every tower: part of the graph never runs",
     clear="Every tower of the graph runs",

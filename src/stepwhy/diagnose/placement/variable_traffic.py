@@ -36,24 +36,24 @@ from stepwhy.diagnose.shared.placement import (
     variable_copies,
     variable_of,
 )
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 
 RULE = Rule(
-    id="variable-traffic",
-    family="placement",
+    __name__,
     name="Variables copied between devices",
     found="Keep variables on the devices that read them",
     clear="Variables are on the devices that read them, or small",
     needs=(("placement",),),
     refines="exposed-transfer",
+    least_share=0.05,  # of the step; less is the price of any shared parameter
+    least_saved=0.3,  # of the cost; mirrors still exchange their gradients
+    change="keep variables where they are read",
 )
 
-SHARE = 0.05  # of the step; less is the price of any shared parameter
 LEAST_BYTES = (
     1_048_576  # bytes per step; less takes too little time to be worth changing the placement
 )
 MANY_COPIES = 100  # per step; so many small copies cost latency
-LEAST_SAVED = 0.3  # of the cost; mirrors still exchange their gradients
 FEWER = 2.0  # times fewer bytes: gradients, which are as large as their variables, still cross
 
 
@@ -69,11 +69,8 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(facts, chosen, totals)
     is_much = (totals.bytes or 0) >= LEAST_BYTES or totals.count >= MANY_COPIES
     cost = exposed_copies_ns(facts, chosen)
-    if not is_much or cost is None or cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:2])
-    gain = saving("keep variables where they are read", LEAST_SAVED * cost, cost)
     edit = Edit("copies", "faster", "peer", factor=FEWER, cost_ns=cost)
-    return RULE.finding(cost, evidence, _FIX, gain, edit)
+    return RULE.judge(facts, cost or 0, evidence, _FIX, shown=2, unless=not is_much, edit=edit)
 
 
 def _evidence(facts: Facts, chosen: list[DeviceCopy], totals: CopyTotals) -> tuple[Evidence, ...]:

@@ -73,8 +73,7 @@ from stepwhy.result import Saving
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="exposed-communication",
-    family="ranks",
+    __name__,
     name="Exposed communication",
     found="Overlap communication with computation",
     clear="Communication overlaps with computation, or is short",
@@ -109,7 +108,7 @@ def diagnose(facts: Facts) -> Finding:
             evidence,
         )
     if _is_pipeline(facts):
-        return replace(RULE.finding(cost, evidence, _fix(facts)), title=_STAGES)
+        return RULE.finding(cost, evidence, _fix(facts), title=_STAGES)
     edit = Edit("communication", "overlapped")
     room_ns = _room_ns(facts)
     gain = _gain(cost, room_ns)

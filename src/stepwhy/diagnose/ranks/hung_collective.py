@@ -47,16 +47,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from stepwhy.analyse.lateness.hangs import find_hang
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.result.hangs import At, Hang
 from stepwhy.result.wording.hangs import collective_name, hang_sentence, ranks_text
 
 RULE = Rule(
-    id="hung-collective",
-    family="ranks",
+    __name__,
     name="A collective that a rank does not enter",
     found="Let all ranks enter the collective that the others wait in",
     clear="No rank waits in a collective",
@@ -111,7 +108,7 @@ def _by_positions(hang: Hang | None) -> Finding:
         Evidence("what they wait in", collective_name(hang), "", hang.call.line),
         *_waiting_ranks(hang),
     )
-    return replace(RULE.finding(None, evidence, _NOT_CALLED), title=_TITLE_BY_POSITIONS)
+    return RULE.finding(None, evidence, _NOT_CALLED, title=_TITLE_BY_POSITIONS)
 
 
 def _is_complete(facts: Facts) -> bool:

@@ -56,8 +56,7 @@ from stepwhy.result.wording.hangs import ranks_text
 from stepwhy.trace import NULL
 
 RULE = Rule(
-    id="late-arrival",
-    family="ranks",
+    __name__,
     name="A rank that enters collectives late",
     found="Let the rank that enters collectives last enter them earlier",
     clear="No rank enters collectives late",

@@ -38,8 +38,7 @@ from stepwhy.result.hangs import Mismatch
 from stepwhy.result.wording.hangs import collective_name, given, group_name, ranks_text
 
 RULE = Rule(
-    id="mismatched-collective",
-    family="ranks",
+    __name__,
     name="Ranks that call different collectives",
     found="Let all ranks call the same collective with the same size and type",
     clear="All ranks call the same collectives",

@@ -36,24 +36,23 @@ from stepwhy.analyse.lateness.rank_summary import summarise_rank
 from stepwhy.analyse.ranks.rank_times import Rank
 from stepwhy.analyse.ranks.stages import Stages, find_stages
 from stepwhy.diagnose.ranks.shared.stages import MEGATRON, no_stages
-from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL
 
 RULE = Rule(
-    id="pipeline-bubble",
-    family="ranks",
+    __name__,
     name="Filling and draining the pipeline",
     found="Shrink the pipeline bubble",
     clear="The pipeline bubble is a small part of the step",
     refines="exposed-communication",
     of_ranks=True,
     of_stages=True,
-    usual_share=0.5,  # at most, by MOST_SAVED
+    usual_share=0.5,  # at most, by RULE.most_saved
+    least_share=0.10,  # of the step; shorter bubbles are usual, and interleaving costs exchanges
+    least_saved=0.0,  # of the cost; the exchanges of more model chunks may take all of the gain
+    most_saved=0.5,  # of the cost, by twice as many model chunks
+    change="twice as many model chunks per stage",
 )
-
-SHARE = 0.10  # of the step; shorter bubbles are usual, and interleaving costs exchanges
-LEAST_SAVED = 0.0  # of the cost; the exchanges of more model chunks may take all of the gain
-MOST_SAVED = 0.5  # of the cost, by twice as many model chunks
 
 
 _OF_ALL = "share of the step in which a stage waits, mean of all stages"
@@ -67,11 +66,10 @@ def diagnose(facts: Facts) -> Finding:
         return no_stages(RULE, facts)
     cost = min(stages.fill_ns, max(stages.idle_ns - stages.imbalance_ns, 0))
     evidence = (*_evidence(stages, of_all=bool(facts.ranks)), *_recorded(facts, stages))
-    if cost < SHARE * stages.wall_ns:
+    if cost < RULE.least_share * stages.wall_ns:
         return RULE.nothing(evidence)
-    gain = saving("twice as many model chunks per stage", LEAST_SAVED * cost, MOST_SAVED * cost)
     fix = _MEGATRON if facts.trace.meta.format in MEGATRON else _ANY
-    return RULE.finding(cost, evidence, fix, gain)
+    return RULE.finding(cost, evidence, fix)
 
 
 def _completed(facts: Facts) -> list[Rank]:

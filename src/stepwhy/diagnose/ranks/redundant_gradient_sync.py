@@ -30,21 +30,21 @@ from __future__ import annotations
 
 from stepwhy.diagnose.shared.ddp import FORWARD, SCALED, all_reduce_ns, exchanges_per_update
 from stepwhy.diagnose.shared.measure import on_scale
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.slices import named
 
 RULE = Rule(
-    id="redundant-gradient-sync",
-    family="ranks",
+    __name__,
     name="Gradient exchange for each micro-batch",
     found="Exchange gradients once per optimizer step",
     clear="Gradients are exchanged once per optimizer step",
     needs=(("host-ops",), ("steps",)),
     refines="exposed-communication",
+    least_share=0.05,  # of the step; below it the exchanges overlap with computation
+    least_saved=0.5,  # of the cost; what the last exchange waits for remains
+    change="exchange gradients once",
+    edit=Edit("communication", "gone"),
 )
-
-SHARE = 0.05  # of the step; below it the exchanges overlap with computation
-LEAST_SAVED = 0.5  # of the cost; what the last exchange waits for remains
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -62,10 +62,7 @@ def diagnose(facts: Facts) -> Finding:
         Evidence("forward passes per step", len(forward) / facts.steady_count, "count"),
     )
     cost = round(_exchange_ns(facts) * (1 - 1 / exchanges))
-    if exchanges < 2 or cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence)
-    gain = saving("exchange gradients once", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain, Edit("communication", "gone"))
+    return RULE.judge(facts, cost, evidence, _FIX, unless=exchanges < 2)
 
 
 def _exchange_ns(facts: Facts) -> int:

@@ -55,8 +55,7 @@ from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
-    id="sequence-imbalance",
-    family="ranks",
+    __name__,
     name="Batches of different work",
     found="Give all ranks batches of the same work in each step",
     clear="Batches of a step need the same work on all ranks",

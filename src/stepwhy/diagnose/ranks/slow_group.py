@@ -38,19 +38,18 @@ from msgspec.structs import replace
 from stepwhy.analyse.lateness.late_ranks import lateness_of, ledger_of
 from stepwhy.analyse.lateness.slow_groups import SlowGroup, comparable_groups
 from stepwhy.diagnose.shared.measure import on_scale
-from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 
 RULE = Rule(
-    id="slow-group",
-    family="ranks",
+    __name__,
     name="A process group that is slower than others",
     found="Repair the slow link of this process group",
     clear="Groups that exchange the same bytes take equally long",
     of_ranks=True,
+    least_share=0.10,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.5,  # of the cost; the group may also be slow because of where its ranks are
+    change="move data as fast as the other groups",
 )
-
-SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.5  # of the cost; the group may also be slow because of where its ranks are
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -64,12 +63,11 @@ def diagnose(facts: Facts) -> Finding:
     groups = [group for one in facts.derived(lateness_of) for group in one.slow]
     worst = max(groups, key=lambda group: group.cost_ns, default=None)
     cost = 0 if worst is None else on_scale(facts, worst.cost_ns)
-    if worst is None or cost < SHARE * facts.wall_ns:
+    if worst is None or cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing()
     evidence = [fact for group in groups for fact in _evidence(group)]
-    gain = saving("move data as fast as the other groups", LEAST_SAVED * cost, cost)
     fix = replace(_FIX, text=f"{_FIX.text} {_NVIDIA}") if _on_nvidia(facts) else _FIX
-    return RULE.finding(cost, tuple(evidence), fix, gain)
+    return RULE.finding(cost, tuple(evidence), fix)
 
 
 def _on_nvidia(facts: Facts) -> bool:

@@ -51,8 +51,7 @@ from stepwhy.diagnose.shared.slices import named
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
-    id="small-collectives",
-    family="ranks",
+    __name__,
     name="Many small exchanges",
     found="Combine many small exchanges into a few",
     clear="Exchanges are few or large",

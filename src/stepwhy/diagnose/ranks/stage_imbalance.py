@@ -29,19 +29,18 @@ from __future__ import annotations
 
 from stepwhy.analyse.ranks.stages import Stages, find_stages
 from stepwhy.diagnose.ranks.shared.stages import MEGATRON, no_stages
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 
 RULE = Rule(
-    id="stage-imbalance",
-    family="ranks",
+    __name__,
     name="Pipeline stages of different length",
     found="Give every pipeline stage the same work",
     clear="All pipeline stages take about the same time",
     of_ranks=True,
+    least_share=0.10,  # of the step; below it whole layers are too coarse to even out the stages
+    least_saved=0.5,  # of the cost; layers can only be moved as a whole
+    change="give every stage the mean work",
 )
-
-SHARE = 0.10  # of the step; below it whole layers are too coarse to even out the stages
-LEAST_SAVED = 0.5  # of the cost; layers can only be moved as a whole
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -50,11 +49,10 @@ def diagnose(facts: Facts) -> Finding:
     if stages is None:
         return no_stages(RULE, facts)
     cost, evidence = stages.imbalance_ns, _evidence(stages)
-    if cost < SHARE * stages.wall_ns:
+    if cost < RULE.least_share * stages.wall_ns:
         return RULE.nothing(evidence)
-    gain = saving("give every stage the mean work", LEAST_SAVED * cost, cost)
     edit = Edit("stage", "even", str(stages.longest))
-    return RULE.finding(cost, evidence, _fix(facts, stages), gain, edit)
+    return RULE.finding(cost, evidence, _fix(facts, stages), edit=edit)
 
 
 def _evidence(stages: Stages) -> tuple[Evidence, ...]:

@@ -42,19 +42,19 @@ from stepwhy.diagnose.ranks.shared.ranks import (
     peers,
     reported,
 )
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 
 RULE = Rule(
-    id="start-skew",
-    family="ranks",
+    __name__,
     name="Ranks that enter the step late",
     found="Let all ranks enter the step together",
     clear="All ranks enter the step together",
     of_ranks=True,
+    least_share=0.10,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.0,  # of the cost; the start of the profiler may have caused all of it
+    change="remove the wait",
+    edit=Edit("communication", "balanced"),
 )
-
-SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.0  # of the cost; the start of the profiler may have caused all of it
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -78,16 +78,9 @@ def _among(facts: Facts, own: Rank, alike: list[Rank]) -> Finding | None:
     skew_ns = _skew_ns(own, late.rank)
     cost = min(skew_ns, own.exchange_ns - late.rank.exchange_ns)
     evidence = (late_ranks(late), compared(facts, late.compared))
-    if cost >= SHARE * own.wall_ns:
-        gain = saving("remove the wait", LEAST_SAVED * cost, cost)
-        return RULE.finding(
-            cost,
-            (*evidence, *_evidence(own, late, skew_ns)),
-            _FIX,
-            gain,
-            Edit("communication", "balanced"),
-        )
-    if others_may_be_late(facts, late, SHARE):
+    if cost >= RULE.least_share * own.wall_ns:
+        return RULE.finding(cost, (*evidence, *_evidence(own, late, skew_ns)), _FIX)
+    if others_may_be_late(facts, late, RULE.least_share):
         return RULE.incomplete(
             "all-ranks", "All recorded ranks wait, perhaps for one that was not recorded.", evidence
         )

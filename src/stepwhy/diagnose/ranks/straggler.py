@@ -73,8 +73,7 @@ from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 RULE = Rule(
-    id="straggler",
-    family="ranks",
+    __name__,
     name="A rank that the others wait for",
     found="Speed up the rank that the others wait for",
     clear="No rank keeps the others waiting",

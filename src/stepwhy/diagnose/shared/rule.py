@@ -6,6 +6,7 @@ the words that it is written with from here.
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import msgspec
@@ -42,8 +43,7 @@ class Rule(msgspec.Struct, frozen=True):
     """Metadata of a diagnosis, and the findings it can make.
 
     Args:
-        id: Noun for the failing pattern; the module has the same name, with underscores.
-        family: Group in the documentation.
+        module: `__name__` of the module, which gives `id` and `family`.
         name: The pattern in words; title of the page and of an abstention.
         found: Title when found, imperative.
         clear: Title when clear, descriptive.
@@ -62,10 +62,15 @@ class Rule(msgspec.Struct, frozen=True):
         reads_settings: Whether it judges the settings of a process, `Meta.settings`. Where there
             are any, it checks itself what else it needs.
         is_deliberate: Whether what it finds is often chosen on purpose, so that it is listed last.
+        least_share: Share of the step that the cost must be, or else `judge` says clear.
+        least_saved: Share of the cost that the fix saves at least.
+        most_saved: Share of the cost that the fix saves at most, as far as the step is so long.
+        change: What the fix does, in a few words, as the name of the saving. '' for no saving,
+            unless a finding brings its own.
+        edit: What the fix changes, unless a finding brings its own.
     """
 
-    id: str
-    family: str
+    module: str
     name: str
     found: str
     clear: str
@@ -81,6 +86,54 @@ class Rule(msgspec.Struct, frozen=True):
     usual_share: float = 1.0
     is_deliberate: bool = False
     reads_settings: bool = False
+    least_share: float = 0.0
+    least_saved: float = 0.0
+    most_saved: float = 1.0
+    change: str = ""
+    edit: Edit | None = None
+
+    @property
+    def id(self) -> str:
+        """Noun for the failing pattern: the name of the module, with hyphens."""
+        return self.module.rpartition(".")[2].replace("_", "-")
+
+    @property
+    def family(self) -> str:
+        """Group in the documentation: the folder of the module, or 'any' without one."""
+        folder = self.module.split(".")[-2]
+        return "any" if folder == "diagnose" else folder.replace("_", " ")
+
+    def judge(
+        self,
+        facts: Facts,
+        cost_ns: int,
+        evidence: tuple[Evidence, ...],
+        fix: Fix,
+        *,
+        shown: int | None = None,
+        unless: bool = False,
+        edit: Edit | None = None,
+    ) -> Finding:
+        """The pattern was found if it costs enough of the step, else it was not.
+
+        Args:
+            facts: Facts of the run.
+            cost_ns: Cost per mean steady step.
+            evidence: Most important fact first.
+            fix: What to do.
+            shown: How many facts are shown where the pattern was not found; all by default.
+            unless: Whether it was not found, whatever it costs.
+            edit: What the fix changes, where `Rule.edit` does not say it.
+        """
+        if unless or not cost_ns or cost_ns < self.least_share * facts.wall_ns:
+            return self.nothing(evidence[:shown])
+        gain = self.usual_saving(cost_ns, facts.wall_ns) if self.most_saved > 1 else None
+        return self.finding(cost_ns, evidence, fix, gain, edit)
+
+    def usual_saving(self, cost_ns: int, longest_ns: float = math.inf) -> Saving | None:
+        """What the fix would gain of a cost, and no more than the longest time."""
+        most_ns = min(self.most_saved * cost_ns, longest_ns)
+        return saving(self.change, self.least_saved * cost_ns, most_ns) if self.change else None
 
     def finding(
         self,
@@ -89,6 +142,8 @@ class Rule(msgspec.Struct, frozen=True):
         fix: Fix,
         saving: Saving | None = None,
         edit: Edit | None = None,
+        *,
+        title: str = "",
     ) -> Finding:
         """The pattern was found.
 
@@ -96,11 +151,15 @@ class Rule(msgspec.Struct, frozen=True):
             cost_ns: Cost per mean steady step; None if it has no measurable cost.
             evidence: Most important fact first.
             fix: What to do.
-            saving: What the fix would gain.
-            edit: What the fix changes; it is about all of the cost, unless it says otherwise, and
-                as sure as the low end of `saving` says. None
+            saving: What the fix would gain, where the shares of the rule do not say it.
+            edit: What the fix changes, where `Rule.edit` does not say it; it is about all of the
+                cost, unless it says otherwise, and as sure as the low end of `saving` says. None
                 if the step after the fix cannot be predicted.
+            title: Title, where `Rule.found` is not precise.
         """
+        edit = edit or self.edit
+        if saving is None and cost_ns:
+            saving = self.usual_saving(cost_ns)
         if edit is not None and edit.cost_ns is None:
             edit = replace(edit, cost_ns=cost_ns)
         if edit is not None and saving is not None and cost_ns:
@@ -109,12 +168,12 @@ class Rule(msgspec.Struct, frozen=True):
             saving = within_cost(saving, cost_ns)
             if saving.high_ns > cost_ns and not saving.note:
                 saving = replace(saving, note=_MORE)
-        found = Finding(self.id, "found", self.found, cost_ns, saving, evidence, fix)
+        found = Finding(self.id, "found", title or self.found, cost_ns, saving, evidence, fix)
         return replace(found, edit=edit) if cost_ns else found
 
-    def nothing(self, evidence: tuple[Evidence, ...] = ()) -> Finding:
+    def nothing(self, evidence: tuple[Evidence, ...] = (), *, title: str = "") -> Finding:
         """The pattern was not found."""
-        return Finding(self.id, "clear", self.clear, evidence=evidence)
+        return Finding(self.id, "clear", title or self.clear, evidence=evidence)
 
     def no_data(self, signal: str, reason: str) -> Finding:
         """A required signal is missing.

@@ -35,7 +35,6 @@ from collections import Counter
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from stepwhy.analyse.activity.devices import known_bytes
 from stepwhy.analyse.steps.stalls import rows_of_kinds
@@ -48,18 +47,18 @@ from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Ru
 from stepwhy.trace import Copy, Kind
 
 RULE = Rule(
-    id="exposed-transfer",
-    family="transfer",
+    __name__,
     name="Exposed copies",
     found="Overlap copies with computation",
     clear="Copies overlap with computation, or are short",
     needs=(("device-activity",), ("device-time",), ("steps",)),
+    least_share=0.05,  # of the step; copies are easy to overlap, so a small one is worth reporting
+    # Of the exposed time; the copy before the first kernel of a step cannot be hidden.
+    least_saved=0.5,
+    change="remove transfer",
+    edit=Edit("copies", "overlapped"),
 )
 
-SHARE = 0.05  # of the step; copies are easy to overlap, so a smaller share is worth reporting
-LEAST_SAVED = (
-    0.5  # of the exposed time; the copy before the first kernel of a step cannot be hidden
-)
 
 MOSTLY = 0.8  # of the copies are unchanged; the first one of several arrays is not
 LEAST_UNCHANGED = 0.8  # of the cost; smaller arrays may still be copied
@@ -85,13 +84,12 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing()
     cost = facts.breakdown["transfer"]
     evidence = _evidence(facts, rows)
-    if facts.share("transfer") < SHARE:
+    if facts.share("transfer") < RULE.least_share:
         return RULE.nothing(evidence[:1])
     copied = host_copies(facts)
     if copied is not None and _longest(facts) == Copy.H2D:
         return _of_arrays(cost, evidence, copied)
-    gain = saving("remove transfer", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("copies", "overlapped"))
+    return RULE.finding(cost, evidence, _fix(facts))
 
 
 def _of_arrays(cost: int, evidence: tuple[Evidence, ...], copied: HostCopies) -> Finding:
@@ -102,11 +100,10 @@ def _of_arrays(cost: int, evidence: tuple[Evidence, ...], copied: HostCopies) ->
         Evidence("share of these copies that repeat the one before", copied.unchanged, "fraction"),
     )
     if copied.unchanged < MOSTLY:
-        gain = saving("remove transfer", LEAST_SAVED * cost, cost)
-        return RULE.finding(cost, evidence, _JAX_AHEAD, gain, Edit("copies", "overlapped"))
+        return RULE.finding(cost, evidence, _JAX_AHEAD)
     gain = saving("copy once", LEAST_UNCHANGED * cost, cost)
-    found = RULE.finding(cost, evidence, _JAX_ONCE, gain, Edit("copies", "gone", "h2d"))
-    return replace(found, title="Copy to the device once what does not change")
+    edit, title = Edit("copies", "gone", "h2d"), "Copy to the device once what does not change"
+    return RULE.finding(cost, evidence, _JAX_ONCE, gain, edit, title=title)
 
 
 def _evidence(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:

@@ -33,22 +33,22 @@ from stepwhy.base.units import NS_PER_S
 from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import on_gpu, uses_loader
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL, Copy, Kind
 
 RULE = Rule(
-    id="pageable-copy",
-    family="transfer",
+    __name__,
     name="Copies from pageable memory",
     found="Copy batches from pinned memory",
     clear="Copies from pageable memory take little time",
     needs=(("device-activity",), ("device-time",), ("steps",)),
     accelerator_only=True,
     refines="exposed-transfer",
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.5,  # of the exposed time; copies from pinned memory are about twice as fast
+    change="pin batches",
+    edit=Edit("copies", "pinned", "h2d"),
 )
-
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.5  # of the exposed time; copies from pinned memory are about twice as fast
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -65,10 +65,7 @@ def diagnose(facts: Facts) -> Finding:
     exposed = mean_within(facts, facts.partition.sets["transfer"] & time_of(facts, rows))
     cost = on_scale(facts, exposed, "transfer")
     evidence = _evidence(facts, rows, cost)
-    if not cost or cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:2])
-    gain = saving("pin batches", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("copies", "pinned", "h2d"))
+    return RULE.judge(facts, cost, evidence, _fix(facts), shown=2)
 
 
 def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:

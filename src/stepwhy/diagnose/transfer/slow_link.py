@@ -41,27 +41,27 @@ from stepwhy.base.units import NS_PER_S
 from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import on_gpu, uses_loader
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL, Copy, Kind, among
 
 RULE = Rule(
-    id="slow-link",
-    family="transfer",
+    __name__,
     name="Copies slower than their link",
     found="Use the full bandwidth of the link",
     clear="Copies use the bandwidth of their link, or take little time",
     needs=(("device-activity", "copies"), ("device-time",), ("steps",)),
     refines="exposed-transfer",
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    least_saved=0.5,  # of the cost; not all small copies can be combined
+    change="copy at the link's speed",
 )
 
 LARGE = 1_048_576  # bytes; from here on bandwidth, not latency, decides how long a copy takes
 FEWEST_LARGE = 3  # copies; with fewer, something may have slowed down even the best one
 FEWEST_SMALL = 8.0  # copies per step; combining fewer saves little more than their latency
 ACHIEVED = 0.5  # of the attainable speed; equal large copies differ by a third from one to the next
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
 BUSY = 0.25  # cores kept busy by other programs; copies by the CPU then wait for one
 PCIE_5 = 63_000_000_000  # bytes per second of PCIe 5.0 with 16 lanes, the fastest in use
-LEAST_SAVED = 0.5  # of the cost; not all small copies can be combined
 
 
 class _Link(NamedTuple):
@@ -100,7 +100,7 @@ def diagnose(facts: Facts) -> Finding:
     speeds = [s for link in _links(facts, steady) if (s := _speed(facts, link, steady))]
     slow = [s for s in speeds if s.achieved < ACHIEVED * s.attainable and _is_fixable(facts, s)]
     cost = _cost(facts, slow)
-    if not slow or cost < SHARE * facts.wall_ns:
+    if not slow or cost < RULE.least_share * facts.wall_ns:
         return _not_found(facts, speeds)
     worst = max(slow, key=lambda s: _cost(facts, [s]))
     busy = background_cores(facts.trace) or 0.0
@@ -110,10 +110,9 @@ def diagnose(facts: Facts) -> Finding:
             f"Other programs kept {busy:.1f} cores busy, and copies between processes wait for a "
             "core: record on a quiet machine.",
         )
-    gain = saving("copy at the link's speed", LEAST_SAVED * cost, cost)
     way = {Copy.H2D: "h2d", Copy.D2H: "d2h"}.get(Copy(worst.link.direction), "peer")
     edit = Edit("copies", "bandwidth", way, bytes_per_s=worst.attainable * NS_PER_S)
-    return RULE.finding(cost, _evidence(facts, worst), _fix(facts, worst), gain, edit)
+    return RULE.finding(cost, _evidence(facts, worst), _fix(facts, worst), edit=edit)
 
 
 def _is_fixable(facts: Facts, speed: _Speed) -> bool:
@@ -137,7 +136,7 @@ def _cost(facts: Facts, slow: list[_Speed]) -> int:
 
 
 def _not_found(facts: Facts, speeds: list[_Speed]) -> Finding:
-    if not speeds and facts.share("transfer") >= SHARE:
+    if not speeds and facts.share("transfer") >= RULE.least_share:
         return RULE.incomplete(
             "bandwidth",
             "The bandwidth of the links is unknown: there are fewer than three copies of 1 MiB.",
