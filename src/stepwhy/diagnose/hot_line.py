@@ -50,6 +50,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, zip_longest
+from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -121,7 +122,7 @@ def diagnose(facts: Facts) -> Finding:
     least = _least(lines)
     hot = max(
         ((row, ns) for row, ns in judged if ns >= max(least, MOST * row.time_ns)),
-        key=_by_own,
+        key=itemgetter(1),
         default=None,
     )
     if hot is not None:
@@ -136,10 +137,6 @@ def diagnose(facts: Facts) -> Finding:
         )
     shown = next((row for row in lines.lines if row.kind == "line"), None)
     return RULE.nothing(() if shown is None else tuple(line_evidence(facts, shown, lines)))
-
-
-def _by_own(one: tuple[LineTime, int]) -> int:
-    return one[1]
 
 
 def _least(lines: LineBreakdown) -> float:
@@ -218,11 +215,10 @@ def unless_explained(
         families: Family of each diagnosis by its id; None if not known.
     """
     known = families or {}
-    return [_beside(facts, f, findings, known) if _is_hot(f) else f for f in findings]
-
-
-def _is_hot(finding: Finding) -> bool:
-    return finding.id == RULE.id and finding.verdict == "found"
+    return [
+        _beside(facts, f, findings, known) if f.id == RULE.id and f.verdict == "found" else f
+        for f in findings
+    ]
 
 
 def _beside(
@@ -236,7 +232,8 @@ def _beside(
         if f.id not in _OF_MEASUREMENT and families.get(f.id) != "memory"
     ]
     lines = facts.derived(line_breakdown)
-    row = _row_of(hot, lines)
+    rows = () if lines is None else lines.lines
+    row = next((row for row in rows if row.line == hot.evidence[0].where), None)
     time_ns = round(float(hot.evidence[0].value) * facts.wall_ns)
     here = [f for f in others if row is None or lines is None or may_be_of(f, row, lines)]
     elsewhere = max((_cost_ns(f) for f in others if f not in here), default=0)
@@ -251,11 +248,6 @@ def _beside(
 
 def _cost_ns(finding: Finding) -> int:
     return finding.cost_ns_per_step or 0
-
-
-def _row_of(hot: Finding, lines: LineBreakdown | None) -> LineTime | None:
-    rows = () if lines is None else lines.lines
-    return next((row for row in rows if row.line == hot.evidence[0].where), None)
 
 
 def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> Finding:

@@ -61,6 +61,7 @@ OF_OPERATIONS = 0.75  # of their time; attention in float64 took four times as l
 MOST_SAVED = 0.67  # of the computing time; the most of these pairs
 LEAST_SAVED = 0.25  # of the computing time; small operations wait for launches, not for values
 _DOUBLE = ("float64", "complex128")
+_ENTERS = "time of the first operation that mixes float64 with another type"
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -105,7 +106,7 @@ def _of_operations(facts: Facts, work: Float64Work) -> Finding:
         return RULE.nothing((share,))
     evidence = (
         share,
-        *_entering(work),
+        *([Evidence(_ENTERS, work.enters_ns, "ns", work.enters)] if work.enters else []),
         Evidence("operations on float64 per step", work.count, "count"),
         *times(facts, "time of the operation in float64", work.longest),
         *own_lines(facts),
@@ -113,11 +114,6 @@ def _of_operations(facts: Facts, work: Float64Work) -> Finding:
     cost = round(OF_OPERATIONS * work.computing_ns) + work.converting_ns
     gain = saving("compute in float32", LEAST_SAVED * time_ns, cost)
     return RULE.finding(cost, evidence, _MIXED, gain, Edit("ops", "replaced"))
-
-
-def _entering(work: Float64Work) -> tuple[Evidence, ...]:
-    what = "time of the first operation that mixes float64 with another type"
-    return (Evidence(what, work.enters_ns, "ns", work.enters),) if work.enters else ()
 
 
 _ANY = Fix("Convert the data and the model to float32.", "", "changes-numerics")

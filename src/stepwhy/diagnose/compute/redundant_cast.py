@@ -67,7 +67,11 @@ def diagnose(facts: Facts) -> Finding:
     cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
     evidence = _evidence(facts, rows, causes, cost)
     is_needed = bool(is_training(facts))
-    return RULE.judge(facts, cost, evidence, _fix(facts), shown=2, unless=is_needed)
+    # The type in which the matrix kernels compute.
+    names = strings_of(facts, facts.trace.slices.name, Kind.KERNEL)
+    is_bfloat16 = any(_BFLOAT16.search(facts.trace.string(name)) for name in names)
+    fix = _TO_BFLOAT16 if is_bfloat16 else _TO_FLOAT16
+    return RULE.judge(facts, cost, evidence, fix, shown=2, unless=is_needed)
 
 
 def _casts(facts: Facts) -> tuple[Rows, Rows]:
@@ -87,13 +91,6 @@ def _evidence(facts: Facts, rows: Rows, causes: Rows, cost: int) -> tuple[Eviden
     ]  # fmt: skip
     causing = by_string(facts, slices.name[causes], slices.dur_ns[rows])[:4]
     return (*found, *times(facts, "time of conversions for the operation", causing))
-
-
-def _fix(facts: Facts) -> Fix:
-    """The conversion to the type in which the matrix kernels compute."""
-    names = strings_of(facts, facts.trace.slices.name, Kind.KERNEL)
-    is_bfloat16 = any(_BFLOAT16.search(facts.trace.string(name)) for name in names)
-    return _TO_BFLOAT16 if is_bfloat16 else _TO_FLOAT16
 
 
 _TEXT = (

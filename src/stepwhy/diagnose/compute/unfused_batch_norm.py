@@ -92,7 +92,10 @@ def diagnose(facts: Facts) -> Finding:
     found = in_graph(facts) if has_nodes else in_calls(facts)
     if not found.per_step:
         return _none(facts, found)
-    cost = _cost_ns(facts, found)
+    # Beyond one pass over each activation.
+    needed = facts.mean_ns(_one_pass_ns(facts.trace.slices.dur_ns[found.rows], found.group))
+    together = mean_within(facts, time_of(facts, found.rows))
+    cost = on_scale(facts, max(together - needed, 0), "compute")
     evidence = _evidence(facts, found, cost)
     fix = _PYTORCH if not has_nodes else _PREDICTING if found.predicts else _TENSORFLOW
     return RULE.judge(facts, cost, evidence, fix, shown=2)
@@ -107,13 +110,6 @@ def _none(facts: Facts, found: UnfusedNorms) -> Finding:
         )
     fused = count_of(facts, FUSED) / max(facts.steady_count, 1)
     return RULE.nothing((Evidence("fused batch normalisations", fused, "count"),))
-
-
-def _cost_ns(facts: Facts, found: UnfusedNorms) -> int:
-    """Time of the mean step beyond one pass over each activation, ns."""
-    needed = facts.mean_ns(_one_pass_ns(facts.trace.slices.dur_ns[found.rows], found.group))
-    together = mean_within(facts, time_of(facts, found.rows))
-    return on_scale(facts, max(together - needed, 0), "compute")
 
 
 def _one_pass_ns(dur_ns: NDArray[np.int64], group: NDArray[np.int64]) -> int:

@@ -42,7 +42,6 @@ from stepwhy.diagnose.shared.optimizer_loop import SHARE, STEP, optimizer_loop, 
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import named
-from stepwhy.result import Saving
 
 RULE = Rule(
     __name__,
@@ -80,18 +79,13 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing((share,))
     longest = times(facts, "time of an operation", by_name(facts, loop.calls)[:_SHOWN])
     evidence = (share, *_counts(facts, loop.calls), *longest)
-    return RULE.finding(
-        cost, evidence, _fix(facts, name), _gain(facts, cost), Edit("ops", "fused", name)
+    least, most = (
+        (LEAST_SAVED_ON_DEVICE, MOST_SAVED_ON_DEVICE)
+        if facts.has_accelerator
+        else (LEAST_SAVED, MOST_SAVED)
     )
-
-
-def _gain(facts: Facts, cost: int) -> Saving:
-    """What updating many parameters at once saves of the cost."""
-    if facts.has_accelerator:
-        least, most = LEAST_SAVED_ON_DEVICE, MOST_SAVED_ON_DEVICE
-    else:
-        least, most = LEAST_SAVED, MOST_SAVED
-    return saving("fuse optimizer", least * cost, most * cost)
+    gain = saving("fuse optimizer", least * cost, most * cost)
+    return RULE.finding(cost, evidence, _fix(facts, name), gain, Edit("ops", "fused", name))
 
 
 def _counts(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:

@@ -64,12 +64,13 @@ RULE = Rule(
     found="Fuse chains of small operations",
     clear="Chains of small operations take little time",
     needs=(("host-ops",), ("device-time",), ("kernels",), ("steps",)),
+    least_share=0.10,  # of the step; below it, compiling is not worth the trouble
+    least_saved=0.3,  # of the cost; compilers do not fuse every chain completely
+    change="fuse small operations",
 )
 
 FEWEST = 4  # kernels of a chain; in a shorter one, fusion saves little
-SHARE = 0.10  # of the step; below it, compiling is not worth the trouble
 MOST_SAVED_ON_CPU = 2.0  # of the cost; the backward pass has as many operations
-LEAST_SAVED = 0.3  # of the cost; compilers do not fuse every chain completely
 # Source: operators of PyTorch that its compiler fuses.
 _SMALL = regex(
     r"aten::(add|sub|rsub|mul|div|pow|square|sqrt|rsqrt|reciprocal|neg|abs|exp|log|sin|cos|tanh"
@@ -101,12 +102,9 @@ def diagnose(facts: Facts) -> Finding:
     chains = _chains(facts, calls)
     cost = _cost_ns(facts, calls, chains)
     evidence = on_device(_evidence(facts, calls, chains, cost), device)
-    if not cost or cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:2])
-    gain = saving("fuse small operations", LEAST_SAVED * cost, cost)
     fix = _LIBRARY if faster_type(facts) == "none" else _FIX
     edit = Edit("kernels", "fused", host_ns=_host_ns(facts, calls, chains))
-    return RULE.finding(cost, evidence, fix, gain, edit)
+    return RULE.judge(facts, cost, evidence, fix, shown=2, edit=edit)
 
 
 def _on_cpu(facts: Facts) -> Finding:
@@ -122,21 +120,21 @@ def _on_cpu(facts: Facts) -> Finding:
     beyond = sum(total_of(durations[chain]) - int(durations[chain].max()) for chain in chains)
     cost = on_scale(facts, facts.mean_ns(float(beyond)), "compute")
     share = Evidence(_BEYOND_LONGEST, cost / max(facts.wall_ns, 1), "fraction")
-    if cost < SHARE * facts.wall_ns:
+    if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing((share,))
-    each = ((_named(facts, chain), total_of(durations[chain])) for chain in chains)
+    names = facts.trace.slices.name
+    named = ([facts.trace.string(name) for name in names[chain].tolist()] for chain in chains)
+    each = (
+        (_described(ops), total_of(durations[chain]))
+        for ops, chain in zip(named, chains, strict=True)
+    )
     evidence = (
         share,
         Evidence("chains per step", len(chains) / max(facts.steady_count, 1), "count"),
         *times(facts, "time of the chain", grouped(each)[:3]),
     )
-    gain = saving("fuse small operations", LEAST_SAVED * cost, MOST_SAVED_ON_CPU * cost)
+    gain = saving("fuse small operations", RULE.least_saved * cost, MOST_SAVED_ON_CPU * cost)
     return RULE.finding(cost, evidence, _CPU, gain)
-
-
-def _named(facts: Facts, chain: Rows) -> str:
-    names = facts.trace.slices.name[chain].tolist()
-    return _described([facts.trace.string(name) for name in names])
 
 
 def _forward_chains(facts: Facts, rows: Rows) -> list[Range]:

@@ -41,7 +41,7 @@ from stepwhy.base.units import quantise
 from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import CALLS_UNSEEN, shows_calls, uses_sessions
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving, untimed
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, untimed
 from stepwhy.diagnose.shared.steady_events import (
     SHOWN,
     SUMMARY,
@@ -50,7 +50,6 @@ from stepwhy.diagnose.shared.steady_events import (
     steady_events,
     summary,
 )
-from stepwhy.result import Saving
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
@@ -59,11 +58,13 @@ RULE = Rule(
     found="Save checkpoints less often",
     clear="Saving checkpoints takes little time",
     without_steps=True,  # the log alone shows what stalls the loop
+    least_saved=0.9,  # of the cost; checkpoints that remain still take time
+    change="save less often: remove storage",
+    edit=Edit("storage", "gone"),
 )
 
 SHARE = 0.05  # of a recorded step; in a log, `StepEvents.recur` decides
 AFTER = 0.01  # of the time, which the interval that is advised leaves to saving
-LEAST_SAVED = 0.9  # of the cost; checkpoints that remain still take time
 _ASYNCHRONOUS = regex(r"[Aa]sync|wait_until_finished")
 _IN_CHILD = regex(r" in a child process$")
 
@@ -76,7 +77,9 @@ def diagnose(facts: Facts) -> Finding:
         return _from_log(facts, inside)
     if (abstained := untimed(RULE, facts)) is not None:
         return abstained
-    rows = _recorded(facts)
+    rows = facts.slices(Kind.STORAGE, steady=True)
+    # Summaries are logs: see logging-stall.
+    rows = rows[~facts.trace.matches(facts.trace.slices.name[rows], SUMMARY.search)]
     alone = time_of(facts, rows) & facts.partition.sets["storage"]
     cost = on_scale(facts, mean_within(facts, alone))
     if cost >= SHARE * facts.wall_ns and len(rows):
@@ -101,15 +104,10 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
     name = facts.trace.string(int(facts.trace.events.name[inside.rows[-1]]))
     fix = _fix(facts, name)
     fix = replace(fix, code=fix.code.replace("% 500 ", f"% {enough} "))
-    return RULE.finding(cost, evidence, fix, _saving(cost), _EDIT)
+    return RULE.finding(cost, evidence, fix)
 
 
-_EDIT = Edit("storage", "gone")
 _POLLED = "The loop polls child processes that save. Whether it waits for them was not recorded."
-
-
-def _saving(cost: int) -> Saving:
-    return saving("save less often: remove storage", LEAST_SAVED * cost, cost)
 
 
 def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
@@ -131,17 +129,11 @@ def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     )
 
 
-def _recorded(facts: Facts) -> Rows:
-    """Recorded calls in steady steps that save something else than summaries."""
-    rows = facts.slices(Kind.STORAGE, steady=True)
-    return rows[~facts.trace.matches(facts.trace.slices.name[rows], SUMMARY.search)]
-
-
 def _from_trace(facts: Facts, rows: Rows, cost: int) -> Finding:
     share = Evidence("share of the step that saves", cost / max(facts.wall_ns, 1), "fraction")
     evidence = (share, *recorded_calls(facts, rows))
     longest = by_name(facts, rows)[0].name
-    return RULE.finding(cost, evidence, _fix(facts, longest), _saving(cost), _EDIT)
+    return RULE.finding(cost, evidence, _fix(facts, longest))
 
 
 def _fix(facts: Facts, name: str) -> Fix:

@@ -92,11 +92,14 @@ def diagnose(facts: Facts) -> Finding:
     is_loop = repeats >= LEAST_REPEATED and repeats * len(sequence) >= LEAST_OF_STEP * len(names)
     if is_pytorch(facts) and not is_loop:
         return RULE.nothing()
-    rows = _of_sequence(facts, loop.calls, sequence)
+    names_of, durations = facts.trace.slices.name, facts.trace.slices.dur_ns
+    # All operations where none repeat.
+    rows = loop.calls[np.isin(names_of[loop.calls], sequence)] if sequence else loop.calls
+    median_ns = int(np.median(durations[loop.calls]))
     evidence = (
         Evidence("share of the step", loop.cost_ns / max(facts.wall_ns, 1), "fraction"),
         Evidence("operations per step", len(loop.calls) / max(facts.steady_count, 1), "count"),
-        Evidence("median time of an operation", _median_ns(facts, loop.calls), "ns"),
+        Evidence("median time of an operation", median_ns, "ns"),
         *_sequence_evidence(facts, sequence, repeats),
         *work_lines(facts, rows),
     )
@@ -106,11 +109,6 @@ def diagnose(facts: Facts) -> Finding:
     fix = beside or _fix(facts, [facts.trace.string(name) for name in sequence], repeats)
     # No edit: how long the compiled operations take is not in a record of the others.
     return RULE.finding(loop.cost_ns, evidence, fix, gain)
-
-
-def _of_sequence(facts: Facts, calls: NDArray[np.int64], sequence: list[int]) -> NDArray[np.int64]:
-    """The operations that the sequence consists of; all of them without one."""
-    return calls[np.isin(facts.trace.slices.name[calls], sequence)] if sequence else calls
 
 
 def _lines_ns(facts: Facts, rows: NDArray[np.int64]) -> int:
@@ -163,10 +161,6 @@ def _sequence_evidence(facts: Facts, sequence: list[int], repeats: int) -> tuple
 def _shown(name: str) -> str:
     wrapped = _WRAPPED.fullmatch(name)
     return wrapped[1] if wrapped else name
-
-
-def _median_ns(facts: Facts, calls: NDArray[np.int64]) -> int:
-    return int(np.median(facts.trace.slices.dur_ns[calls]))
 
 
 _IN_PLACE = 2  # operations, on the parameter and its moment

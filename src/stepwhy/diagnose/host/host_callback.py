@@ -78,7 +78,9 @@ def diagnose(facts: Facts) -> Finding:
         evidence = (*evidence, Evidence("time of copies for callbacks", copying, "ns"))
     evidence = (*evidence, *_calls(facts, rows), *_lines(facts))
     gain = saving("remove callbacks", LEAST_SAVED * alone, alone + beside)
-    return RULE.finding(cost, evidence, _fix(facts, rows), gain, _edit(facts, rows))
+    # Only debugging output disappears, other work has to be done.
+    edit = Edit("python", "gone" if _is_debugging(facts, rows) else "replaced")
+    return RULE.finding(cost, evidence, _fix(facts, rows), gain, edit)
 
 
 def _copying_ns(facts: Facts) -> int:
@@ -142,11 +144,6 @@ def _lines(facts: Facts) -> tuple[Evidence, ...]:
         Evidence("samples of callbacks at", count / lines.total(), "fraction", line)
         for line, count in lines.most_common(_SHOWN)
     )
-
-
-def _edit(facts: Facts, rows: Rows) -> Edit:
-    """What the fix changes: only debugging output disappears, other work has to be done."""
-    return Edit("python", "gone" if _is_debugging(facts, rows) else "replaced")
 
 
 def _is_debugging(facts: Facts, rows: Rows) -> bool:

@@ -52,6 +52,7 @@ RULE = Rule(
 SHARE = 0.15  # of the step; below it the gain is less than the variation between steps
 LONG_NS = 500_000  # to wake threads and wait for them takes tens of microseconds
 IDLE = 0.5  # of the cores without a thread; if they are less idle, the job or others use them
+_OTHERS = "An operation may use {}, but other programs used the rest during this run."
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -81,16 +82,11 @@ def diagnose(facts: Facts) -> Finding:
     if unused <= 0 or is_used or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence)
     if cores - busy < IDLE * unused:
-        return RULE.incomplete("quiet-machine", _reason(threads, cores), evidence)
+        allowed = f"{threads} core{'' if threads == 1 else 's'} of {cores}"
+        return RULE.incomplete("quiet-machine", _OTHERS.format(allowed), evidence)
     fitting = max(cores // processes, 1)
     edit = Edit("threads", "count", count=fitting)
     return RULE.finding(cost, evidence, _fix(facts, fitting), edit=edit)
-
-
-def _reason(threads: int, cores: int) -> str:
-    """Why a run beside other programs shows no idle cores."""
-    allowed = f"{threads} core{'' if threads == 1 else 's'} of {cores}"
-    return f"An operation may use {allowed}, but other programs used the rest during this run."
 
 
 def _long_ns(facts: Facts) -> int:

@@ -59,7 +59,9 @@ RULE = Rule(
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in summaries and in libraries that log."""
-    rows = _summaries(facts)
+    rows = facts.slices(Kind.STORAGE, steady=True)
+    # Operations that make or write summaries.
+    rows = rows[facts.trace.matches(facts.trace.slices.name[rows], SUMMARY.search)]
     lines, _ = logging_lines(facts.sampled)
     if facts.syncing_ns >= RULE.least_share * facts.wall_ns and facts.syncing_ns > facts.logging_ns:
         return _from_syncs(facts)
@@ -89,12 +91,6 @@ def _from_syncs(facts: Facts) -> Finding:
     gain = saving("wait less often: remove storage", RULE.least_saved * cost, cost)
     title = "Do not wait for the disk after each record"
     return RULE.finding(cost, evidence, _SYNC, gain, title=title)
-
-
-def _summaries(facts: Facts) -> Rows:
-    """Recorded operations in steady steps that make or write summaries."""
-    rows = facts.slices(Kind.STORAGE, steady=True)
-    return rows[facts.trace.matches(facts.trace.slices.name[rows], SUMMARY.search)]
 
 
 def _operations(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:

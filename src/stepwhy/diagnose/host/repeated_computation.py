@@ -35,7 +35,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -43,7 +42,6 @@ from numpy.typing import NDArray
 
 from stepwhy.analyse.activity.devices import intervals_of
 from stepwhy.analyse.program.session_parts import RUN
-from stepwhy.base.columns.intervals import Intervals
 from stepwhy.diagnose.shared.feeds import parts_or_reason
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
@@ -123,7 +121,8 @@ def diagnose(facts: Facts) -> Finding:
     share = Evidence("share of the step", cost / facts.wall_ns, "fraction")
     evidence = (share, count, *_calls(facts, repeats), *_operations(facts, repeats))
     gain = saving("compute each operation once", min(low, cost), cost)
-    return RULE.finding(cost, evidence, _fix(repeats), gain, Edit("ops", "gone"))
+    fix = _READ if any(repeat.run.reads for repeat in repeats) else _FED
+    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "gone"))
 
 
 def _runs(facts: Facts) -> Iterator[_Run]:
@@ -199,16 +198,12 @@ def _repeat(facts: Facts, run: _Run, others: Sequence[_Run]) -> _Repeat | None:
         return None
     known = np.concatenate([scope[other.rows] for other in others])
     is_again = np.isin(scope[run.rows], known)
-    again, own = (_busy(facts, run.rows[chosen]) for chosen in (is_again, ~is_again))
+    again, own = (intervals_of(facts.trace, run.rows[chosen]) for chosen in (is_again, ~is_again))
     own = own - again
     if again.total_ns < MOSTLY * (again.total_ns + own.total_ns):
         return None
     saved_ns = max(run.dur_ns - own.total_ns, again.total_ns)
     return _Repeat(run, run.rows[is_again], again.total_ns, saved_ns)
-
-
-def _busy(facts: Facts, rows: NDArray[Any]) -> Intervals:
-    return intervals_of(facts.trace, rows)
 
 
 def _calls(facts: Facts, repeats: Sequence[_Repeat]) -> Iterator[Evidence]:
@@ -244,10 +239,6 @@ def _operations(facts: Facts, repeats: Sequence[_Repeat]) -> Iterator[Evidence]:
     count = sum(len(repeat.again) for repeat in repeats) / facts.steady_count
     longest = ", ".join(facts.trace.string(scope) for scope, _ in times.most_common(_SHOWN))
     yield Evidence("operations computed again per step", count, "count", longest)
-
-
-def _fix(repeats: Sequence[_Repeat]) -> Fix:
-    return _READ if any(repeat.run.reads for repeat in repeats) else _FED
 
 
 _ONCE = (

@@ -68,8 +68,11 @@ def diagnose(facts: Facts) -> Finding:
         Evidence("before the first operation of Session.run", parts.before_ns, "ns"),
         *_sizes(feeds),
     )
-    fix = _fix(feeds)
-    remaining_ns = 0 if fix is _LARGE else _copying_ns(feeds)
+    kinds = {f.kind for f in feeds if f.bytes is None or f.bytes >= (feeds[0].bytes or 0) / 2}
+    fix = _LARGE if kinds == {"copy"} else _CONVERTED
+    # Time to copy all fed values once they have the right type.
+    copying_ns = sum((feed.bytes or 0) / _COPIED * 1e9 for feed in feeds)
+    remaining_ns = 0 if fix is _LARGE else copying_ns
     feeding_ns = min(parts.before_ns - CALL_NS, longest_ns(feeds, _SLOWEST))
     cost = round(feeding_ns - remaining_ns)
     if cost < max(SHARE * parts.wall_ns, LEAST_NS):
@@ -80,11 +83,6 @@ def diagnose(facts: Facts) -> Finding:
             cost, evidence, fix, gain, Edit("input", "prefetch"), title=_LARGE_TITLE
         )
     return RULE.finding(cost, evidence, fix, gain, Edit("dispatch", "gone"))
-
-
-def _copying_ns(feeds: list[SessionValue]) -> float:
-    """Time to copy all fed values once they have the right type, ns."""
-    return sum((feed.bytes or 0) / _COPIED * 1e9 for feed in feeds)
 
 
 def _sizes(feeds: list[SessionValue]) -> list[Evidence]:
@@ -102,11 +100,6 @@ def _conversion(feed: SessionValue) -> str:
         "copy": "copied",
     }
     return f"{feed.python_type}, {conversions[feed.kind]}"
-
-
-def _fix(feeds: list[SessionValue]) -> Fix:
-    kinds = {f.kind for f in feeds if f.bytes is None or f.bytes >= (feeds[0].bytes or 0) / 2}
-    return _LARGE if kinds == {"copy"} else _CONVERTED
 
 
 _CONVERTED = Fix(

@@ -76,7 +76,9 @@ _WORK = (Kind.OP, Kind.PYTHON, Kind.FRAMEWORK, Kind.LAUNCH, Kind.RUNTIME, Kind.S
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the share of the step in which the device waits for input."""
-    fetches = _outermost(facts, facts.slices(Kind.INPUT, steady=True))
+    rows = facts.slices(Kind.INPUT, steady=True)
+    # Fetches that are not part of another fetch.
+    fetches = rows[np.array([enclosing(facts, int(r), Kind.INPUT) < 0 for r in rows], dtype=bool)]
     if not len(fetches) and not facts.breakdown["input_wait"]:
         return RULE.no_data("input", "No fetch of a batch is recorded (signal 'input').")
     cost = facts.breakdown["input_wait"]
@@ -92,11 +94,6 @@ def diagnose(facts: Facts) -> Finding:
     fix, edit = _fix(facts, fetches, working), _edit(facts, working=working)
     title = _LESS_WORK if fix.text.startswith(_LIMITS) else ""
     return RULE.finding(cost, evidence, fix, edit=edit, title=title)
-
-
-def _outermost(facts: Facts, rows: Rows) -> Rows:
-    """Fetches that are not part of another fetch."""
-    return rows[[enclosing(facts, int(r), Kind.INPUT) < 0 for r in rows]] if len(rows) else rows
 
 
 def _works_itself(facts: Facts, fetches: Rows) -> bool:

@@ -56,6 +56,8 @@ RULE = Rule(
     refines="input-bound",
     least_share=0.05,  # of the step; the iterator of the step before could serve as well
     least_saved=0.5,  # of the cost; the batch itself still has to be made
+    change="keep the iterator",
+    edit=Edit("input", "gone"),
 )
 
 MOST = 0.5  # of the steps; fewer make an iterator for a validation, or for an epoch
@@ -74,19 +76,18 @@ def diagnose(facts: Facts) -> Finding:
     if line:
         return _in_callback(facts, made, line, cost)
     per_step = made.affected.mean()
+    events, row = facts.trace.events, made.rows[-1]
+    texts = (events.source[row], events.name[row])
+    place = ", ".join(facts.trace.string(int(text)) for text in texts if text != NULL)
     evidence = (
-        Evidence(
-            "iterators made per step", round(float(per_step), 2), "count", _place(facts, made)
-        ),
+        Evidence("iterators made per step", round(float(per_step), 2), "count", place),
         Evidence("time until it has its first batch", made.per_affected_ns, "ns"),
         Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
     )
-    if cost < RULE.least_share * facts.wall_ns:
-        return RULE.nothing(evidence)
-    gain = saving("keep the iterator", RULE.least_saved * cost, cost)
-    return RULE.finding(
-        cost, evidence, _TORCH if _of_loader(facts, made) else _TF, gain, Edit("input", "gone")
-    )
+    # JAX programs use a `DataLoader` as well as tf.data.
+    loaders = events.name[rows_of_kinds(facts.trace, "epoch")]
+    of_loader = is_pytorch(facts) or bool((loaders == events.name[row]).any())
+    return RULE.judge(facts, cost, evidence, _TORCH if of_loader else _TF)
 
 
 def _in_evaluations(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -138,20 +139,6 @@ def _in_callback(facts: Facts, made: StepEvents, line: str, cost: int) -> Findin
     )
 
 
-def _of_loader(facts: Facts, made: StepEvents) -> bool:
-    """Whether a `DataLoader` made the iterators; JAX programs use them as well as tf.data."""
-    names = facts.trace.events.name
-    loaders = names[rows_of_kinds(facts.trace, "epoch")]
-    return is_pytorch(facts) or bool((loaders == names[made.rows[-1]]).any())
-
-
-def _place(facts: Facts, made: StepEvents) -> str:
-    """The line that makes the iterators, and over what."""
-    events, row = facts.trace.events, made.rows[-1]
-    texts = (events.source[row], events.name[row])
-    return ", ".join(facts.trace.string(int(text)) for text in texts if text != NULL)
-
-
 def _in_sessions(facts: Facts) -> Finding:
     """Judge runs of a session that initialise an iterator in each step."""
     inputs = facts.slices(Kind.INPUT, steady=True)
@@ -168,10 +155,7 @@ def _in_sessions(facts: Facts) -> Finding:
         Evidence("with the time until the batch is there", times[1], "ns"),
         Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
     )
-    if cost < RULE.least_share * facts.wall_ns:
-        return RULE.nothing(evidence)
-    gain = saving("keep the iterator", RULE.least_saved * cost, cost)
-    return RULE.finding(cost, evidence, _TF1, gain, Edit("input", "gone"))
+    return RULE.judge(facts, cost, evidence, _TF1)
 
 
 def _run_line(facts: Facts, rows: Rows) -> str:

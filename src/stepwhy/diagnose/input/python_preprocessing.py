@@ -108,7 +108,8 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the Python that prepares batches against the time that the step waits for it."""
     if not len(facts.sampled.samples):
         return _of_generator(facts) or RULE.no_data("stacks", _NO_STACK)
-    fed = _feeds(facts)
+    # Only where the loop feeds placeholders, its own Python code is known to be input.
+    fed = feeds_placeholders(facts) and not len(facts.slices(Kind.INPUT, steady=True))
     work = find_preparation(facts.sampled, fed=fed)
     if work is None:
         return _of_generator(facts) or RULE.no_data("stacks", _NO_LINE)
@@ -161,11 +162,6 @@ def _mostly_waits(facts: Facts, work: Preparation, cost: int, blocked: float) ->
     )
     gain = saving("more threads: remove input_wait", LEAST_SAVED_BY_THREADS * cost, cost)
     return RULE.finding(cost, evidence, _more_threads(work, needed), gain, title=_MORE_THREADS)
-
-
-def _feeds(facts: Facts) -> bool:
-    """Whether the loop feeds placeholders: only then is its own Python code known to be input."""
-    return feeds_placeholders(facts) and not len(facts.slices(Kind.INPUT, steady=True))
 
 
 def _waits(facts: Facts, work: Preparation) -> dict[str, int]:

@@ -79,7 +79,8 @@ def diagnose(facts: Facts) -> Finding:
         return start or RULE.nothing(_evidence(facts, emptiest)[:1])
     cost = facts.breakdown["input_wait"]
     if cost < SHARE * facts.wall_ns:
-        return start or _doubtful(facts, emptiest)
+        reason = "The queue ran empty, but not during the traced steps."
+        return start or RULE.incomplete("traced-steps", reason, _evidence(facts, emptiest))
     # The thread that cannot keep up with the training uses a core all the time.
     most = cost + contention_ns(facts, cost, 1.0)
     gain = saving("fill the queue: remove input_wait", LEAST_SAVED * cost, most)
@@ -97,12 +98,6 @@ def _without_steps(queues: list[Pipeline]) -> Finding:
         Evidence("samples", starved.samples, "count"),
     )  # fmt: skip
     return RULE.finding(None, evidence, _FASTER)
-
-
-def _doubtful(facts: Facts, queue: Pipeline) -> Finding:
-    """The queue was empty, but the traced steps did not wait for it."""
-    reason = "The queue ran empty, but not during the traced steps."
-    return RULE.incomplete("traced-steps", reason, _evidence(facts, queue))
 
 
 def _evidence(facts: Facts, queue: Pipeline) -> tuple[Evidence, ...]:

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwhy.analyse.steps.stalls import StepEvents, restarts, rows_of_kinds
+from stepwhy.analyse.steps.stalls import restarts, rows_of_kinds
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.steady_events import cost_per_step, steady_events, summary
 
@@ -58,32 +58,19 @@ def diagnose(facts: Facts) -> Finding:
     cost = cost_per_step(facts, inside)
     least = min(cost_per_step(facts, starting), cost)
     events = facts.trace.events
+    loader = events.name[inside.rows[-1]]
+    per_epoch = round(float(np.median(np.diff(np.flatnonzero(inside.affected)))))
     found = (
         *evidence,
         Evidence("starting the processes in such a step", starting.per_affected_ns, "ns"),
         Evidence("workers per start", int(np.median(events.count[starting.rows])), "count"),
-        Evidence("steps per epoch", _steps_per_epoch(inside), "count", _name(facts, inside)),
+        Evidence("steps per epoch", per_epoch, "count", facts.trace.string(int(loader))),
     )
     gain = saving("keep workers between epochs", least, cost)
-    return RULE.finding(
-        cost, found, _NEW if _persist(facts, inside) else _PERSISTENT, gain, Edit("input", "gone")
-    )
-
-
-def _name(facts: Facts, inside: StepEvents) -> str:
-    return facts.trace.string(int(facts.trace.events.name[inside.rows[-1]]))
-
-
-def _steps_per_epoch(inside: StepEvents) -> int:
-    """Median number of steps from one start of workers to the next."""
-    return round(float(np.median(np.diff(np.flatnonzero(inside.affected)))))
-
-
-def _persist(facts: Facts, inside: StepEvents) -> bool:
-    """Whether the loader keeps its workers: then another one is created for each epoch."""
+    # Where the loader keeps its workers, another one is created for each epoch.
     stages = facts.trace.stages
-    named = stages.name == facts.trace.events.name[inside.rows[-1]]
-    return bool((stages.persistent[named] == 1).any())
+    is_kept = (stages.persistent[stages.name == loader] == 1).any()
+    return RULE.finding(cost, found, _NEW if is_kept else _PERSISTENT, gain, Edit("input", "gone"))
 
 
 _PERSISTENT = Fix(

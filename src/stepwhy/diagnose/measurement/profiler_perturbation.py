@@ -109,7 +109,7 @@ def _from_own(facts: Facts, own: Rows) -> Finding:
         Evidence("relative cost of profiling a step", ratio, "fraction"),
         Evidence("share of the time of all steps", share, "fraction"),
         *_about(facts, own, len(inside), len(durations)),
-        *_clock(is_contended),
+        *((Evidence("compared times", "CPU time", ""),) if is_contended else ()),
         Evidence("median step with the profiler", round(float(np.median(inside))), "ns"),
         Evidence("mean step with the profiler", round(float(inside.mean())), "ns"),
         Evidence("median step without it", round(float(np.median(outside))), "ns"),
@@ -117,11 +117,6 @@ def _from_own(facts: Facts, own: Rows) -> Finding:
     if low <= 0 or cost < RULE.least_share * facts.wall_ns:
         return replace(RULE.nothing(evidence), title=_RARE)
     return RULE.finding(cost, evidence, _SESSION if uses_sessions(facts) else _OWN)
-
-
-def _clock(is_contended: bool) -> tuple[Evidence, ...]:
-    """Which time of the steps is compared, if it is not the wall time."""
-    return (Evidence("compared times", "CPU time", ""),) if is_contended else ()
 
 
 def _steps(

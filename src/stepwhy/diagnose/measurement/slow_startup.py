@@ -103,19 +103,15 @@ def _does(place: StartPlace) -> str:
 
 def _fix(facts: Facts, start: StartUp, places: list[StartPlace], avoidable_ns: int) -> Fix:
     if start.compile_ns >= MAIN * avoidable_ns or not places:
-        return _compiling(facts)
+        if facts.trace.meta.framework == "jax":
+            return _JAX
+        return _INDUCTOR if is_pytorch(facts) and is_compiled(facts) else _COMPILE
     if sum(place.time_ns for place in places if place.imports) >= MAIN * avoidable_ns:
         return _IMPORTS
     first = next(place for place in places if not place.imports)
     if first.package in FRAMEWORKS:
         return _FRAMEWORK
     return RANDOM if is_random(first.line) else _PREPARE
-
-
-def _compiling(facts: Facts) -> Fix:
-    if facts.trace.meta.framework == "jax":
-        return _JAX
-    return _INDUCTOR if is_pytorch(facts) and is_compiled(facts) else _COMPILE
 
 
 _STOPPED = (

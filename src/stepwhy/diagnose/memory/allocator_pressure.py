@@ -79,12 +79,15 @@ def diagnose(facts: Facts) -> Finding:
     calls = _calls(facts)
     cost = on_scale(facts, mean_within(facts, time_of(facts, calls) & idle(facts)))
     evidence = _evidence(facts, calls)
-    if cost < SHARE * facts.wall_ns or _steps_with(facts, calls) < OFTEN * facts.steady_count:
+    starts = facts.trace.slices.start_ns[calls]
+    affected = len(distinct(np.searchsorted(facts.steps.starts, starts, side="right")))
+    if cost < SHARE * facts.wall_ns or affected < OFTEN * facts.steady_count:
         return RULE.nothing(evidence[:1])
     most = max(cost, _most_saved_ns(facts, calls))
     gain = saving("remove device memory calls", LEAST_SAVED * cost, most)
     gain = replace(gain, note=_MORE) if most > cost else gain
-    return RULE.finding(cost, evidence, _fix(facts), gain, Edit("memory", "gone"))
+    fix = _PYTORCH if is_pytorch(facts) and on_gpu(facts) else _ANY
+    return RULE.finding(cost, evidence, fix, gain, Edit("memory", "gone"))
 
 
 def _most_saved_ns(facts: Facts, calls: Rows) -> int:
@@ -103,12 +106,6 @@ def _calls(facts: Facts) -> NDArray[np.int64]:
     rows = facts.slices(*kinds, steady=True)
     calls: NDArray[np.int64] = rows[among(names[rows], matching)]
     return calls
-
-
-def _steps_with(facts: Facts, calls: Rows) -> int:
-    steps = facts.steps
-    at = facts.trace.slices.start_ns[calls]
-    return len(distinct(np.searchsorted(steps.starts, at, side="right")))
 
 
 def _evidence(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:
@@ -135,10 +132,6 @@ def _growth(facts: Facts, what: str) -> list[Evidence]:
         Evidence(f"peak of {what}", int(values.max()), "bytes"),
         Evidence(f"growth of {what} over the steady steps", int(values[-1] - values[0]), "bytes"),
     ]
-
-
-def _fix(facts: Facts) -> Fix:
-    return _PYTORCH if is_pytorch(facts) and on_gpu(facts) else _ANY
 
 
 _MORE = "It can save more than its cost: the host runs ahead of the device again."

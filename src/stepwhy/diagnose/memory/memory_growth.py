@@ -88,7 +88,8 @@ def diagnose(facts: Facts) -> Finding:
     ]
     if not growing:
         return RULE.nothing()
-    return RULE.finding(None, tuple(_evidence(facts, growing)), _fix(facts))
+    fix = {"pytorch": _TORCH, "tensorflow": _TF}.get(facts.trace.meta.framework, _ANY)
+    return RULE.finding(None, tuple(_evidence(facts, growing)), fix)
 
 
 def _memories(facts: Facts) -> Iterator[tuple[str, Series, int | None]]:
@@ -135,10 +136,6 @@ def _evidence(facts: Facts, growing: list[_Growth]) -> Iterator[Evidence]:
             full = len(facts.trace.marks) + left
             yield Evidence("step at which memory is full, at the latest", round(full), "count",
                            memory.where)  # fmt: skip
-
-
-def _fix(facts: Facts) -> Fix:
-    return {"pytorch": _TORCH, "tensorflow": _TF}.get(facts.trace.meta.framework, _ANY)
 
 
 _TORCH = Fix(

@@ -114,13 +114,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.no_data(
             "same-arguments", "It was not seen which arguments of jitted functions are the same."
         )
-    return _of_jax(facts)
-
-
-def _of_jax(facts: Facts) -> Finding:
-    return _of_rows(
-        facts, constant_instructions(facts), "instruction", _FIX_JAX, *_arguments(facts)
-    )
+    rows = constant_instructions(facts)
+    return _of_rows(facts, rows, "instruction", _FIX_JAX, *_arguments(facts))
 
 
 def _of_session(facts: Facts) -> Finding:
@@ -198,22 +193,15 @@ def _of_pytorch(facts: Facts) -> Finding:
     share = Evidence("share of the step in constants", cost / facts.wall_ns, "fraction")
     if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing((share,) if cost else ())
-    made = (Evidence(CONVERTED, made_ns, "ns", _longest_line(facts, found)),) if made_ns else ()
-    evidence = (share, *_lines(facts, found), *made, *_operations(facts, found))
+    making = _by_line(facts, found, found.making_ns)
+    where = making[0].name if making else ""
+    made = (Evidence(CONVERTED, made_ns, "ns", where),) if made_ns else ()
+    longest = _by_line(facts, found, found.times_ns + found.making_ns)[:_SHOWN]
+    lines = times(facts, "time of constants at the line", longest)
+    evidence = (share, *lines, *made, *_operations(facts, found))
     is_made = made_ns > computed_ns
     edit = Edit("python" if is_made else "ops", "gone")
     return RULE.finding(cost, evidence, _FIX_MADE if is_made else _FIX, edit=edit)
-
-
-def _lines(facts: Facts, found: Constants) -> tuple[Evidence, ...]:
-    """The lines that take longest to compute constants."""
-    lines = _by_line(facts, found, found.times_ns + found.making_ns)[:_SHOWN]
-    return times(facts, "time of constants at the line", lines)
-
-
-def _longest_line(facts: Facts, found: Constants) -> str:
-    lines = _by_line(facts, found, found.making_ns)
-    return lines[0].name if lines else ""
 
 
 def _by_line(facts: Facts, found: Constants, spent: NDArray[np.int64]) -> list[Group]:

@@ -178,15 +178,9 @@ def _judged(facts: Facts, updates: list[_Update]) -> Finding:
     table = sum(update.table_bytes for update in updates)
     cost = round(spent * (1 - sum(update.used_bytes for update in updates) / table))
     evidence = tuple(_evidence(facts, updates, rows, cost))
-    if not cost or cost < RULE.least_share * facts.wall_ns:
-        return RULE.nothing(evidence[:1])
-    return RULE.finding(cost, evidence, _fix(facts, rows))
-
-
-def _fix(facts: Facts, rows: Rows) -> Fix:
-    if facts.trace.meta.framework == "jax":
-        return _JAX
-    return _OWN if facts.phases[rows[0]] != Phase.OPTIMIZER else _LAZY
+    fix = _OWN if facts.phases[rows[0]] != Phase.OPTIMIZER else _LAZY
+    fix = _JAX if facts.trace.meta.framework == "jax" else fix
+    return RULE.judge(facts, cost, evidence, fix, shown=1)
 
 
 def _compiled(facts: Facts) -> Iterator[_Update]:

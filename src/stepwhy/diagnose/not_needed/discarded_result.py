@@ -76,6 +76,7 @@ RULE = Rule(
     refines="dominant-op",
     least_share=0.05,  # of the step; below it the gain is less than the variation between steps
     least_saved=0.7,  # of what is certain to be lost; work of several threads may overlap
+    change="compute the result where it is used",
     edit=Edit("ops", "gone"),
 )
 
@@ -102,11 +103,8 @@ def diagnose(facts: Facts) -> Finding:
     if branch is None or branch.cost_ns <= 0:
         return RULE.nothing()
     evidence = tuple(_evidence(facts, branch))
-    if branch.cost_ns < RULE.least_share * facts.wall_ns:
-        return RULE.nothing(evidence[:2])
-    low = RULE.least_saved * branch.cost_ns
-    gain = saving("compute the result where it is used", low, branch.cost_ns)
-    return RULE.finding(branch.cost_ns, evidence, _JAX if is_jax else _TENSORFLOW, gain)
+    fix = _JAX if is_jax else _TENSORFLOW
+    return RULE.judge(facts, branch.cost_ns, evidence, fix, shown=2)
 
 
 def _of_pytorch(facts: Facts) -> Finding:

@@ -85,7 +85,10 @@ def diagnose(facts: Facts) -> Finding:
     if recorded is None:
         return RULE.nothing()
     use = gradient_use(facts)
-    cost = recorded.cost_ns(facts) if recorded.used else _recording_ns(facts, recorded)
+    # What recording takes beside the backward pass itself.
+    nodes_ns = round(NODE_NS * recorded.made * recorded.waited_for(facts))
+    recording_ns = min(nodes_ns + recorded.copying_ns(facts), facts.wall_ns)
+    cost = recorded.cost_ns(facts) if recorded.used else recording_ns
     evidence = _evidence(facts, recorded, cost, use)
     if recorded.of_steps < _EVERY or cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing(evidence[:4])
@@ -97,12 +100,6 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence[:4])
     title, fix = _WITHOUT_WEIGHT if use.kind == NO_WEIGHT else _RARELY
     return RULE.finding(cost, evidence, fix, title=title)
-
-
-def _recording_ns(facts: Facts, recorded: RecordedGradients) -> int:
-    """Time of the mean step that recording takes beside the backward pass itself, ns."""
-    nodes_ns = round(NODE_NS * recorded.made * recorded.waited_for(facts))
-    return min(nodes_ns + recorded.copying_ns(facts), facts.wall_ns)
 
 
 def _evidence(

@@ -118,7 +118,8 @@ def _evidence(facts: Facts, copies: list[Rewrite], cost: int) -> Iterator[Eviden
 
 
 def _fix(facts: Facts, found: Found) -> Fix:
-    is_window = _operation(found.copies) in {"aten::cat", "concatenate"}
+    largest = max(found.copies, key=lambda copy: copy.copied)
+    is_window = largest.operation in {"aten::cat", "concatenate"}
     if is_pytorch(facts):
         return _TORCH_WINDOW if is_window else _TORCH
     if facts.trace.meta.framework == "tensorflow" and found.of_argument is None:
@@ -126,10 +127,6 @@ def _fix(facts: Facts, found: Found) -> Fix:
     if is_window:
         return _JAX_WINDOW
     return _JAX if found.of_argument else _JAX_INSIDE
-
-
-def _operation(copies: list[Rewrite]) -> str:
-    return max(copies, key=lambda copy: copy.copied).operation
 
 
 _JAX = Fix(

@@ -158,7 +158,8 @@ def _small(facts: Facts, nodes: list[Node], wrong: list[Node]) -> Finding:
 
 def _found(facts: Facts, wrong: list[Node], cost: Elsewhere) -> Finding:
     ns = cost.cost_ns(facts)
-    asked, ran = ({d for n in wrong if (d := get(n))} for get in (_outer, _place))
+    asked = {n.outer for n in wrong} - {""}
+    ran = {n.place for n in wrong} - {""}
     shared = share_their_cores(asked | ran)
     gain = None
     if ns:
@@ -182,14 +183,6 @@ def _has_gradients_beside(facts: Facts) -> bool:
     unasked = (n for n in nodes if n.actual and not n.requested and not n.colocated)
     pairs = ((forward_of(n.name, named), n) for n in unasked if n.is_compute)
     return any(f and f.name in names and not conflicts(f.place, n.actual) for f, n in pairs)
-
-
-def _outer(node: Node) -> str:
-    return node.outer
-
-
-def _place(node: Node) -> str:
-    return node.place
 
 
 def _evidence(

@@ -131,7 +131,7 @@ def _evidence(hang: Hang) -> Iterator[Evidence]:
 def _absent(hang: Hang, what: str) -> Iterator[Evidence]:
     """The ranks that the others wait for, and where they stand."""
     for at in hang.missing[:_MOST_NAMED]:
-        yield Evidence(what, _rank(at.rank), "", _place(at))
+        yield Evidence(what, "unknown" if at.rank is None else str(at.rank), "", _place(at))
     more = len(hang.missing) - _MOST_NAMED
     if more > 0:
         yield Evidence("further such ranks", more, "count")
@@ -142,10 +142,6 @@ def _waiting_ranks(hang: Hang) -> Iterator[Evidence]:
     yield Evidence("ranks that wait in it", len(hang.waiting), "count", ranks_text(hang.waiting))
     if hang.waited_ns is not None:
         yield Evidence("how long the step had lasted when it was noted", hang.waited_ns, "ns")
-
-
-def _rank(number: int | None) -> str:
-    return "unknown" if number is None else str(number)
 
 
 def _place(at: At) -> str:

@@ -79,7 +79,9 @@ def diagnose(facts: Facts) -> Finding:
     if isinstance(found, Unclear):
         return _unclear(found)
     share = CONTENDED_SHARE if _is_contended(facts, found) else SHARE
-    if found.late is None or found.late.cost_ns < share * _usual_ns(found):
+    # Time from one collective to the next, or else the time that one takes.
+    usual_ns = found.mean_ns if found.period_ns == NULL else found.period_ns
+    if found.late is None or found.late.cost_ns < share * usual_ns:
         return RULE.nothing(tuple(_compared(found)))
     evidence = *_evidence(found, found.late), *_doing(facts, found.late), *_compared(found)
     return RULE.finding(_cost_ns(facts, found, found.late), evidence, _FIX)
@@ -124,11 +126,6 @@ def _unclear(unclear: Unclear) -> Finding:
     if unclear.why == "few":
         return RULE.incomplete("enough-steps", _FEW)
     return RULE.incomplete("common-clock", _CLOCKS)
-
-
-def _usual_ns(found: CallLateness) -> int:
-    """Time from one collective to the next, or else the time that one takes."""
-    return found.mean_ns if found.period_ns == NULL else found.period_ns
 
 
 def _evidence(found: CallLateness, late: Late) -> Iterator[Evidence]:

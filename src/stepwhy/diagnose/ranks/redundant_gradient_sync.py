@@ -61,15 +61,12 @@ def diagnose(facts: Facts) -> Finding:
         Evidence("exchanges of all gradients per optimizer step", exchanges, "count"),
         Evidence("forward passes per step", len(forward) / facts.steady_count, "count"),
     )
-    cost = round(_exchange_ns(facts) * (1 - 1 / exchanges))
-    return RULE.judge(facts, cost, evidence, _FIX, unless=exchanges < 2)
-
-
-def _exchange_ns(facts: Facts) -> int:
-    """Time of the step in which only all-reduces run, and on a CPU, to copy gradients for them."""
+    # Time in which only all-reduces run, and on a CPU, to copy gradients for them.
     copies = facts.trace.slices.dur_ns[named(facts, SCALED)]
     copied_ns = 0 if facts.has_accelerator else facts.mean_ns(copies.sum())
-    return all_reduce_ns(facts) + on_scale(facts, copied_ns)
+    exchange_ns = all_reduce_ns(facts) + on_scale(facts, copied_ns)
+    cost = round(exchange_ns * (1 - 1 / exchanges))
+    return RULE.judge(facts, cost, evidence, _FIX, unless=exchanges < 2)
 
 
 _FIX = Fix(

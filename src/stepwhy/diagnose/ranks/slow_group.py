@@ -66,14 +66,10 @@ def diagnose(facts: Facts) -> Finding:
     if worst is None or cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing()
     evidence = [fact for group in groups for fact in _evidence(group)]
-    fix = replace(_FIX, text=f"{_FIX.text} {_NVIDIA}") if _on_nvidia(facts) else _FIX
-    return RULE.finding(cost, tuple(evidence), fix)
-
-
-def _on_nvidia(facts: Facts) -> bool:
-    """Whether the ranks are known to compute on GPUs of NVIDIA."""
     models = [facts.trace.string(int(model)) for model in facts.trace.devices.model]
-    return any("nvidia" in model.lower() for model in models)
+    on_nvidia = any("nvidia" in model.lower() for model in models)
+    fix = replace(_FIX, text=f"{_FIX.text} {_NVIDIA}") if on_nvidia else _FIX
+    return RULE.finding(cost, tuple(evidence), fix)
 
 
 def _evidence(group: SlowGroup) -> Iterator[Evidence]:

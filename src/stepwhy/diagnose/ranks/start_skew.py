@@ -75,7 +75,9 @@ def _among(facts: Facts, own: Rank, alike: list[Rank]) -> Finding | None:
     late = find_late(alike)
     if late is None:
         return None
-    skew_ns = _skew_ns(own, late.rank)
+    # How much shorter the step of the late rank is, in the same steps as well.
+    skew_ns, in_same_ns = own.wall_ns - late.rank.wall_ns, longer_ns(own, late.rank)
+    skew_ns = skew_ns if in_same_ns is None else min(skew_ns, in_same_ns)
     cost = min(skew_ns, own.exchange_ns - late.rank.exchange_ns)
     evidence = (late_ranks(late), compared(facts, late.compared))
     if cost >= RULE.least_share * own.wall_ns:
@@ -85,12 +87,6 @@ def _among(facts: Facts, own: Rank, alike: list[Rank]) -> Finding | None:
             "all-ranks", "All recorded ranks wait, perhaps for one that was not recorded.", evidence
         )
     return RULE.nothing(evidence)
-
-
-def _skew_ns(own: Rank, late: Rank) -> int:
-    """How much shorter the step of the late rank is, in the same steps as well."""
-    skew_ns, in_same_ns = own.wall_ns - late.wall_ns, longer_ns(own, late)
-    return skew_ns if in_same_ns is None else min(skew_ns, in_same_ns)
 
 
 def _evidence(own: Rank, late: LateRank, skew_ns: int) -> tuple[Evidence, ...]:

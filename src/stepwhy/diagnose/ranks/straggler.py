@@ -96,13 +96,8 @@ def diagnose(facts: Facts) -> Finding:
     found = _in_some_steps(facts)
     if is_long and late.is_certain:
         gain = saving("remove the difference", min(late.least_ns, cost), cost)
-        return RULE.finding(
-            cost,
-            evidence,
-            _FIXES[cause_of(late.excess_ns)],
-            gain,
-            Edit("communication", "balanced"),
-        )
+        fix = _FIXES[cause_of(late.excess_ns)]
+        return RULE.finding(cost, evidence, fix, gain, Edit("communication", "balanced"))
     if found is not None:
         return found
     if is_long and late.by_cores:
@@ -203,8 +198,9 @@ def _in_some_steps(facts: Facts) -> Finding | None:
         return None
     share = len(others) / len(peers.numbers)
     gain = saving("remove the difference", share * cost, cost)
+    ranks = ", ".join(map(str, late.ranks))
     evidence = (
-        Evidence("late ranks, which wait least for the others", _numbers(late.ranks), ""),
+        Evidence("late ranks, which wait least for the others", ranks, ""),
         *_how_often(facts, rank.number),
         Evidence("how late it is in these steps", late.in_late_steps_ns, "ns"),
         *_doing(facts, rank, cause),
@@ -231,10 +227,6 @@ def _how_often(facts: Facts, number: int) -> tuple[Evidence, ...]:
     count = late.late_steps[late.ranks.index(number)]
     every = "" if late.every in {None, 1} else f", every {late.every} steps"
     return (Evidence("steps in which it is late", count, "count", f"of {compared_steps}{every}"),)
-
-
-def _numbers(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks))
 
 
 def symptoms(facts: Facts) -> frozenset[str]:

@@ -73,18 +73,15 @@ def _node_calls(facts: Facts) -> NodeCalls | None:
     first = np.flatnonzero(has_number & node[around] & (around != NULL))
     is_known = np.zeros(len(node) + 1, dtype=bool)
     is_known[around[first]] = True
-    is_known[np.flatnonzero(is_known)] = ~_is_engine(facts, np.flatnonzero(is_known))
+    known = np.flatnonzero(is_known)
+    # Not the engine's own code around it: hooks, and sums of gradients.
+    is_known[known] = ~facts.trace.matches(facts.trace.slices.name[known], _ENGINE.match)
     rows = np.flatnonzero(is_called & is_known[around] & (around != NULL))
     if not len(rows):
         return None
     rows = rows[np.argsort(around[rows], kind="stable")]
     nodes, is_numbered = around[rows], has_number[rows]
     return NodeCalls(rows, nodes, is_numbered, _holds_for_all(nodes, is_numbered))
-
-
-def _is_engine(facts: Facts, nodes: Rows) -> Mask:
-    """Whether a node is the engine's own code around it: hooks, and sums of gradients; (nodes,)."""
-    return facts.trace.matches(facts.trace.slices.name[nodes], _ENGINE.match)
 
 
 def callers(facts: Facts) -> NDArray[np.int32]:

@@ -128,15 +128,12 @@ def _refined(
     for cause in sorted(found.values(), key=lambda f: f.cost_ns_per_step or 0):
         rule = rules.get(cause.id)
         symptom = found.get(rule.refines) if rule else None
-        is_cause = cause.id not in _ALTERNATIVES or _is_only_remedy(facts)
+        # The pipeline already works ahead and in parallel: only less work is left.
+        is_only_remedy = works_ahead(facts.trace) and bool(calls_in_parallel(facts.trace))
+        is_cause = cause.id not in _ALTERNATIVES or is_only_remedy
         if symptom is not None and is_cause and explains(cause, symptom):
             causes[symptom.id] = cause.id
     return causes
-
-
-def _is_only_remedy(facts: Facts) -> bool:
-    """Whether only less work is left: the pipeline already works ahead and in parallel."""
-    return works_ahead(facts.trace) and bool(calls_in_parallel(facts.trace))
 
 
 def explains(cause: Finding, symptom: Finding) -> bool:

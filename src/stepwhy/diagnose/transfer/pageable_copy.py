@@ -65,7 +65,9 @@ def diagnose(facts: Facts) -> Finding:
     exposed = mean_within(facts, facts.partition.sets["transfer"] & time_of(facts, rows))
     cost = on_scale(facts, exposed, "transfer")
     evidence = _evidence(facts, rows, cost)
-    return RULE.judge(facts, cost, evidence, _fix(facts), shown=2)
+    # Weights that are offloaded do not come from a DataLoader, which could pin them.
+    fix = _PYTORCH if uses_loader(facts) and on_gpu(facts) else _ANY
+    return RULE.judge(facts, cost, evidence, fix, shown=2)
 
 
 def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
@@ -84,11 +86,6 @@ def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
         found.append(Evidence("copied", facts.mean_ns(size), "bytes"))
         found.append(Evidence("copied per second", round(size * NS_PER_S / total_ns), "bytes"))
     return tuple(found)
-
-
-def _fix(facts: Facts) -> Fix:
-    """How to pin, if batches come from a DataLoader: weights that are offloaded do not."""
-    return _PYTORCH if uses_loader(facts) and on_gpu(facts) else _ANY
 
 
 _PYTORCH = Fix(

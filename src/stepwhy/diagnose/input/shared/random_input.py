@@ -82,7 +82,8 @@ def random_input(ops: Mapping[str, str], reads: Mapping[str, list[str]]) -> froz
         for reader in readers.get(node, ()):
             op = ops.get(reader, "")
             if reader not in made and op not in _PASSED_ON:
-                (noise if _is_element_wise(op) else input_).add(node)
+                is_element_wise = any(k.fullmatch(op) for k in (_ARRANGING, _COMBINING, _CHOOSING))
+                (noise if is_element_wise else input_).add(node)
     return frozenset(_behind(input_, made, reads) - _behind(noise, made, reads))
 
 
@@ -105,10 +106,6 @@ def _keeps(op: str | None, inputs: list[str]) -> bool:
         return False
     combines = _COMBINING.fullmatch(op) is not None and len(inputs) > 1
     return combines or _ARRANGING.fullmatch(op) is not None
-
-
-def _is_element_wise(op: str) -> bool:
-    return any(kind.fullmatch(op) for kind in (_ARRANGING, _COMBINING, _CHOOSING))
 
 
 def _behind(nodes: set[str], made: set[str], reads: Mapping[str, list[str]]) -> set[str]:

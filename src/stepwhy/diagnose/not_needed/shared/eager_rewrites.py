@@ -85,7 +85,8 @@ def of_pytorch(facts: Facts) -> list[Rewrite]:
     found = []
     for place, op in enumerate(ops):
         changed = _changed(ops, place, grown)
-        copied = prod(_whole(op))
+        # The buffer that the operation copies; (0,) without one.
+        copied = prod(_joined(op.parts) if op.name == _CAT else op.shapes[0] or (0,))
         if changed is not None and 0 < changed[0] <= MOST_CHANGED * copied:
             found.append(Rewrite(op.row, copied, *changed, op.width))
     differentiated = _differentiated(facts, [rewrite.row for rewrite in found])
@@ -116,13 +117,6 @@ def _op(name: str, shapes: str, types: str) -> _Op:
 
 def _sizes(shape: str) -> Shape:
     return tuple(int(size) for size in shape.split("x")) if shape else ()
-
-
-def _whole(op: _Op) -> Shape:
-    """Shape of the buffer that an operation copies; (0,) without one."""
-    if op.name == _CAT:
-        return _joined(op.parts)
-    return op.shapes[0] or (0,)
 
 
 def _joined(parts: Sequence[Shape]) -> Shape:
