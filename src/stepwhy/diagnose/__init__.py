@@ -167,20 +167,14 @@ def run_all(facts: Facts, table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
         table: The diagnoses to run.
     """
     findings = [examine(load(name), facts) for name in table]
-    if any(_may_change_results(f) for f in findings) and is_training(facts) is False:
-        findings = [_of_inference(finding) for finding in findings]
+    changes = any(f.fix is not None and f.fix.risk == "changes-numerics" for f in findings)
+    if changes and is_training(facts) is False:
+        # There are no losses to compare.
+        findings = [
+            replace(f, fix=replace(f.fix, compare="outputs")) if f.fix else f for f in findings
+        ]
     explained = with_causes(facts, findings, _rules(table))
     return rank(unless_explained(facts, explained, _families(table)), table)
-
-
-def _may_change_results(finding: Finding) -> bool:
-    return finding.fix is not None and finding.fix.risk == "changes-numerics"
-
-
-def _of_inference(finding: Finding) -> Finding:
-    """A finding whose fix tells to compare outputs, as there are no losses."""
-    fix = finding.fix
-    return finding if fix is None else replace(finding, fix=replace(fix, compare="outputs"))
 
 
 def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -191,7 +185,7 @@ def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]
         findings: What `run_all` found in the rank alone.
     """
     modules = [load(name) for name in TABLE]
-    compared = {m.RULE.id: examine(m, facts) for m in modules if _across(m.RULE)}
+    compared = {m.RULE.id: examine(m, facts) for m in modules if m.RULE.of_ranks or m.RULE.of_calls}
     causes = rank([f for f in compared.values() if f.verdict == "found"])
     compared = {f.id: f for f in unless_waiting(facts, list(compared.values()))}
     merged = [
@@ -202,11 +196,6 @@ def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]
     explained = _of_straggler(facts, compared["straggler"], explained)
     explained = _with_lines(facts, explained)
     return rank(unless_explained(facts, explained, _families(TABLE)))
-
-
-def _across(rule: Rule) -> bool:
-    """Whether a rule judges all ranks together."""
-    return rule.of_ranks or rule.of_calls
 
 
 def _of_straggler(facts: Facts, late: Finding, findings: Sequence[Finding]) -> list[Finding]:

@@ -177,19 +177,13 @@ def _is_needed(facts: Facts, row: LineTime, one: LineOperation) -> bool:
     """Whether an operation is part of a layer or an optimizer, or made by a compiler."""
     if one.phase == "optimizer" or _LAYERS.search(one.name.lower()):
         return True
-    if one.phase == "backward" and one.name in _OF_BIASES and _runs_products(row):
+    runs_products = any(_PRODUCTS.search(each.name) for each in row.operations)
+    if one.phase == "backward" and one.name in _OF_BIASES and runs_products:
         return True
     scopes = facts.derived(instruction_scopes)
     # The compiler adds copies of its own, of which no line is the cause.
-    return bool(scopes) and _is_layer_scope(scopes.get((one.name, row.line), ""))
-
-
-def _runs_products(row: LineTime) -> bool:
-    return any(_PRODUCTS.search(one.name) for one in row.operations)
-
-
-def _is_layer_scope(scope: str) -> bool:
-    return not scope or bool(_LAYERS.search(scope.rpartition("/")[2]))
+    scope = scopes.get((one.name, row.line), "")
+    return bool(scopes) and (not scope or bool(_LAYERS.search(scope.rpartition("/")[2])))
 
 
 def _is_untold(row: LineTime, lines: LineBreakdown) -> bool:
@@ -261,7 +255,9 @@ def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> 
     gain = saving("the line half as long, or gone", LEAST_GAINED * own_ns, own_ns)
     gain = replace(gain, note=_NOTE)
     # A replay removes operations by name, and so those of other lines as well.
-    edit = None if facts.has_accelerator or row is None else _edit(row, own_ns)
+    in_python = row is not None and row.categories.get("python", 0) > _work_ns(row)
+    change = Edit("python" if in_python else "ops", "gone", cost_ns=own_ns)
+    edit = None if facts.has_accelerator or row is None else change
     return RULE.finding(time_ns, hot.evidence, _FIX, gain, edit)
 
 
@@ -295,11 +291,6 @@ def _is_of_pairs(shapes: str) -> bool:
         if any(a == 1 < b for a, b in pairs) and any(b == 1 < a for a, b in pairs):
             return True
     return False
-
-
-def _edit(row: LineTime, own_ns: int) -> Edit:
-    in_python = row.categories.get("python", 0) > _work_ns(row)
-    return Edit("python" if in_python else "ops", "gone", cost_ns=own_ns)
 
 
 _NOTE = "A bound, not a prediction: from a line half as long to one that is gone. It may be needed."

@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections import Counter
 
 from stepwhy.analyse.steps.stalls import rows_of_kinds
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.program import uses_sessions
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL
@@ -56,20 +55,17 @@ def diagnose(facts: Facts) -> Finding:
     rows = rows_of_kinds(facts.trace, "session")
     per_step = len(rows) / max(len(facts.trace.marks), 1)
     cost = facts.breakdown["compile"]
+    # The line that most of the sessions run at first: only the first ones are logged with it.
+    sources = Counter(facts.trace.events.source[rows].tolist())
+    del sources[NULL]
+    line = facts.trace.string(sources.most_common(1)[0][0]) if sources else ""
     evidence = (
-        Evidence("sessions that ran", len(rows), "count", _usual_line(facts, rows)),
+        Evidence("sessions that ran", len(rows), "count", line),
         Evidence("sessions per step", round(per_step, 2), "count"),
         Evidence("share of the step that prepares graphs", facts.share("compile"), "fraction"),
     )
     is_rare = len(rows) < FEWEST or per_step < MOST
     return RULE.judge(facts, cost, evidence, _FIX, unless=is_rare)
-
-
-def _usual_line(facts: Facts, rows: Rows) -> str:
-    """The line that most of the sessions run at first; '' if unknown."""
-    sources = Counter(facts.trace.events.source[rows].tolist())
-    del sources[NULL]  # only the first sessions are logged with their line
-    return facts.trace.string(sources.most_common(1)[0][0]) if sources else ""
 
 
 _FIX = Fix(

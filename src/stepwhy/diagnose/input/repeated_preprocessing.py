@@ -118,7 +118,9 @@ def diagnose(facts: Facts) -> Finding:
     evidence = (waits, *repeated.evidence, *long_waits(facts), *lines)
     # What fills a shuffle buffer runs while few steps wait, and delays no operation of the others.
     edit = None if long_waits(facts) and shuffles(facts.trace) else Edit("input", "gone")
-    return RULE.finding(cost, evidence, _fix(facts), gain, edit)
+    fix = _TF_DATA if restarted(facts.trace) else _TF_EPOCHS
+    fix = fix if facts.trace.meta.framework == "tensorflow" else _PYTORCH
+    return RULE.finding(cost, evidence, fix, gain, edit)
 
 
 def _of_functions(facts: Facts, repeated: Repeated) -> Finding:
@@ -135,12 +137,6 @@ def _of_functions(facts: Facts, repeated: Repeated) -> Finding:
     most = min(MOST_SAVED_OF_LINES * cost, facts.wall_ns)
     gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, most)
     return RULE.finding(cost, evidence, _PYTORCH, gain)
-
-
-def _fix(facts: Facts) -> Fix:
-    if facts.trace.meta.framework != "tensorflow":
-        return _PYTORCH
-    return _TF_DATA if restarted(facts.trace) else _TF_EPOCHS
 
 
 def _lines(trace: Trace) -> tuple[Evidence, ...]:

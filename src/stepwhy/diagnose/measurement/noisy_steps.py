@@ -38,7 +38,6 @@ from collections import defaultdict
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from stepwhy.analyse.lines.extra_lines import extra_line
@@ -132,7 +131,9 @@ def diagnose(facts: Facts) -> Finding:
     if len(steps.numbers) < FEWEST_STEPS:
         return RULE.incomplete("enough-steps", f"There are fewer than {FEWEST_STEPS} steady steps.")
     if steps.slow.sum() < FEWEST_SLOW or steps.share < SHARE:
-        return _without_slow(steps)
+        # The others may still differ.
+        low, high = np.percentile(steps.durations_ns, [10, 90])
+        return RULE.nothing((_share(steps),), title="" if high <= SLOW * low else _VARIED)
     if _catches_up(facts, steps):
         return RULE.not_applicable("The slow steps wait for the work of the short ones.")
     differences = {c: steps.difference(c) for c in steps.parts_ns}
@@ -143,20 +144,14 @@ def diagnose(facts: Facts) -> Finding:
         contended = Evidence("share of its time that it waits for a core", waiting, "fraction")
         return RULE.incomplete("quiet-machine", _CONTENDED, (_share(steps), contended))
     if sum(differences.get(c, 0.0) for c in _EXPLAINED) >= MAIN:
-        explained = RULE.nothing((_share(steps), *_differences(differences)))
-        return replace(explained, title=_EXPLAINED_TITLE)
+        evidence = (_share(steps), *_differences(differences))
+        return RULE.nothing(evidence, title=_EXPLAINED_TITLE)
     lines = _visited(facts, steps) or _logged(facts, steps)
     evidence = (_share(steps), *_evidence(steps), *lines, *_differences(differences))
     if lines:
         return RULE.finding(None, evidence, _NAMED, title=_ONE_LINE)
-    return RULE.finding(None, evidence, _fix(steps, differences))
-
-
-def _without_slow(steps: _Steps) -> Finding:
-    """No slow steps that matter; the others may still differ."""
-    low, high = np.percentile(steps.durations_ns, [10, 90])
-    found = RULE.nothing((_share(steps),))
-    return found if high <= SLOW * low else replace(found, title=_VARIED)
+    fix = _BATCHES if differences.get("compute", 0.0) >= MAIN else _IRREGULAR
+    return RULE.finding(None, evidence, _REGULAR if _interval(steps) else fix)
 
 
 def _catches_up(facts: Facts, steps: _Steps) -> bool:
@@ -283,12 +278,6 @@ def _differences(differences: dict[str, float]) -> tuple[Evidence, ...]:
         for c in largest
         if differences[c] > 0
     )
-
-
-def _fix(steps: _Steps, differences: dict[str, float]) -> Fix:
-    if _interval(steps):
-        return _REGULAR
-    return _BATCHES if differences.get("compute", 0.0) >= MAIN else _IRREGULAR
 
 
 _NAMES = {

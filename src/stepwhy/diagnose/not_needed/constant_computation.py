@@ -128,7 +128,10 @@ def _of_session(facts: Facts) -> Finding:
         )
     is_constant = nodes.constant == 1
     constant = nodes.name[is_constant]
-    fed = sorted(_fed(facts) & {facts.trace.string(name) for name in constant.tolist()})
+    # Names of the nodes in place of which the session is fed.
+    values, text = facts.trace.session_values, facts.trace.string
+    names = {text(name).partition(":")[0] for name in values.name[values.fed == 1].tolist()}
+    fed = sorted(names & {text(name) for name in constant.tolist()})
     if fed:
         return RULE.no_data(
             "operands", f"The program feeds {fed[0]}, which its graph computes from constants."
@@ -163,12 +166,6 @@ def _of_rows(
         *further,
     )
     return RULE.finding(cost, evidence, fix, edit=Edit("ops", "gone"))
-
-
-def _fed(facts: Facts) -> set[str]:
-    """Names of the nodes in place of which the session is fed."""
-    values, text = facts.trace.session_values, facts.trace.string
-    return {text(name).partition(":")[0] for name in values.name[values.fed == 1].tolist()}
 
 
 def _arguments(facts: Facts) -> Iterator[Evidence]:

@@ -78,7 +78,11 @@ def diagnose(facts: Facts) -> Finding:
     rows = np.array([copy.row for copy in found.copies], dtype=np.int64)
     work = _work(facts, rows)
     spent = on_scale(facts, mean_within(facts, time_of(facts, work)), "compute")
-    cost = round(spent * (1 - _changed_share(facts, found.copies)))
+    # Share of the copied elements that change, weighted by the time of the copies.
+    own = facts.trace.slices.dur_ns[rows]
+    shares = np.array([copy.changed / copy.copied for copy in found.copies])
+    changed = float((own * shares).sum() / max(int(own.sum()), 1))
+    cost = round(spent * (1 - changed))
     evidence = tuple(_evidence(facts, found.copies, cost))
     return RULE.judge(facts, cost, evidence, _fix(facts, found), shown=1)
 
@@ -94,13 +98,6 @@ def _work(facts: Facts, rows: Rows) -> Rows:
     chosen[rows] = True
     found: Rows = kernels[climb(facts.nesting, calls, chosen) != NULL]
     return found
-
-
-def _changed_share(facts: Facts, copies: list[Rewrite]) -> float:
-    """Share of the copied elements that change, weighted by the time of the copies."""
-    own = facts.trace.slices.dur_ns[[copy.row for copy in copies]]
-    shares = np.array([copy.changed / copy.copied for copy in copies])
-    return float((own * shares).sum() / max(int(own.sum()), 1))
 
 
 def _evidence(facts: Facts, copies: list[Rewrite], cost: int) -> Iterator[Evidence]:

@@ -67,6 +67,7 @@ from stepwhy.diagnose.shared.placement import (
     Elsewhere,
     by_time,
     elsewhere,
+    example,
     listed,
     share_their_cores,
 )
@@ -211,15 +212,10 @@ def _evidence(
     if shared:
         found.append(Evidence("these devices", SAME_CORES, ""))
     found.extend(
-        Evidence(f"{g.name} operations", g.count, "count", _example(wrong, g.name, ran_as))
+        Evidence(f"{g.name} operations", g.count, "count", example(wrong, g.name, ran_as))
         for g in types[:4]
     )
     return tuple(found)
-
-
-def _example(wrong: list[Node], op: str, ran_as: dict[str, str]) -> str:
-    node = next(n for n in wrong if ran_as[n.name] == op)
-    return f"{node.name} ({node.source})" if node.source else node.name
 
 
 def _fix(wrong: list[Node], *advice: str) -> Fix:

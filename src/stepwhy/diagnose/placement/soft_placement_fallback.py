@@ -46,6 +46,7 @@ from stepwhy.diagnose.shared.placement import (
     SHARE,
     by_time,
     elsewhere,
+    example,
     listed,
     share_their_cores,
 )
@@ -123,17 +124,12 @@ def _evidence(
     elif not facts.has_accelerator:
         found.append(Evidence("accelerators that the run used", 0, "count"))
     found.extend(
-        Evidence(f"{g.name} operations", g.count, "count", _example(moved, g.name, ran_as))
+        Evidence(f"{g.name} operations", g.count, "count", example(moved, g.name, ran_as))
         for g in by_time(facts, moved)[:4]
     )
     if copied.bytes is not None:
         found.append(Evidence(COPIED_FOR_OPS, copied.bytes, "bytes"))
     return tuple(found)
-
-
-def _example(moved: list[Node], op: str, ran_as: dict[str, str]) -> str:
-    node = next(n for n in moved if ran_as[n.name] == op)
-    return f"{node.name} ({node.source})" if node.source else node.name
 
 
 _FIX = Fix(

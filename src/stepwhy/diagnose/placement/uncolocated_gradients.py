@@ -90,15 +90,12 @@ def diagnose(facts: Facts) -> Finding:
     apart = [p for p in pairs if p.is_apart]
     counted = Evidence("gradient operations with their operation", len(pairs), "count")
     cost = elsewhere(facts, [p.backward for p in apart], {p.forward.place for p in apart})
-    if not apart or not _matters(facts, cost, len(apart) / len(pairs)):
+    ns, share = cost.cost_ns(facts), len(apart) / len(pairs)
+    # By the time they cost, or by their share of all.
+    matters = share >= SHARE if ns is None else ns >= SHARE * facts.wall_ns
+    if not apart or not matters:
         return RULE.nothing((counted,))
     return _found(facts, apart, cost)
-
-
-def _matters(facts: Facts, cost: Elsewhere, share: float) -> bool:
-    """Whether gradients elsewhere matter: by the time they cost, or by their share of all."""
-    ns = cost.cost_ns(facts)
-    return share >= SHARE if ns is None else ns >= SHARE * facts.wall_ns
 
 
 def _unpaired(facts: Facts) -> Finding:

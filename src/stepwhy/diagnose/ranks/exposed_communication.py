@@ -305,12 +305,10 @@ def _of_buckets(facts: Facts) -> Fix:
             text=_FEW_BUCKETS.text.format(format_count(math.ceil(buckets.count))),
             code=_FEW_BUCKETS.code.replace("bucket_cap_mb=5", f"bucket_cap_mb={size}"),
         )
-    return without_copies(fix if may_accumulate(facts) else _without_no_sync(fix), facts)
-
-
-def _without_no_sync(fix: Fix) -> Fix:
-    """A fix without the exchange at the last micro-batch only."""
-    return replace(fix, text=fix.text.split(_AT_LAST)[0], code=fix.code.split(_NO_SYNC)[0].rstrip())
+    if not may_accumulate(facts):  # without the exchange at the last micro-batch only
+        text, code = fix.text.split(_AT_LAST)[0], fix.code.split(_NO_SYNC)[0].rstrip()
+        fix = replace(fix, text=text, code=code)
+    return without_copies(fix, facts)
 
 
 # Scopes of Megatron-LM around the exchange of a pipeline stage with its neighbours.

@@ -49,7 +49,7 @@ from collections.abc import Iterator
 
 from stepwhy.analyse.lateness.hangs import find_hang
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
-from stepwhy.result.hangs import At, Hang
+from stepwhy.result.hangs import Hang
 from stepwhy.result.wording.hangs import collective_name, hang_sentence, ranks_text
 
 RULE = Rule(
@@ -90,7 +90,10 @@ def diagnose(facts: Facts) -> Finding:
     if hang is None and not facts.calls.shows_open:
         return RULE.incomplete("open-collectives", _NOT_OPEN)
     if hang is None:
-        return RULE.nothing() if _is_complete(facts) else RULE.incomplete("all-ranks", _SOME_RANKS)
+        recorded = {calls.rank for calls in facts.calls.calls}
+        expected = max(calls.size for calls in facts.calls.calls)
+        are_all = len(recorded) >= max(facts.trace.meta.world_size, expected, 2)
+        return RULE.nothing() if are_all else RULE.incomplete("all-ranks", _SOME_RANKS)
     evidence = tuple(_evidence(hang))
     if not hang.missing and not hang.unrecorded and hang.waited_ns is None:
         return RULE.incomplete("whole-run", _SNAPSHOT.format(collective_name(hang)), evidence)
@@ -111,13 +114,6 @@ def _by_positions(hang: Hang | None) -> Finding:
     return RULE.finding(None, evidence, _NOT_CALLED, title=_TITLE_BY_POSITIONS)
 
 
-def _is_complete(facts: Facts) -> bool:
-    """Whether the calls of all ranks are recorded."""
-    recorded = {calls.rank for calls in facts.calls.calls}
-    expected = max(calls.size for calls in facts.calls.calls)
-    return len(recorded) >= max(facts.trace.meta.world_size, expected, 2)
-
-
 def _evidence(hang: Hang) -> Iterator[Evidence]:
     yield from _absent(hang, "rank that has not entered it")
     yield Evidence("collective", collective_name(hang), "", hang.call.line)
@@ -131,7 +127,9 @@ def _evidence(hang: Hang) -> Iterator[Evidence]:
 def _absent(hang: Hang, what: str) -> Iterator[Evidence]:
     """The ranks that the others wait for, and where they stand."""
     for at in hang.missing[:_MOST_NAMED]:
-        yield Evidence(what, "unknown" if at.rank is None else str(at.rank), "", _place(at))
+        rank = "unknown" if at.rank is None else str(at.rank)
+        inside = f"waits in {at.inside}" if at.inside else ""
+        yield Evidence(what, rank, "", " ".join(filter(None, (inside, at.line))))
     more = len(hang.missing) - _MOST_NAMED
     if more > 0:
         yield Evidence("further such ranks", more, "count")
@@ -142,12 +140,6 @@ def _waiting_ranks(hang: Hang) -> Iterator[Evidence]:
     yield Evidence("ranks that wait in it", len(hang.waiting), "count", ranks_text(hang.waiting))
     if hang.waited_ns is not None:
         yield Evidence("how long the step had lasted when it was noted", hang.waited_ns, "ns")
-
-
-def _place(at: At) -> str:
-    """Where a rank stands, in a few words."""
-    inside = f"waits in {at.inside}" if at.inside else ""
-    return " ".join(filter(None, (inside, at.line)))
 
 
 def _fix(hang: Hang) -> Fix:

@@ -128,9 +128,10 @@ def _refined(
     for cause in sorted(found.values(), key=lambda f: f.cost_ns_per_step or 0):
         rule = rules.get(cause.id)
         symptom = found.get(rule.refines) if rule else None
-        # The pipeline already works ahead and in parallel: only less work is left.
-        is_only_remedy = works_ahead(facts.trace) and bool(calls_in_parallel(facts.trace))
-        is_cause = cause.id not in _ALTERNATIVES or is_only_remedy
+        # Where the pipeline already works ahead and in parallel, only less work is left.
+        is_cause = cause.id not in _ALTERNATIVES or (
+            works_ahead(facts.trace) and bool(calls_in_parallel(facts.trace))
+        )
         if symptom is not None and is_cause and explains(cause, symptom):
             causes[symptom.id] = cause.id
     return causes
@@ -260,17 +261,15 @@ def _of_callbacks(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:
     pageable = facts.slices(Kind.MEMCPY)
     pageable = pageable[facts.trace.slices.pageable[pageable] == 1]
     parts = {"pageable-copy": copies & intervals_of(facts.trace, pageable)}
+    inside_ns = {
+        id_: on_scale(facts, mean_within(facts, parts.get(id_, copies)), "transfer")
+        for id_ in symptoms
+    }
     return {
         id_: "host-callback"
-        for id_ in symptoms
-        if _is_cost(facts, parts.get(id_, copies), found[id_])
+        for id_, ns in inside_ns.items()
+        if 0 < ns >= MAIN_CAUSE * _cost_ns(found[id_])
     }
-
-
-def _is_cost(facts: Facts, time: Intervals, symptom: Finding) -> bool:
-    """Whether some time of copies is most of the cost of a symptom."""
-    inside_ns = on_scale(facts, mean_within(facts, time), "transfer")
-    return 0 < inside_ns >= MAIN_CAUSE * (symptom.cost_ns_per_step or 0)
 
 
 def _bytes(finding: Finding, what: str) -> int:

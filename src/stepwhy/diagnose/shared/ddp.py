@@ -150,13 +150,10 @@ def _repeats(facts: Facts, marks: Rows) -> float:
     start_ns, forward = facts.trace.slices.start_ns, named(facts, FORWARD)
     passed = np.searchsorted(start_ns[forward], start_ns[marks], side="right") - 1
     marked = np.bincount(passed[passed >= 0], minlength=len(forward))
-    update = np.searchsorted(_updates(facts), start_ns[forward])
+    rows = facts.slices(Kind.FRAMEWORK, steady=True)
+    steps = rows[facts.trace.matches(facts.trace.slices.name[rows], _UPDATE.match)]
+    # When optimizers begin their steps, or the steps where that is not recorded.
+    begins = start_ns[steps] if len(steps) else facts.steps.starts
+    update = np.searchsorted(begins, start_ns[forward])
     alike = [np.unique(marked[update == one], return_counts=True) for one in distinct(update)]
     return float(np.mean([max(counts[sizes > 0], default=0) for sizes, counts in alike]))
-
-
-def _updates(facts: Facts) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """When optimizers begin their steps, or the steps where that is not recorded, ns."""
-    rows = facts.slices(Kind.FRAMEWORK, steady=True)
-    found = rows[facts.trace.matches(facts.trace.slices.name[rows], _UPDATE.match)]
-    return facts.trace.slices.start_ns[found] if len(found) else facts.steps.starts

@@ -65,7 +65,9 @@ def _eager_loop(facts: Facts) -> EagerLoop | None:
     calls = every[facts.phases[every] != Phase.BACKWARD]
     if len(calls) < FEWEST * max(facts.steady_count, 1):
         return None
-    python_ns = on_scale(facts, _capped(facts, facts.partition.sets["python"]), "python")
+    python = facts.partition.sets["python"] & steady(facts)
+    capped = np.minimum(python.ends - python.starts, ONE_CALL_NS).sum()
+    python_ns = on_scale(facts, facts.mean_ns(float(capped)), "python")
     cost = python_ns + facts.breakdown["dispatch"] + in_small(facts, every, SMALL_NS)
     return EagerLoop(calls, cost, python_ns) if cost >= SHARE * facts.wall_ns else None
 
@@ -116,12 +118,6 @@ def _jitted(facts: Facts) -> Rows:
     latest = np.append(np.int64(0), np.maximum.accumulate(ends)[:-1]) if len(rows) else ends
     found: Rows = rows[slices.start_ns[rows] >= latest]
     return found
-
-
-def _capped(facts: Facts, time: Intervals) -> int:
-    """Time of the mean step in some intervals, each capped at `ONE_CALL_NS`."""
-    inside = time & steady(facts)
-    return facts.mean_ns(float(np.minimum(inside.ends - inside.starts, ONE_CALL_NS).sum()))
 
 
 class ElementLoop(msgspec.Struct, frozen=True):

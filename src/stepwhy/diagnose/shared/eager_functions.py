@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.slice_lines import slice_lines
@@ -51,7 +50,10 @@ def functions_beside_gradient(facts: Facts, calls: Rows, repeats: int) -> EagerF
         None if the gradient is not compiled, or most operations are of the model.
     """
     lines = facts.derived(slice_lines)
-    model = _functions(facts, lines[_gradient(facts)])
+    # Matrix products of the backward pass: only a compiled gradient has their names.
+    rows = np.flatnonzero(facts.phases == Phase.BACKWARD)
+    rows = rows[facts.trace.matches(facts.trace.slices.name[rows], _PRODUCT.fullmatch)]
+    model = {_function(_text(facts, line)) for line in np.unique(lines[rows]).tolist()} - {""}
     if not model:
         return None
     texts = [_text(facts, line) for line in lines[calls].tolist()]
@@ -88,18 +90,8 @@ def _is_repeated(lines: list[str], name: str, steps: int, least: float) -> bool:
     return bool(visits) and min(visits) >= least
 
 
-def _gradient(facts: Facts) -> Rows:
-    """Matrix products of the backward pass: only a compiled gradient has their names."""
-    rows = np.flatnonzero(facts.phases == Phase.BACKWARD)
-    return rows[facts.trace.matches(facts.trace.slices.name[rows], _PRODUCT.fullmatch)]
-
-
 def _text(facts: Facts, line: int) -> str:
     return "" if line == NULL else facts.trace.string(line)
-
-
-def _functions(facts: Facts, lines: NDArray[np.int32]) -> set[str]:
-    return {_function(_text(facts, line)) for line in np.unique(lines).tolist()} - {""}
 
 
 def _function(line: str) -> str:

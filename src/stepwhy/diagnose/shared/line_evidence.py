@@ -76,7 +76,8 @@ def _of_operation(
     if per_sample := _per_sample(one.count, samples):
         yield Evidence(PER_SAMPLE, per_sample, "count", one.name)
     rows = _rows_of(facts, row.line, one)
-    if size := _bytes(facts, rows):
+    sizes = facts.trace.slices.bytes[rows]
+    if size := facts.mean_ns(int(sizes[sizes != NULL].sum())):
         yield Evidence("bytes of it per step", size, "bytes", one.name)
     shapes = Counter(s for s in shapes_of(facts.trace)[rows].tolist() if s != NULL)
     if shapes:
@@ -109,12 +110,6 @@ def _rows_of(facts: Facts, line: str, one: LineOperation) -> Rows:
     is_name = np.isin(trace.slices.name[rows], trace.strings_where({one.name}))
     found: Rows = rows[is_name & (facts.phases[rows] == Phase[one.phase.upper()])]
     return found
-
-
-def _bytes(facts: Facts, rows: Rows) -> int:
-    """Bytes that operations move or produce per step; 0 if that is not recorded."""
-    sizes = facts.trace.slices.bytes[rows]
-    return facts.mean_ns(int(sizes[sizes != NULL].sum()))
 
 
 def _growth(facts: Facts, rows: Rows) -> tuple[int, int] | None:

@@ -67,7 +67,10 @@ def costly_loop_time(facts: Facts) -> Intervals:
 
 def _optimizer_loop(facts: Facts) -> OptimizerLoop | None:
     steps = optimizer_steps(facts)
-    calls = _calls(facts, steps)
+    rows = launched_ops(facts)
+    starts, ends = facts.trace.slices.start_ns[rows], facts.trace.ends(rows)
+    # Operations that the steps call, not from other operations.
+    calls = rows[time_of(facts, steps).within(starts, ends) > 0]
     if len(calls) < FEWEST * max(facts.steady_count, 1) or _updates_at_once(facts, calls):
         return None
     cost = _device_cost if facts.has_accelerator else _host_cost
@@ -78,13 +81,6 @@ def _named(facts: Facts, pattern: re.Pattern[str]) -> Rows:
     """Steady slices whose whole name matches a pattern, ascending."""
     rows = facts.slices(Kind.FRAMEWORK, Kind.ANNOTATION, steady=True)
     return rows[facts.trace.matches(facts.trace.slices.name[rows], pattern.fullmatch)]
-
-
-def _calls(facts: Facts, steps: Rows) -> Rows:
-    """Operations that some steps of optimizers call, not from other operations; ascending."""
-    rows = launched_ops(facts)
-    starts = facts.trace.slices.start_ns[rows]
-    return rows[time_of(facts, steps).within(starts, facts.trace.ends(rows)) > 0]
 
 
 def _updates_at_once(facts: Facts, calls: Rows) -> bool:

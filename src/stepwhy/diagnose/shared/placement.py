@@ -177,3 +177,9 @@ def exposed_copies_ns(facts: Facts, copies: Iterable[DeviceCopy]) -> int | None:
         time = time - activity.compute
     exposed = on_scale(facts, mean_within(facts, time), "transfer")
     return min(exposed, facts.breakdown["transfer"])
+
+
+def example(nodes: list[Node], op: str, ran_as: dict[str, str]) -> str:
+    """The first of some nodes that ran as an operation, and where the program makes it."""
+    node = next(n for n in nodes if ran_as[n.name] == op)
+    return f"{node.name} ({node.source})" if node.source else node.name

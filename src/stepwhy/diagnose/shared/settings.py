@@ -105,13 +105,9 @@ def _applies(setting: Setting, facts: Facts) -> bool:
         return False
     if setting.ranks and meta.world_size < 2:
         return False
-    return not setting.gpu or _uses_gpu(facts)
-
-
-def _uses_gpu(facts: Facts) -> bool:
-    """Whether the process is known to use an accelerator, traced or not."""
-    trace = facts.trace
-    return facts.has_accelerator or trace.meta.device_expected or bool(sampled_gpus(trace))
+    # An accelerator is used, traced or not.
+    uses_gpu = facts.has_accelerator or meta.device_expected or bool(sampled_gpus(facts.trace))
+    return uses_gpu or not setting.gpu
 
 
 __all__ = ["LAUNCHES_WAIT", "MOST_WAIT", "SETTINGS", "Setting", "applied"]

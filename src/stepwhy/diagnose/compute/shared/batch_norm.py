@@ -320,7 +320,10 @@ def _groups(facts: Facts, threads: list[NDArray[np.int64]]) -> tuple[list[list[i
         names, place = numbered(facts.trace.slices.name[calls])
         texts = [facts.trace.string(int(name)) for name in names]
         for begin, end in _normalising(texts, place):
-            kept = _keeps_statistics([texts[i] for i in place[begin:end].tolist()])
+            ops = [texts[i] for i in place[begin:end].tolist()]
+            in_place = sum(_IN_PLACE.fullmatch(op) is not None for op in ops)
+            products = sum(_PRODUCT.fullmatch(op) is not None for op in ops)
+            kept = in_place + max(products - _OWN_PRODUCTS, 0) >= _FEWEST_UPDATES
             found += [calls[begin:end].tolist()] if kept else []
             doubtful += not kept
     return found, doubtful
@@ -351,12 +354,6 @@ def _normalising(texts: list[str], place: NDArray[np.int32]) -> list[tuple[int, 
 def _statistics_of(name: str) -> int:
     """Number of statistics that an operation computes: 2 for mean and variance, or 1, or 0."""
     return 0 if _STATISTIC.fullmatch(name) is None else 2 if "_mean" in name else 1
-
-
-def _keeps_statistics(names: list[str]) -> bool:
-    in_place = sum(_IN_PLACE.fullmatch(name) is not None for name in names)
-    products = sum(_PRODUCT.fullmatch(name) is not None for name in names)
-    return in_place + max(products - _OWN_PRODUCTS, 0) >= _FEWEST_UPDATES
 
 
 def _backward(facts: Facts, outer: NDArray[np.int32], groups: list[list[int]]) -> dict[int, int]:

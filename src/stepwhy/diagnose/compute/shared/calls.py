@@ -71,8 +71,9 @@ class Calls(msgspec.Struct, frozen=True):
             patterns: Patterns of operations; (any,).
         """
         names, place = numbered(facts.trace.slices.name[self.ops])
-        numbers = np.array([_first(facts.trace.string(int(n)), patterns) for n in names], np.int8)
-        return numbers[place]
+        texts = [facts.trace.string(int(name)) for name in names]
+        first = [next((i for i, p in enumerate(patterns) if p.fullmatch(t)), -1) for t in texts]
+        return np.array(first, np.int8)[place]
 
 
 def on_device(evidence: tuple[Evidence, ...], device: str) -> tuple[Evidence, ...]:
@@ -80,10 +81,6 @@ def on_device(evidence: tuple[Evidence, ...], device: str) -> tuple[Evidence, ..
     if not device:
         return evidence
     return (*evidence[:1], Evidence("of several devices, the busiest", device, ""), *evidence[1:])
-
-
-def _first(name: str, patterns: Sequence[re.Pattern[str]]) -> int:
-    return next((i for i, pattern in enumerate(patterns) if pattern.fullmatch(name)), -1)
 
 
 def calls_in_order(facts: Facts) -> Calls:

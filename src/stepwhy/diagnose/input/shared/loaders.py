@@ -42,7 +42,10 @@ def batches_ready(facts: Facts) -> Evidence | None:
     queue = awaited_loader(facts)
     if queue is None or queue.empty_share is None or queue.empty_share >= STARVED:
         return None
-    if (queue.full_share or 0.0) < STARVED and _workers_are_busy(facts):
+    # Whether stack samples show that the workers prepare batches most of the time.
+    lines = role_lines(facts.sampled, SampleRole.WORKER)
+    are_busy = sum(share for _, share in lines) >= BUSY
+    if (queue.full_share or 0.0) < STARVED and are_busy:
         return None
     return Evidence(_READY, round(1 - queue.empty_share, 4), "fraction", queue.name)
 
@@ -52,12 +55,6 @@ def most_epochs(facts: Facts) -> int:
     events = facts.trace.events
     rows = np.flatnonzero(np.isin(events.kind, facts.trace.strings_where({"epoch"})))
     return int(np.unique(events.name[rows], return_counts=True)[1].max(initial=0))
-
-
-def _workers_are_busy(facts: Facts) -> bool:
-    """Whether stack samples show that the workers prepare batches most of the time."""
-    lines = role_lines(facts.sampled, SampleRole.WORKER)
-    return sum(share for _, share in lines) >= BUSY
 
 
 _READY = "share of the time with a batch ready"

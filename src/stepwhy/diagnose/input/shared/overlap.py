@@ -66,9 +66,12 @@ def _predicted(facts: Facts, work: BatchWork) -> tuple[int, float]:
 
 def overlap_evidence(facts: Facts, work: BatchWork) -> tuple[Evidence, ...]:
     """The work, the rest of the step, and the cores."""
+    by = "one thread, an element at a time"
+    if not work.is_ahead:
+        by = f"the training loop itself, in {_NAMES.get(work.source, work.source)}"
     found = [
         Evidence("share of the step", work.exposed_ns / max(facts.wall_ns, 1), "fraction"),
-        Evidence("batches are prepared by", _by(work), "", work.where),
+        Evidence("batches are prepared by", by, "", work.where),
     ]
     if work.exposed_ns < facts.wall_ns:
         found.append(Evidence("step without the wait for it", rest_ns(facts, work), "ns"))
@@ -92,12 +95,6 @@ def is_prepared_aside(facts: Facts) -> bool:
 def is_prepared_in_parallel(facts: Facts) -> bool:
     """Whether several threads or processes are known to prepare batches."""
     return bool(calls_in_parallel(facts.trace) or fetches_from_workers(facts))
-
-
-def _by(work: BatchWork) -> str:
-    if work.is_ahead:
-        return "one thread, an element at a time"
-    return f"the training loop itself, in {_NAMES.get(work.source, work.source)}"
 
 
 def with_workers(fix: Fix, count: int) -> Fix:

@@ -59,7 +59,12 @@ class Unowned(msgspec.Struct, frozen=True):
             _time_ns(facts, rows) for rows in (self.unused, self.half, self.nodes)
         )
         share = min((unused + _HALF * half) / max(nodes, 1), 1.0)
-        return round(share * _backward_ns(facts)) if share else 0
+        if not share:
+            return 0
+        host = time_of(facts, _outer_nodes(facts))
+        work = facts.in_steady(launched_within(facts, host))
+        backward_ns = cost_per_step_ns(facts, host & steady(facts), work, facts.steady_count)
+        return round(share * backward_ns)
 
 
 def _time_ns(facts: Facts, nodes: Rows) -> int:
@@ -67,13 +72,6 @@ def _time_ns(facts: Facts, nodes: Rows) -> int:
     host = time_of(facts, nodes)
     rows = launched_within(facts, host) if facts.has_accelerator else nodes
     return time_of(facts, rows).total_ns
-
-
-def _backward_ns(facts: Facts) -> int:
-    """Time of the mean step that backward passes take, ns."""
-    host = time_of(facts, _outer_nodes(facts))
-    work = facts.in_steady(launched_within(facts, host))
-    return cost_per_step_ns(facts, host & steady(facts), work, facts.steady_count)
 
 
 def _outer_nodes(facts: Facts) -> Rows:
@@ -87,7 +85,10 @@ def find_unowned(facts: Facts) -> Unowned | None:
     if not len(walks):
         return None
     is_walked = trace.events.count[walks] != NULL
-    walked, left_out = walks[is_walked], _reason(facts, walks[~is_walked])
+    walked, others = walks[is_walked], walks[~is_walked]
+    # Why the first of the graphs that were not walked was not; '' without any.
+    reasons = trace.events.reason[others[:1]].tolist()
+    left_out = next((trace.string(why) or "of an unknown reason" for why in reasons), "")
     if not len(walked):
         return _refused(left_out)
     try:
@@ -108,12 +109,6 @@ def find_unowned(facts: Facts) -> Unowned | None:
         _line(facts, walked),
         left_out=left_out,
     )
-
-
-def _reason(facts: Facts, left_out: Rows) -> str:
-    """Why the first of some graphs was not walked; '' without any."""
-    reasons = facts.trace.events.reason[left_out[:1]].tolist()
-    return next((facts.trace.string(why) or "of an unknown reason" for why in reasons), "")
 
 
 def _line(facts: Facts, walks: Rows) -> str:
