@@ -95,14 +95,14 @@ def test_the_breakdown_of_facts_is_the_last_one():
     for start in (100, 110, 120):
         line.mark(start, start + 10)
     facts = Facts(line.trace())
-    assert facts.corrections[0].before == facts.recorded
-    assert facts.corrections[-1].after == facts.breakdown
+    assert facts.mean_step.corrections[0].before == facts.recorded
+    assert facts.mean_step.corrections[-1].after == facts.breakdown
     assert sum(facts.breakdown.values()) == 10 * MS
 
 
 def test_a_trace_of_another_profiler_is_not_brought_to_another_scale():
     facts = Facts(Timeline().steps(0, 20).trace())
-    assert [one.why for one in facts.corrections] == [c.why for c in BY_OTHER_EVIDENCE]
+    assert [one.why for one in facts.mean_step.corrections] == [c.why for c in BY_OTHER_EVIDENCE]
     assert facts.breakdown == facts.recorded
 
 

@@ -6,11 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
-from msgspec.structs import replace
 
-from stepwhy.analyse.activity.callbacks import callback_time
 from stepwhy.analyse.activity.devices import Activity, Totals, find_activities, total
-from stepwhy.analyse.activity.launches import Launches, join_launches
+from stepwhy.analyse.activity.launches import Launches, join_launches, owned_devices
 from stepwhy.analyse.activity.selection import mask, of_role, rows_of
 from stepwhy.analyse.activity.threads import Threads, find_threads
 from stepwhy.analyse.breakdown.closed import (
@@ -21,18 +19,10 @@ from stepwhy.analyse.breakdown.closed import (
     partition,
     unexplained,
 )
-from stepwhy.analyse.breakdown.corrections import (
-    BY_OTHER_EVIDENCE,
-    TO_UNPROFILED,
-    Applied,
-    Known,
-    apply,
-)
-from stepwhy.analyse.breakdown.disk_syncs import NO_SYNCS, ExposedSyncs, exposed_syncs
 from stepwhy.analyse.breakdown.evidence import Evidence, find_evidence
+from stepwhy.analyse.breakdown.mean_step import MeanStep
 from stepwhy.analyse.breakdown.ops import OpTable, op_table
 from stepwhy.analyse.breakdown.phases import find_phases
-from stepwhy.analyse.breakdown.rescaling import Scale
 from stepwhy.analyse.ranks.calls import RunCalls, calls_of
 from stepwhy.analyse.steps.clocks import clocks_disagree
 from stepwhy.analyse.steps.missing_work import MissingWork, find_missing_work
@@ -173,7 +163,7 @@ class Facts:
         if accelerators and self.launches.reused:
             return []
         if accelerators and self.merged_processes > 1:
-            owned = self._owned_devices()
+            owned = owned_devices(self.trace, self.launches, self.threads.driving)
             return [a for a in accelerators if owned[a.index]]
         return accelerators or self.activities
 
@@ -182,22 +172,6 @@ class Facts:
         """Number of processes with their own step markers; above one, the file merges ranks."""
         rows = rows_of(self.trace, (Kind.STEP,), of_role(self.trace, Role.HOST_THREAD))
         return len(distinct(self.trace.tracks.process[self.trace.slices.track[rows]]))
-
-    def _owned_devices(self) -> NDArray[np.bool_]:
-        """Mask of devices on which only the driving process is known to launch work.
-
-        Shape (devices + 2,): the last two entries are `OTHER_DEVICES` and `HOST_DEVICE`.
-        """
-        tracks, track = self.trace.tracks, self.trace.slices.track
-        own = np.zeros(len(self.trace.devices) + 2, dtype=bool)
-        others = own.copy()
-        rows, calls = self.launches.joined
-        device = tracks.device[track[rows]]
-        is_own = tracks.process[track[calls]] == tracks.process[self.threads.driving]
-        own[device[is_own]] = True
-        others[device[~is_own]] = True
-        found: NDArray[np.bool_] = own & ~others
-        return found
 
     @cached_property
     def clocks_disagree(self) -> bool:
@@ -308,56 +282,6 @@ class Facts:
         return self.mean_of(self.partition)
 
     @cached_property
-    def corrections(self) -> tuple[Applied, ...]:
-        """How the breakdown comes about: every correction of the recorded one, in order."""
-        scaled = self._scaled(self.recorded)
-        known = Known(self.sampled, self.unprofiled_rows, self.observed)
-        if known.has_gaps:
-            known = replace(known, callback_ns=self.callback_ns)
-        unprofiled = scaled[-1].after if scaled else self.recorded
-        return scaled + apply(unprofiled, BY_OTHER_EVIDENCE, known)
-
-    def _scaled(self, breakdown: dict[str, int]) -> tuple[Applied, ...]:
-        """The corrections that bring recorded steps to the time of unprofiled ones, if observed."""
-        if self.observed is None:
-            return ()
-        observed = self.observed.shortened(self.syncing_ns)
-        scale = Scale(breakdown, observed, self.has_accelerator, self._syncs)
-        return apply(breakdown, TO_UNPROFILED, scale)
-
-    @cached_property
-    def breakdown(self) -> dict[str, int]:
-        """Mean steady step, on the time scale of unprofiled steps if observed: ns per category."""
-        return self.corrections[-1].after
-
-    def _moved(self, why: Corrected, category: str) -> int:
-        """Time that a correction moved to a category, ns."""
-        return next(one.changes.get(category, 0) for one in self.corrections if one.why is why)
-
-    @property
-    def logging_ns(self) -> int:
-        """Time of the mean step in libraries that log, by stack samples, ns."""
-        return self._moved(Corrected.LOGGING, "storage")
-
-    @property
-    def lock_wait_ns(self) -> int:
-        """The part of the input wait that is a wait for the interpreter's lock or a core, ns."""
-        return self._moved(Corrected.LOCK_WAIT, "input_wait")
-
-    @property
-    def syncing_ns(self) -> int:
-        """Time of the mean step in waits until files are on disk, while nothing computes, ns."""
-        return self._syncs.usual_ns
-
-    @cached_property
-    def _syncs(self) -> ExposedSyncs:
-        if self.observed is None:
-            return NO_SYNCS
-        storage = self.partition.sets["storage"]
-        rows = self.unprofiled_rows
-        return exposed_syncs(self.trace, self.steps, storage, rows, self.observed)
-
-    @cached_property
     def unprofiled_rows(self) -> NDArray[np.int64]:
         """Rows of `marks` of the unprofiled steady steps that the result describes."""
         rows = np.arange(len(self.trace.marks), dtype=np.int64)[self.regimes.current.rows]
@@ -366,14 +290,43 @@ class Facts:
         return found
 
     @cached_property
+    def mean_step(self) -> MeanStep:
+        """The mean steady step, with the corrections of its recorded breakdown."""
+        return MeanStep(
+            self.trace,
+            self.sampled,
+            self.steps,
+            self.partition,
+            self.recorded,
+            self.observed,
+            self.unprofiled_rows,
+            self.has_accelerator,
+        )
+
+    @property
+    def breakdown(self) -> dict[str, int]:
+        """Mean steady step, on the time scale of unprofiled steps if observed: ns per category."""
+        return self.mean_step.breakdown
+
+    @property
+    def logging_ns(self) -> int:
+        """Time of the mean step in libraries that log, by stack samples, ns."""
+        return self.mean_step.moved(Corrected.LOGGING, "storage")
+
+    @property
+    def lock_wait_ns(self) -> int:
+        """The part of the input wait that is a wait for the interpreter's lock or a core, ns."""
+        return self.mean_step.moved(Corrected.LOCK_WAIT, "input_wait")
+
+    @property
+    def syncing_ns(self) -> int:
+        """Time of the mean step in waits until files are on disk, while nothing computes, ns."""
+        return self.mean_step.syncs.usual_ns
+
+    @property
     def callback_ns(self) -> int:
         """Python time of the mean step that is in callbacks while nothing computes, ns."""
-        called = self.partition.sets["python"] & callback_time(self.trace)
-        within = self.mean_ns(self.steady_time.common_ns(called))
-        # Rescaling may move unexplained time to Python, but not to compute.
-        recorded, scaled = self.recorded, self.unprofiled(self.recorded)
-        ratios = [scaled[c] / recorded[c] for c in ("compute", "python") if recorded[c]]
-        return min(round(within * min(ratios, default=1.0)), scaled["python"])
+        return self.mean_step.callback_ns
 
     @property
     def usual_input_wait_ns(self) -> int:
@@ -391,11 +344,6 @@ class Facts:
         steady = self.steps.steady
         per_step = partition.per_step(self.steps)[steady]
         return mean_exact(per_step, self.steps.durations_ns[steady])[1]
-
-    def unprofiled(self, breakdown: dict[str, int]) -> dict[str, int]:
-        """A breakdown of recorded steps on the time scale of unprofiled ones, if observed."""
-        scaled = self._scaled(breakdown)
-        return scaled[-1].after if scaled else breakdown
 
     def share(self, category: str) -> float:
         """Share of a category in the mean steady step, 0..1."""

@@ -125,3 +125,25 @@ def _blocking(trace: Trace, launches: Launches) -> NDArray[np.int64]:
     rows, calls = rows[of_copying], calls[of_copying]
     returned_early = trace.ends(rows) > trace.ends(calls)
     return np.setdiff1d(distinct(calls), distinct(calls[returned_early]), assume_unique=True)
+
+
+def owned_devices(trace: Trace, launches: Launches, driving: int) -> NDArray[np.bool_]:
+    """Mask of devices on which only the driving process is known to launch work.
+
+    Shape (devices + 2,): the last two entries are `OTHER_DEVICES` and `HOST_DEVICE`.
+
+    Args:
+        trace: A trace that merges several processes.
+        launches: Its launches.
+        driving: Track of the driving thread.
+    """
+    tracks, track = trace.tracks, trace.slices.track
+    rows, calls = launches.joined
+    device = tracks.device[track[rows]]
+    is_own = tracks.process[track[calls]] == tracks.process[driving]
+    own = np.zeros(len(trace.devices) + 2, dtype=bool)
+    others = own.copy()
+    own[device[is_own]] = True
+    others[device[~is_own]] = True
+    found: NDArray[np.bool_] = own & ~others
+    return found

@@ -33,7 +33,7 @@ def breakdown_of(facts: Facts) -> Breakdown:
     # Self times need most memory, so they are computed before the breakdown.
     phases, hottest_line = _phases(facts), _hottest_line(facts)
     corrections = tuple(
-        Correction(one.why.value, one.changes) for one in facts.corrections if one.changes
+        Correction(one.why.value, one.changes) for one in facts.mean_step.corrections if one.changes
     )
     return Breakdown(
         facts.wall_ns,

@@ -31,7 +31,7 @@ def _device(facts: Facts, activity: Activity) -> Device:
     """One device over the mean steady step, on the time scale of unprofiled steps."""
     trace, steady = facts.trace, facts.steady_time
     recorded = facts.breakdown_of(activity)
-    unprofiled = facts.unprofiled(recorded)
+    unprofiled = facts.mean_step.unprofiled(recorded)
     scale = _work_of(unprofiled) / max(_work_of(recorded), 1) if facts.observed else 1.0
 
     def mean(time: Intervals) -> int:
