@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from stepwhy.base.errors import (
     UnknownFormatError,
     UnsupportedFormatError,
 )
-from stepwhy.read import formats
+from stepwhy.read import formats, registry
 from stepwhy.read.inputs import memory
 from stepwhy.read.inputs.reading import read_source
 from stepwhy.read.inputs.source import Source
@@ -131,3 +132,57 @@ def test_torn_archive_is_an_error_counter():
     trace, _ = read_trace(Source(KINETO, "a.json.gz", truncated=True))
     counter = trace.health.counters[0]
     assert (counter.counter, counter.severity) == ("gzip-truncated", "error")
+
+
+# --- Formats of other distributions ---
+
+INSTALLED = {
+    "lines_format/__init__.py": (
+        "from stepwhy.read.format import Format\nFORMAT = Format(signals=(), magic=b'LINES 1')\n"
+    ),
+    "lines_format/reader.py": (
+        "from stepwhy.trace import Kind, Meta, Role, TraceBuilder\n"
+        "def recognise(source):\n"
+        "    return source.head.startswith(b'LINES 1')\n"
+        "def read(source):\n"
+        "    builder = TraceBuilder()\n"
+        "    track = builder.track(Role.HOST_THREAD, 'main')\n"
+        "    for line in source.data.decode().splitlines()[1:]:\n"
+        "        start, dur, name = line.split()\n"
+        "        builder.slice(track, Kind.FRAMEWORK, name, int(start), int(dur))\n"
+        "    return builder.finish(Meta(format='lines'))\n"
+    ),
+    "lines_format-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: lines-format\nVersion: 1\n",
+    "lines_format-1.dist-info/entry_points.txt": "[stepwhy.formats]\nlines = lines_format\n",
+}
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A folder on the path, in which a distribution with a format of its own is installed."""
+    for name, text in INSTALLED.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    registry._installed.cache_clear()
+    yield tmp_path
+    registry._installed.cache_clear()
+    for name in ("lines_format", "lines_format.reader"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.usefixtures("installed")
+def test_another_distribution_may_add_a_format():
+    trace, name = read_trace(Source(b"LINES 1\n5 7 mm\n", "a"))
+    assert (name, trace.slices.dur_ns.tolist()) == ("lines", [7])
+
+
+def test_what_is_installed_does_not_change_how_a_known_file_is_read(installed):
+    (installed / "lines_format/reader.py").write_text("def recognise(source): return True\n")
+    assert read_trace(Source(KINETO, "a"))[1] == "kineto"
+
+
+def test_a_format_that_cannot_be_loaded_is_named_with_its_package(installed):
+    (installed / "lines_format/__init__.py").write_text("import not_installed_anywhere\n")
+    with pytest.raises(UnsupportedFormatError, match="package lines-format adds, cannot be loaded"):
+        read_trace(Source(b"nothing known", "a"))

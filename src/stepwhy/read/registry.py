@@ -1,6 +1,8 @@
 """All formats, and the importer that reads a given file or folder.
 
-A format is a package in `read.formats`; nothing else has to be registered.
+A format is a package in `read.formats`; nothing else has to be registered. Other distributions may
+have more of them: an entry point in the group `stepwhy.formats` names such a package. Those are
+tried last, so that nothing that is installed changes how a known file is read.
 """
 
 from __future__ import annotations
@@ -11,17 +13,22 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Protocol, cast
 
-from stepwhy.base.errors import UnknownFormatError
+from stepwhy.base.errors import UnknownFormatError, UnsupportedFormatError
 from stepwhy.read import formats as packages
 from stepwhy.read.format import Format, declared
 from stepwhy.read.inputs.memory import check_fits
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
     from pathlib import Path
 
     from stepwhy.read.format import ReadTrace, Recording
     from stepwhy.read.inputs.source import Source
     from stepwhy.trace import Trace
+
+
+GROUP = "stepwhy.formats"
+"""Group of entry points of other distributions: the name of a format, and its package."""
 
 
 class Reader(Protocol):
@@ -85,21 +92,56 @@ def read_trace(source: Source) -> tuple[Trace, str]:
         UnknownFormatError: No importer recognises it.
     """
     for name, declaration in all_formats().items():
-        if not declaration.may_be(source.head):
-            continue
-        reader = reader_of(name)
-        if reader.recognise(source):
-            # Refuse a file that would take more memory than is left.
-            if declaration.memory_factor is not None:
-                held = source.size if isinstance(source.mapped, bytes) else 0
-                check_fits(source.size, source.origin, declaration.memory_factor, held=held)
-            trace = reader.read(source)
+        if declaration.may_be(source.head):
+            trace = _read_by(declaration, reader_of(name), source)
             if trace is not None:
-                _note_truncation(trace, source)
                 return trace, trace.meta.format
+    for declaration, reader in _installed():
+        trace = _read_by(declaration, reader, source) if declaration.may_be(source.head) else None
+        if trace is not None:
+            return trace, trace.meta.format
     from stepwhy.read.inputs.foreign.refusal import refuse  # noqa: PLC0415 - needed by no trace
 
     raise refuse(source)
+
+
+def _read_by(declaration: Format, reader: Reader, source: Source) -> Trace | None:
+    """The trace, if a format recognises the file; refused if it takes more memory than is left."""
+    if not reader.recognise(source):
+        return None
+    if declaration.memory_factor is not None:
+        held = source.size if isinstance(source.mapped, bytes) else 0
+        check_fits(source.size, source.origin, declaration.memory_factor, held=held)
+    trace = reader.read(source)
+    if trace is not None:
+        _note_truncation(trace, source)
+    return trace
+
+
+@cache
+def _installed() -> list[tuple[Format, Reader]]:
+    """The formats of other distributions, by name; their modules are imported here.
+
+    Raises:
+        UnsupportedFormatError: One of them cannot be imported, or declares no format.
+    """
+    from importlib.metadata import entry_points  # noqa: PLC0415 - takes as long as a small trace
+
+    found = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    return [_loaded(point) for point in found]
+
+
+def _loaded(point: EntryPoint) -> tuple[Format, Reader]:
+    try:
+        package = import_module(point.value)
+        return declared(package), cast("Reader", import_module(f"{point.value}.reader"))
+    except Exception as error:
+        owner = point.dist.name if point.dist else point.value
+        raise UnsupportedFormatError(
+            f"The format {point.name!r}, which the package {owner} adds, cannot be loaded "
+            f"({type(error).__name__}: {error})",
+            f"Update {owner}, or uninstall it",
+        ) from error
 
 
 def read_folder(path: Path) -> list[Recording]:
@@ -127,4 +169,4 @@ def _note_truncation(trace: Trace, source: Source) -> None:
         )
 
 
-__all__ = ["all_formats", "read_folder", "read_trace", "reader_of"]
+__all__ = ["GROUP", "all_formats", "read_folder", "read_trace", "reader_of"]
