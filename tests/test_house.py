@@ -16,9 +16,9 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1110,
-    "lines": 150_010,
-    "functions with one caller, ‰": 351,
+    "files": 1115,
+    "lines": 150_400,
+    "functions with one caller, ‰": 352,
     "lines of a function": 60,
     "lines of a file": 540,
 }
