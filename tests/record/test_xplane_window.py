@@ -10,11 +10,8 @@ import pytest
 
 from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.windows import xplane_window
-from stepwhy.record.windows.xplane_window import (
-    ProfilerInUseError,
-    XPlaneWindow,
-    without_host_names,
-)
+from stepwhy.record.windows.traced_window import ProfilerInUseError
+from stepwhy.record.windows.xplane_window import XPlaneWindow, without_host_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -57,7 +57,7 @@ def train(rank, store):
         optimizer.step()
         optimizer.zero_grad()
         if step == LATE:
-            sys.modules["stepwhy.record.torch.window"].may_open = lambda step: False
+            sys.modules["stepwhy.record.windows.traced_window"].may_open = lambda step: False
         if step == last:
             break
 

@@ -14,11 +14,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.record.core.recorder import Recorder
-from stepwhy.record.torch import cuda_graphs, device, request_thread, window_limits
+from stepwhy.record.torch import (
+    cuda_graphs,
+    device,
+    own_profilers,
+    request_thread,
+    window_limits,
+)
 from stepwhy.record.torch import window as windowing
 from stepwhy.record.torch.line_window import LineWindow
 from stepwhy.record.torch.window import ProfilerWindow
-from stepwhy.record.torch.window_limits import Budget, WindowTooLargeError, warm_up_steps
+from stepwhy.record.torch.window_limits import Budget, warm_up_steps
+from stepwhy.record.windows.traced_window import WindowTooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +103,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Profile]:
     """The profilers that were created."""
     Profile.made, CUDA.calls = [], []
-    windowing.own_profilers.cache_clear()
+    own_profilers.own_profilers.cache_clear()
     monkeypatch.setattr(cuda_graphs, "_were_captured", False)
     cuda = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: False)
     action = SimpleNamespace(WARMUP="warm up", RECORD="record")
@@ -578,7 +585,7 @@ def test_cupti_is_detached_after_lines_were_noted(
 ) -> None:
     """The profiler that goes with them only records the host, and attaches CUPTI all the same."""
     lines = LineWindow(Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer"))
-    lines._profiler = Profile([], None)
+    lines._kineto.profiler = Profile([], None)
     lines.finish(goes_on=goes_on)
     assert kineto.asked == [asked]
     assert CUDA.calls == ["stop", *(["query"] if asked else [])]

@@ -32,8 +32,8 @@ def loop_of(run_dir: str) -> Loop:
         return jax_loop_of(run_dir)
     version = str(getattr(sys.modules.get(name), "__version__", "unknown"))
     if name == "torch":
-        from stepwhy.record.keras.torch_window import TorchWindow
+        from stepwhy.record.torch.window import ProfilerWindow
 
         recorder = Recorder(run_dir, "pytorch", version, _OBSERVER)
-        return Loop(recorder, TorchWindow(recorder))
+        return Loop(recorder, ProfilerWindow(recorder))
     return Loop(Recorder(run_dir, name, version, _OBSERVER), NoWindow())

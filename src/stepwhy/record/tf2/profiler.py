@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from stepwhy.record.core.recorder import write_json
 from stepwhy.record.tf2.traced_graphs import callers, function_lines
-from stepwhy.record.windows.xplane_window import ProfilerInUseError, call_before_instances
+from stepwhy.record.windows.traced_window import ProfilerInUseError
+from stepwhy.record.windows.xplane_window import call_before_instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,6 @@ ones. `line_file` describes the file that keeps the result.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -16,16 +15,16 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.record.core.forks import Forks
 from stepwhy.record.core.process import lifetime
-from stepwhy.record.torch import device, request_thread
+from stepwhy.record.torch import device
 from stepwhy.record.torch.function_modes import untold
+from stepwhy.record.torch.kineto import Kineto, graph_task
 from stepwhy.record.torch.line_rows import Event, Marks, Operations, StepRows
-from stepwhy.record.torch.window import graph_task, own_profilers, quiet, stop_recording
+from stepwhy.record.torch.own_profilers import own_profilers
 from stepwhy.record.windows.line_clock import LineClock, is_in_use
 from stepwhy.record.windows.line_file import LINES_FILE, packed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
     from typing import Any
 
     from stepwhy.record.core.recorder import Recorder
@@ -71,10 +70,10 @@ class LineWindow:
         self._recorder = recorder
         silent: Any = _Silent()
         self._forks = Forks(silent, self._close_before_fork)
+        self._kineto = Kineto(self._forks)
         self._own_profilers = own_profilers()
         self._own_profilers.watch(self.retry, recorder)
         self._home = threading.get_ident()
-        self._profiler: Any = None
         self._clock: LineClock | None = None
         self.forget()
         lifetime.on_end(self.finish)
@@ -83,9 +82,8 @@ class LineWindow:
         """Start over, as in a process without such steps (after a fork)."""
         if self._clock is not None:
             self._clock.stop()
-        if self._profiler is not None:
-            stop_recording()
-        self._profiler = self._clock = None
+        self._kineto.forget()
+        self._clock = None
         self.touched = False
         self._forks.forget()
         self._due_step: int | None = None
@@ -96,7 +94,6 @@ class LineWindow:
         self._wanted = 0
         self._start_ns = 0
         self._bounds: list[tuple[int, int, int]] = []
-        self._threads: set[str] = set()
         self._readings: list[tuple[int, int]] = []
 
     def follow(self, step: int) -> None:
@@ -161,19 +158,14 @@ class LineWindow:
 
     def _open(self, step_ns: int) -> None:
         """Start the profiler and the clock."""
-        from torch.profiler import ProfilerActivity, profile
+        from torch.profiler import ProfilerActivity
 
         self._due_step = None
         self._attempts += 1
         self._wanted = _STEPS if (_STEPS + 1) * step_ns <= _MOST_NS else 1
         self._is_warm = (self._wanted + 1) * step_ns > _MOST_NS
         self._bounds = []
-        profiler = profile(activities=[ProfilerActivity.CPU])
-        before = request_thread.threads()
-        with quiet(), self._own_profilers.starting_stepwhys(), self._forks.switching:
-            self._profiler = profiler
-            profiler.start()
-        self._threads = request_thread.threads() - before
+        self._kineto.start(activities=[ProfilerActivity.CPU])
         with untold():
             self._readings = _mark_thread()
         self._clock = LineClock()
@@ -210,7 +202,7 @@ class LineWindow:
 
     def _close(self, *, goes_on: bool = True) -> None:
         """Stop, and write what was noted."""
-        clock, profiler, bounds = self._clock, self._profiler, self._bounds
+        clock, profiler, bounds = self._clock, self._kineto.profiler, self._bounds
         if clock is None:
             return
         self.abandon(goes_on=goes_on)
@@ -240,19 +232,8 @@ class LineWindow:
         clock, self._clock = self._clock, None
         if clock is not None:
             clock.stop()
-        with self._forks.switching:
-            profiler, self._profiler = self._profiler, None
-            if profiler is not None:
-                with contextlib.suppress(Exception), _detaching(goes_on=goes_on), untold():
-                    profiler.stop()
-        self._stop_request_thread()
-
-    def _stop_request_thread(self) -> None:
-        """Stop what the profiler has started and would leave running."""
-        threads, self._threads = self._threads, set()
-        if threads:
-            with contextlib.suppress(Exception):
-                request_thread.stop(threads)
+        if self._kineto.profiler is not None:
+            self._kineto.discard(detach=goes_on and device.is_in_use())
 
     def _close_before_fork(self) -> bool:
         """Keep the complete steps, else try again later; see `ProfilerWindow`."""
@@ -281,12 +262,6 @@ class LineWindow:
             self._recorder.window_failed(error)
         finally:
             self.abandon(goes_on=goes_on)
-
-
-def _detaching(*, goes_on: bool) -> AbstractContextManager[None]:
-    """A context in which the profiler stops, and lets a device be as fast as before."""
-    is_needed = goes_on and device.is_in_use()
-    return device.detaching_cupti() if is_needed else contextlib.nullcontext()
 
 
 def _mark_thread() -> list[tuple[int, int]]:

@@ -137,3 +137,9 @@ def _after(original: Call, note: Callable[[Any], None]) -> Call:
             note(profiler)
 
     return ended
+
+
+@functools.cache
+def own_profilers() -> OwnProfilers:
+    """The tracker of this process."""
+    return OwnProfilers()

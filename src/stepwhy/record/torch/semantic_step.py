@@ -98,7 +98,7 @@ class SemanticStep:
         """Whether `next_step` must be called for the step that begins."""
         if self.is_open:
             return True
-        return not self._is_done and self._window.kept and not self._window.running
+        return not self._is_done and self._window.kept > 0 and not self._window.running
 
     def next_step(self, step: int, clock: Any) -> None:
         """A step begins: begin or end the semantic one; never raises.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.record.steps.meters import resident_bytes
+from stepwhy.record.windows.traced_window import WindowTooLargeError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,10 +20,6 @@ _LONGEST_STEP_NS = 30_000_000_000
 # The profiler keeps up to a kilobyte for each op until the window ends.
 _MOST_GROWTH = 512 << 20
 _MOST_FILE = 512 << 20
-
-
-class WindowTooLargeError(Exception):
-    """A window exceeds a limit; the message completes a sentence about the window."""
 
 
 class MemoryGrewError(WindowTooLargeError):
