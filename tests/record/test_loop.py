@@ -16,10 +16,11 @@ import pytest
 from stepwhy.record.core import pacing
 from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.core.requests import Request, answered, ask
-from stepwhy.record.steps import call_log, step_log
+from stepwhy.record.steps import call_log, stall_watch, step_log
 from stepwhy.record.steps import loop as loops
 from stepwhy.record.steps.call_log import CallLog, observe_method
 from stepwhy.record.steps.loop import KnownSteps, Loop
+from stepwhy.record.steps.meters import UNKNOWN
 from stepwhy.record.steps.step_window import NoWindow
 
 if TYPE_CHECKING:
@@ -256,9 +257,9 @@ def test_explicit_steps_follow_each_other_until_the_end(
         steps.begin()
         for _ in range(5):
             steps.begin_work()
-            steps.end_step(None)
+            steps.end_step(UNKNOWN)
         steps.end()
-        steps.end_step(None)
+        steps.end_step(UNKNOWN)
     lines = log(loop, tmp_path)
     assert len(lines) == 10
     gaps = [b["start_ns"] - a["end_ns"] for a, b in pairwise(lines)]
@@ -291,9 +292,9 @@ def test_cpu_time_is_that_of_the_driving_thread(loop: Loop, tmp_path: Path) -> N
     steps = KnownSteps(loop)
     steps.begin()
     threading.Event().wait(0.05)
-    steps.end_step(None)
+    steps.end_step(UNKNOWN)
     sum(range(400_000))
-    steps.end_step(None)
+    steps.end_step(UNKNOWN)
     waiting, computing = log(loop, tmp_path)
     spans = [line["end_ns"] - line["start_ns"] for line in (waiting, computing)]
     assert waiting["cpu_ns"] < spans[0] / 2
@@ -303,19 +304,19 @@ def test_cpu_time_is_that_of_the_driving_thread(loop: Loop, tmp_path: Path) -> N
 def test_step_on_several_batches_has_their_number(loop: Loop, tmp_path: Path) -> None:
     steps = KnownSteps(loop)
     steps.begin()
-    steps.end_step(None, batches=5)
-    steps.end_step(None)
+    steps.end_step(UNKNOWN, batches=5)
+    steps.end_step(UNKNOWN)
     assert [line.get("batches") for line in log(loop, tmp_path)] == [5, None]
 
 
 def test_compilation_between_sequences_belongs_to_no_step(loop: Loop, tmp_path: Path) -> None:
     steps = KnownSteps(loop)
     steps.begin()
-    steps.end_step(None)
+    steps.end_step(UNKNOWN)
     steps.end()
     loop.compile_time.add("trace evaluate", 10, 20)
     steps.begin()
-    steps.end_step(None)
+    steps.end_step(UNKNOWN)
     assert not any("compile_ns" in line for line in log(loop, tmp_path))
 
 
@@ -431,7 +432,7 @@ def test_a_step_that_is_only_noted_is_logged_like_any_other(
         if steps.note():
             noted += 1
         else:
-            steps.end_step(None)
+            steps.end_step(UNKNOWN)
     steps.end()
     lines = log(loop, tmp_path)
     assert noted > 4500
@@ -583,7 +584,7 @@ def test_one_rank_of_several_watches_its_steps(
     ranks: int | None, started: int, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts: list[int] = []
-    monkeypatch.setattr(loops, "place_in_job", lambda: (0, ranks))
+    monkeypatch.setattr(stall_watch, "place_in_job", lambda: (0, ranks))
     monkeypatch.setattr(loop._stalls, "start", lambda: starts.append(1))
     steps = KnownSteps(loop)
     steps.begin()

@@ -38,22 +38,31 @@ def test_reading_a_wait_resets_it() -> None:
     wait = InputWait()
     wait.add(3)
     wait.add(4)
-    assert [wait.take(), wait.take()] == [7, None]
+    assert [wait.take(), wait.take()] == [7, UNKNOWN]
+
+
+def test_without_a_wait_a_step_has_none_where_all_are_seen() -> None:
+    wait = InputWait(sees_all=True)
+    assert wait.take() == UNKNOWN
+    thread = threading.Thread(target=wait.add, args=(5,))
+    thread.start()
+    thread.join()
+    assert wait.take() == 0
+    wait.add(3)
+    assert [wait.take(), wait.take()] == [3, 0]
 
 
 def test_cpu_time_of_a_thread_is_since_the_last_reading() -> None:
     time = ThreadTime()
-    assert time.take() is None
+    assert time.take() == UNKNOWN
     sum(range(10_000))
-    used = time.take()
-    assert used is not None
-    assert used > 0
-    seen: list[int | None] = []
+    assert time.take() > 0
+    seen: list[int] = []
     thread = threading.Thread(target=lambda: seen.append(time.take()))
     thread.start()
     thread.join()
-    assert seen == [None]
-    assert time.take() is None
+    assert seen == [UNKNOWN]
+    assert time.take() == UNKNOWN
 
 
 def spin() -> int:

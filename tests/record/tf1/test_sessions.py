@@ -540,7 +540,7 @@ def test_one_rank_of_several_watches_its_runs(
     ranks: int | None, started: int, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts: list[int] = []
-    monkeypatch.setattr(sessions, "place_in_job", lambda: (0, ranks))
+    monkeypatch.setattr("stepwhy.record.steps.stall_watch.place_in_job", lambda: (0, ranks))
     monkeypatch.setattr(session.observer._stalls, "start", lambda: starts.append(1))
     for _ in range(3):
         session.run("train")

@@ -11,8 +11,8 @@ import pytest
 
 from stepwhy.record.core.observation_guard import ObservationGuard
 from stepwhy.record.core.recorder import Recorder
+from stepwhy.record.steps.meters import InputWait
 from stepwhy.record.torch import loaders
-from stepwhy.record.torch.input_wait import InputWait
 from stepwhy.record.torch.loaders import Loaders, batches_ready
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def recorder(tmp_path: Path) -> Recorder:
 
 @pytest.fixture
 def waits() -> InputWait:
-    return InputWait()
+    return InputWait(sees_all=True)
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import pytest
 
 from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.steps import step_log
-from stepwhy.record.torch import cuda_graphs
+from stepwhy.record.steps.meters import InputWait
+from stepwhy.record.torch import clock_choice, cuda_graphs
 from stepwhy.record.torch import observer as torch_observer
 from stepwhy.record.torch import steps as observing
 from stepwhy.record.torch.compilations import Compilations
-from stepwhy.record.torch.input_wait import InputWait
 from stepwhy.record.torch.line_window import LineWindow
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def recorder(tmp_path: Path) -> Recorder:
 
 @pytest.fixture
 def waits() -> InputWait:
-    return InputWait()
+    return InputWait(sees_all=True)
 
 
 @pytest.fixture
@@ -363,7 +363,7 @@ def test_backward_passes_of_an_accumulated_batch_are_no_steps(
 def test_backward_passes_before_the_first_step_of_an_optimizer_are_no_steps(
     observer: observing.StepObserver, tmp_path: Path
 ) -> None:
-    observer.has_optimizer = True
+    observer._choice.has_optimizer = True
     optimizer = Optimizer()
     for _ in range(3):
         for _ in range(64):
@@ -414,7 +414,7 @@ def test_several_steps_of_a_critic_are_inside_one_step(
         for _ in range(times):
             observer.stepped(critic)
     # Unknown until the generator returns: four steps of a critic that steps five times.
-    known = 99 if times < observing._SILENT_STEPS else 98 + times - 1
+    known = 99 if times < clock_choice._SILENT_STEPS else 98 + times - 1
     assert len(log(observer, tmp_path)) == known
 
 
@@ -491,7 +491,7 @@ def test_only_the_time_of_light_steps_is_logged(
 def test_many_other_optimizers_that_step_in_turn_never_take_over(
     observer: observing.StepObserver, tmp_path: Path
 ) -> None:
-    one_per_parameter = [Optimizer() for _ in range(3 * observing._SILENT_STEPS)]
+    one_per_parameter = [Optimizer() for _ in range(3 * clock_choice._SILENT_STEPS)]
     for _ in range(5):
         for optimizer in one_per_parameter:
             observer.stepped(optimizer)
@@ -576,4 +576,4 @@ def test_a_failure_at_a_pause_does_not_affect_the_training(
     monkeypatch.setattr(window, "pause", fail)
     observer.pause()
     observer.resume()
-    assert not observer._recorder.alive
+    assert not observer.recorder.alive

@@ -16,6 +16,7 @@ from stepwhy.record.keras.backend import backend, loop_of
 from stepwhy.record.keras.batches import log_batch
 from stepwhy.record.keras.evaluations import log_of
 from stepwhy.record.steps.loop import KnownSteps, no_marker
+from stepwhy.record.steps.meters import UNKNOWN
 from stepwhy.record.steps.step_marks import marks
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class FitObserver:
         self._loop: Loop | None = None
         self._waits_between = False
         self._ended_ns = 0
-        self._wait_ns: int | None = None
+        self._wait_ns = UNKNOWN
         self._first = 0
         self._warned = False
         self._fit: weakref.ref[Any] | None = None

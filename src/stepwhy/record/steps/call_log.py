@@ -15,7 +15,8 @@ from stepwhy.record.core import registry
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.pacing import WritePace
 from stepwhy.record.core.process import lifetime
-from stepwhy.record.steps.loop import EARLIEST_STEP, ahead_member, input_wait_member, no_marker
+from stepwhy.record.steps.loop import EARLIEST_STEP, ahead_member, no_marker
+from stepwhy.record.steps.meters import input_wait_member
 from stepwhy.record.steps.run_times import RunTimes
 
 if TYPE_CHECKING:

@@ -13,19 +13,12 @@ from collections import deque
 from typing import TYPE_CHECKING, TypeVar
 
 from stepwhy.record.core.clock import EPOCH_OFFSET_NS, now_ns
-from stepwhy.record.core.pacing import ChangeDetector, StepPace
 from stepwhy.record.core.process import lifetime
-from stepwhy.record.core.process.ranks import place_in_job
-from stepwhy.record.steps.meters import (
-    CompileTime,
-    InputWait,
-    ProcessLoad,
-    ThreadTime,
-    load_members,
-)
+from stepwhy.record.steps.meters import CompileTime, InputWait, measured_members
 from stepwhy.record.steps.run_times import RunTimes
-from stepwhy.record.steps.stall_watch import StallWatch, Standing
+from stepwhy.record.steps.stall_watch import Standing
 from stepwhy.record.steps.step_log import BATCH_STEPS, RECENT_STEPS, StepLog
+from stepwhy.record.steps.watched_loop import WatchedLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +35,7 @@ EARLIEST_STEP = 4
 _SAMPLED_STEP = 16
 
 
-class Loop:
+class Loop(WatchedLoop):
     """The log and the window of one process.
 
     Args:
@@ -50,12 +43,7 @@ class Loop:
         window: The profiler window.
 
     Attributes:
-        change: Detects when the step time has changed for good.
         compile_time: Meter of the current step.
-        input_wait: Meter of the current step.
-        thread_time: Meter of the current step.
-        process_load: Meter of the current step.
-        light: Whether the current step is only timed.
         only_notes: Whether the current step may end with `KnownSteps.note`: calls are parts of it.
         lines: Number of lines logged.
         known_steps: How many of them are steps with known ends; calls outside of them mark none.
@@ -67,32 +55,25 @@ class Loop:
             many it has noted that are not counted in `lines`; any thread may ask.
     """
 
+    window: StepWindow
+
     def __init__(self, recorder: Recorder, window: StepWindow) -> None:
-        self.recorder = recorder
-        self.window = window
-        self.process_load = ProcessLoad()
+        super().__init__(recorder, window, InputWait())
         self.marker: Callable[[], object] = no_marker
         self.sample: Callable[[int], object] = no_sample
         self.ahead: Callable[[], bool | None] = unknown
         self.launched: Callable[[object], object] = not_followed
         self.latest: list[Callable[[], tuple[int, int]]] = []
-        self._stalls = StallWatch(recorder, self._standing)
         self.forget()
-        recorder.requests.opens = self._request
         lifetime.on_begin(self.forget)
 
     def forget(self) -> None:
         """Start over, as in a process that has seen no step (after a fork)."""
-        self.change = ChangeDetector()
-        self._pace = StepPace()
+        super().forget()
         self.compile_time = CompileTime()
-        self.input_wait = InputWait()
-        self.thread_time = ThreadTime()
-        self.process_load.start_over()
-        self.light = self.only_notes = self._was_asked = False
+        self.only_notes = self._was_asked = False
         self.lines = self.known_steps = 0
         self._recent_ns: deque[int] = deque(maxlen=RECENT_STEPS)
-        self._stalls.forget()
         self.window.forget()
         self._main = threading.main_thread().ident
         self._driver: int | None = None
@@ -125,9 +106,7 @@ class Loop:
         was_light = self.light
         self.light = self._pace.next_step(time_ns) and not self._needs_observation()
         if was_light and not self.light:
-            self.input_wait.take()
-            self.thread_time.take()
-            self.process_load.take()
+            self.start_meters()
 
     def _needs_observation(self) -> bool:
         """Whether no step may be light: a window is open, or waits for its requested step."""
@@ -160,28 +139,26 @@ class Loop:
             end_ns: When it ended.
         """
         self._recent_ns.append(end_ns - start_ns)
-        if not self.window.touched and self.change.add(end_ns - start_ns):
-            self.recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
-            self.window.reopen()
+        if not self.window.touched:
+            super().compare(start_ns, end_ns)
 
     def _request(self, request: Request) -> bool:
         """Open a window, as was requested from outside; whether it will."""
-        if not self.window.request(request.step):
-            return False
-        self._was_asked = True
-        self._pace.observe()
-        self.recorder.requested(request, self.lines)
-        return True
+        is_accepted = super()._request(request)
+        self._was_asked |= is_accepted
+        return is_accepted
 
-    def measured(self, wait_ns: int | None) -> str:
+    def _step_count(self) -> int:
+        """Number of steps so far, by their lines in the log."""
+        return self.lines
+
+    def measured(self, wait_ns: int) -> str:
         """Members of a log line: the input wait, and what was used since the last line.
 
         Args:
-            wait_ns: The wait; None if unknown.
+            wait_ns: The wait; `UNKNOWN` if it is.
         """
-        cpu_ns = self.thread_time.take()
-        used = f',"cpu_ns":{"null" if cpu_ns is None else cpu_ns}'
-        return input_wait_member(wait_ns) + used + load_members(*self.process_load.take())
+        return measured_members(wait_ns, self.thread_time.take(), self.process_load.take())
 
     def line(self, kind: str, start_ns: int, end_ns: int, more: str) -> str:
         """Format one line of the log; resets the compile time.
@@ -193,20 +170,13 @@ class Loop:
             more: Further members, each preceded by a comma.
         """
         if not self.lines:
-            self._watch_stalls()
+            # By now the framework has computed, so that asking it for the rank starts nothing.
+            self._stalls.start_in_job()
         self.lines += 1
         return (
             f'{{"kind":{kind},"start_ns":{start_ns},"end_ns":{end_ns},'
             f'"profiled":{int(self.window.touched)}{more}{self.compile_time.take()}}}'
         )
-
-    def _watch_stalls(self) -> None:
-        """Write down where this rank stands in a step that takes very long, if it is one of many.
-
-        By now the framework has computed something, so that asking it for the rank starts nothing.
-        """
-        if (place_in_job()[1] or 1) > 1:
-            self._stalls.start()
 
     def _standing(self) -> Standing | None:
         """The current step, for another thread; None while there is none."""
@@ -253,11 +223,6 @@ def not_followed(_: object) -> None:
     """The `launched` of a loop whose device cannot be asked."""
 
 
-def input_wait_member(wait_ns: int | None) -> str:
-    """Member of a log line for the input wait; None if unknown."""
-    return ',"input_wait_ns":null' if wait_ns is None else f',"input_wait_ns":{wait_ns}'
-
-
 def ahead_member(ahead: bool | None) -> str:
     """Member of a log line for whether the host runs ahead of the device; None if unknown."""
     return "" if ahead is None else f',"ahead":{int(ahead)}'
@@ -302,10 +267,8 @@ class KnownSteps:
             self.end()  # the sequence before was aborted: its last step has no end
             self._loop.window.finish()
         # Waits and compilations between two sequences belong to no step.
-        self._loop.input_wait.take()
         self._loop.compile_time.take()
-        self._loop.thread_time.take()
-        self._loop.process_load.take()
+        self._loop.start_meters()
         self._log.begin(now_ns())
 
     def begin_work(self) -> None:
@@ -336,11 +299,11 @@ class KnownSteps:
         loop.known_steps += count
         self._steps += count
 
-    def end_step(self, wait_ns: int | None, batches: int = 1) -> None:
+    def end_step(self, wait_ns: int, batches: int = 1) -> None:
         """End a step here, and begin the next one.
 
         Args:
-            wait_ns: Its wait for input; None if unknown.
+            wait_ns: Its wait for input; `UNKNOWN` if it is.
             batches: Number of batches that it trained on.
         """
         loop, log = self._loop, self._log

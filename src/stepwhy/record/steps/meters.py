@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
+from stepwhy.record.core.compiled_code import never_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,40 +84,61 @@ class CompileTime:
 
 
 class InputWait:
-    """Time that the driving thread waited for batches since the last reading."""
+    """Time that each thread waited for batches: the wait of a prefetching thread delays no step.
 
-    __slots__ = ("_waited_ns",)
+    Args:
+        sees_all: Whether a step without a wait had none, once there was one. Otherwise its wait is
+            unknown, as some waits are invisible.
 
-    def __init__(self) -> None:
-        self._waited_ns = 0
+    Attributes:
+        light: Whether the current step is only timed; nothing is added then.
+    """
 
-    def add(self, duration_ns: int) -> None:
-        """Add a wait, in ns."""
-        self._waited_ns += duration_ns
+    __slots__ = ("_sees_all", "_unseen_ns", "_waited", "light")
 
-    def take(self) -> int | None:
-        """Read and reset: the wait in ns; None if none was seen, as some waits are invisible."""
-        waited_ns, self._waited_ns = self._waited_ns, 0
-        return waited_ns or None
-
-
-class ThreadTime:
-    """CPU time of the driving thread; the rest of the wall time it waits."""
-
-    __slots__ = ("_last_ns", "_thread")
-
-    def __init__(self) -> None:
+    def __init__(self, *, sees_all: bool = False) -> None:
+        self.light = False
+        self._sees_all = sees_all
+        self._unseen_ns = UNKNOWN
         self.forget()
 
     def forget(self) -> None:
-        """Start over: the next reading has no known start."""
-        self._thread = self._last_ns = 0
+        """Start over: nothing has waited (after a fork)."""
+        self._waited: dict[int, int] = {}
 
-    def take(self) -> int | None:
-        """CPU time of this thread since the last reading, ns; None if another thread read it."""
-        used_ns, thread = time.thread_time_ns(), threading.get_ident()
-        since_ns = used_ns - self._last_ns if thread == self._thread else None
-        self._last_ns, self._thread = used_ns, thread
+    @never_compiled
+    def add(self, duration_ns: int) -> None:
+        """Add to the wait of the calling thread, in ns."""
+        if self._sees_all:
+            self._unseen_ns = 0
+        thread = threading.get_ident()
+        self._waited[thread] = self._waited.get(thread, 0) + duration_ns
+
+    @never_compiled
+    def take(self) -> int:
+        """Read and reset the wait of the calling thread, in ns; `UNKNOWN` if none was seen."""
+        if not self._waited:
+            return self._unseen_ns
+        return self._waited.pop(threading.get_ident(), self._unseen_ns)
+
+
+class ThreadTime:
+    """CPU time of the driving thread; the rest of the wall time it waits.
+
+    Attributes:
+        thread: The thread that has read it last; 0 for none.
+    """
+
+    __slots__ = ("_last_ns", "thread")
+
+    def __init__(self) -> None:
+        self.thread = self._last_ns = 0
+
+    def take(self) -> int:
+        """CPU time of this thread since its last reading, ns; `UNKNOWN` if another one read it."""
+        thread, used_ns = threading.get_ident(), time.thread_time_ns()
+        since_ns = used_ns - self._last_ns if thread == self.thread else UNKNOWN
+        self._last_ns, self.thread = used_ns, thread
         return since_ns
 
 
@@ -202,3 +224,20 @@ def load_members(used_ns: int, waited_ns: int) -> str:
     """Members of a log line for what `ProcessLoad` has read; '' for what is unknown."""
     used = f',"process_cpu_ns":{used_ns}' if used_ns >= 0 else ""
     return used + (f',"run_delay_ns":{waited_ns}' if waited_ns >= 0 else "")
+
+
+def input_wait_member(wait_ns: int) -> str:
+    """Member of a log line for what `InputWait` has read."""
+    return ',"input_wait_ns":null' if wait_ns < 0 else f',"input_wait_ns":{wait_ns}'
+
+
+def measured_members(wait_ns: int, cpu_ns: int, load: tuple[int, int]) -> str:
+    """Members of the log line of an observed step.
+
+    Args:
+        wait_ns: What `InputWait` has read.
+        cpu_ns: What `ThreadTime` has read.
+        load: What `ProcessLoad` has read.
+    """
+    cpu = "null" if cpu_ns < 0 else cpu_ns
+    return f'{input_wait_member(wait_ns)},"cpu_ns":{cpu}{load_members(*load)}'

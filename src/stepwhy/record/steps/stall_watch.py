@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.process import lifetime
+from stepwhy.record.core.process.ranks import place_in_job
 from stepwhy.record.core.user_code import line_of
 from stepwhy.record.steps.native_calls import called_natively
 
@@ -117,6 +118,11 @@ class StallWatch:
         self._stopped = stopped = threading.Event()
         with contextlib.suppress(Exception):
             _start(lambda: self._loop(stopped))
+
+    def start_in_job(self) -> None:
+        """Start the thread if this process is one rank of several; never raises."""
+        if (place_in_job()[1] or 1) > 1:
+            self.start()
 
     def stop(self) -> None:
         """End the thread."""

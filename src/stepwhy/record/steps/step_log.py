@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.pacing import WritePace
 from stepwhy.record.core.process import lifetime
-from stepwhy.record.steps.meters import load_members
+from stepwhy.record.steps.meters import measured_members
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     # A light step is its end alone. Others: end, profiled, input wait, CPU time, load.
     Note = int | tuple[int, int, int, int, tuple[int, int]]
 
-UNKNOWN = -1
 BATCH_STEPS = 512
 LONG_STEP_NS = 100_000_000
 """A step of this duration is written when it ends, which takes less than 0.1 % of the next one."""
@@ -107,7 +106,7 @@ class StepLog:
                 end_ns, profiled, members = note, 0, ',"light":1'
             else:
                 end_ns, profiled, wait_ns, cpu_ns, load = note
-                members = _members(wait_ns, cpu_ns, load)
+                members = measured_members(wait_ns, cpu_ns, load)
             if added:
                 members += added.get(len(lines), "")
             lines.append(
@@ -120,11 +119,3 @@ class StepLog:
             start_ns = end_ns
         self.start_ns = start_ns
         self._recorder.steps(lines)
-
-
-def _members(wait_ns: int, cpu_ns: int, load: tuple[int, int]) -> str:
-    """Members of the line of an observed step; unknown times are null."""
-    return (
-        f',"input_wait_ns":{"null" if wait_ns < 0 else wait_ns}'
-        f',"cpu_ns":{"null" if cpu_ns < 0 else cpu_ns}{load_members(*load)}'
-    )

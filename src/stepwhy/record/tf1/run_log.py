@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     # load in the step before.
     Note = tuple[int, int, int, int, str, int, int, tuple[int, int]]
 
-UNKNOWN = -1
 _BATCH_RUNS = 128
 
 

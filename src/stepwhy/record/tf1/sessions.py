@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.record.core.observation_guard import ObservationGuard
 from stepwhy.record.core.process import lifetime
-from stepwhy.record.core.process.ranks import place_in_job
 from stepwhy.record.core.process.threads import tensorflow_threads
 from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.core.user_code import user_line
-from stepwhy.record.steps.meters import ProcessLoad
+from stepwhy.record.steps.meters import UNKNOWN, ProcessLoad
 from stepwhy.record.steps.stall_watch import StallWatch, Standing
+from stepwhy.record.steps.watched_loop import log_change
 from stepwhy.record.tf1.feeds_and_fetches import describe
 from stepwhy.record.tf1.graph_growth import GraphGrowth
 from stepwhy.record.tf1.queues import QueueLevels, reader_maker
-from stepwhy.record.tf1.run_log import UNKNOWN, RunLog
+from stepwhy.record.tf1.run_log import RunLog
 from stepwhy.record.tf1.signatures import Signatures
 from stepwhy.record.tf1.trace_plan import TracePlan
 from stepwhy.record.tf1.window import WindowWriter, copy_metadata, own_profiler, traced_options
@@ -204,7 +204,7 @@ class SessionObserver:
             times = start_ns + EPOCH_OFFSET_NS, end_ns + EPOCH_OFFSET_NS
             plan.timed(times[0])
             if plan.change is not None:
-                self._log_change(*plan.change)
+                log_change(self._recorder, *plan.change)
             plan.kinds[kind].add(end_ns - start_ns)
             self._log.add((kind, *times, 0, about, UNKNOWN, UNKNOWN, (UNKNOWN, UNKNOWN)))
             self._last_end_ns = times[1]
@@ -251,7 +251,7 @@ class SessionObserver:
             if plan.leads(pending.run_times):
                 plan.open(pending.run_times, now_ns())
                 if plan.change is not None:
-                    self._log_change(*plan.change)
+                    log_change(self._recorder, *plan.change)
             else:
                 plan.follow()
             if plan.light:
@@ -264,10 +264,6 @@ class SessionObserver:
             self._recorder.stop(error)
             return None
         return pending
-
-    def _log_change(self, start_ns: int, end_ns: int) -> None:
-        """Log that the step time has changed for good."""
-        self._recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
 
     def _prepare_light(self, pending: _Pending) -> None:
         """Prepare a run of a step that is only timed."""
@@ -378,8 +374,8 @@ class SessionObserver:
         self._log.add((pending.signature, *times))
         pending.run_times.add(end_ns - start_ns)
         self._last_end_ns = end_ns
-        if not self._runs and (place_in_job()[1] or 1) > 1:
-            self._stalls.start()
+        if not self._runs:
+            self._stalls.start_in_job()
         self._runs += 1
         if pending.is_traced and self._own_traces < _MOST_OWN_TRACES:
             self._own_traces += 1

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from stepwhy.record.core.observation_guard import ObservationGuard
     from stepwhy.record.core.recorder import Recorder
-    from stepwhy.record.torch.input_wait import InputWait
+    from stepwhy.record.steps.meters import InputWait
 
 # Tiny epochs must not fill the event log.
 _MOST_EVENTS = 400

@@ -11,13 +11,13 @@ from stepwhy.record.core.compiled_code import wrapper
 from stepwhy.record.core.observation_guard import ObservationGuard
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.recorder import Recorder
+from stepwhy.record.steps.meters import InputWait
 from stepwhy.record.torch import compilations, loaders
 from stepwhy.record.torch.arrivals import Arrivals
 from stepwhy.record.torch.compilations import Compilations
 from stepwhy.record.torch.dynamo import leave_observer_alone
 from stepwhy.record.torch.existing_optimizers import observe_existing
 from stepwhy.record.torch.gradient_walk import GradientWalk
-from stepwhy.record.torch.input_wait import InputWait
 from stepwhy.record.torch.line_window import LineWindow
 from stepwhy.record.torch.loaders import Loaders
 from stepwhy.record.torch.steps import StepObserver
@@ -43,7 +43,7 @@ class Observer:
         self.walk = GradientWalk(self.recorder)
         self.window = ProfilerWindow(self.recorder, self.walk)
         self.lines = LineWindow(self.recorder)
-        self.waits = InputWait()
+        self.waits = InputWait(sees_all=True)
         self.loaders = Loaders(self.recorder)
         self.compilations = Compilations(self.recorder)
         self.arrivals = Arrivals(self.recorder)

@@ -1,19 +1,14 @@
 """Log the steps of a PyTorch loop and open profiler windows: a step ends after an optimizer step.
 
-A loop without an optimizer, which updates its parameters by hand, has a step per backward pass.
-
-The first optimizer that steps is the clock of the loop, until another one steps repeatedly without
-it. Others, such as a GAN's second optimizer, count as work within the steps. So with gradient
-accumulation a step covers several batches. A step that a `GradScaler` skips, because gradients are
-not finite, counts too. One that is captured in a CUDA graph counts whenever that is replayed.
+Which optimizer that is, `clock_choice` says. With gradient accumulation a step covers several
+batches. A step that a `GradScaler` skips, because gradients are not finite, counts too. One that is
+captured in a CUDA graph counts whenever that is replayed.
 
 What runs in every step does as little as possible; see `step_log`.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
@@ -21,13 +16,13 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core import registry
 from stepwhy.record.core.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.record.core.compiled_code import never_compiled
-from stepwhy.record.core.pacing import ChangeDetector, StepPace
 from stepwhy.record.core.process.threads import threads_and_cores
-from stepwhy.record.steps.meters import ProcessLoad
 from stepwhy.record.steps.run_times import RunTimes
-from stepwhy.record.steps.stall_watch import StallWatch, Standing
-from stepwhy.record.steps.step_log import BATCH_STEPS, LONG_STEP_NS, UNKNOWN, StepLog
+from stepwhy.record.steps.stall_watch import Standing
+from stepwhy.record.steps.step_log import BATCH_STEPS, LONG_STEP_NS, StepLog
 from stepwhy.record.steps.step_marks import marks
+from stepwhy.record.steps.watched_loop import WatchedLoop
+from stepwhy.record.torch.clock_choice import ClockChoice
 from stepwhy.record.torch.cuda_graphs import CudaGraphs
 from stepwhy.record.torch.flight_recorder import recorded_collectives, takes_part
 from stepwhy.record.torch.function_modes import untold
@@ -39,9 +34,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepwhy.record.core.recorder import Recorder
-    from stepwhy.record.core.requests import Request
+    from stepwhy.record.steps.meters import InputWait
     from stepwhy.record.torch.compilations import Compilations
-    from stepwhy.record.torch.input_wait import InputWait
     from stepwhy.record.torch.line_window import LineWindow
     from stepwhy.record.torch.window import ProfilerWindow
 
@@ -51,24 +45,9 @@ _EARLIEST_STEP = 4
 # profiled after so many steps all the same.
 _STEPS_AFTER_COMPILING = 2
 _COMPILING_FOREVER = 50
-# After so many consecutive steps of another optimizer, the current clock no longer drives the loop.
-_SILENT_STEPS = 4
-# If the former clock returns after at most so many steps of the other, those belonged to one step
-# of its own (a critic trained several times per generator step). It may then be silent for longer.
-_MOST_INSIDE = 16
-_LONG_SILENCE = 50
-# After so many backward passes without a step of an optimizer, the program updates its parameters
-# by hand. Fewer may be the batches that one step accumulates.
-_PASSES_BY_HAND = 20
-# The same where an optimizer exists: it may accumulate the gradients of many batches.
-_PASSES_BESIDE_OPTIMIZER = 1000
 
 
-class _BackwardPasses:
-    """Stands for an optimizer in a loop that has none."""
-
-
-class StepObserver:
+class StepObserver(WatchedLoop):
     """Log the steps, and open a profiler window when the loop has warmed up.
 
     Args:
@@ -82,9 +61,9 @@ class StepObserver:
         by_hand: Whether the loop may have no optimizer, so that its backward passes count.
         calls: Steps of optimizers.
         graphs: The CUDA graphs that hold steps.
-        has_optimizer: Whether the program has made an optimizer.
-        light: Whether steps are only timed.
     """
+
+    window: ProfilerWindow
 
     def __init__(
         self,
@@ -94,52 +73,40 @@ class StepObserver:
         compilations: Compilations,
         lines: LineWindow,
     ) -> None:
-        self._recorder = recorder
-        self._window = window
+        super().__init__(recorder, window, waits, recorded_collectives)
         self._lines = lines
-        self._waits = waits
         self._compilations = compilations
         compilations.time.on_add = self._look_closer
-        self._log = StepLog(recorder, self._compare)
-        self._passes = _BackwardPasses()
+        self._log = StepLog(recorder, self.compare)
+        self._choice = ClockChoice()
+        self._passes = self._choice.passes
         self._semantic = SemanticStep(recorder, window, compilations)
-        self._load = ProcessLoad()
         self._types = ParameterTypes(recorder)
-        self._stalls = StallWatch(recorder, self._standing, recorded_collectives)
         self.graphs = CudaGraphs()
-        self.has_optimizer = False
-        recorder.requests.opens = self._request
         self.forget()
 
     def forget(self) -> None:
         """Start over, as in a process that has seen no step (after a fork)."""
+        super().forget()
         self._log.forget()
         self._types.forget()
         self.graphs.forget()
         self._semantic.forget()
-        self._stalls.forget()
         self._is_paused = False
         self._made_ns = 0
         self._clock: weakref.ref[Any] | None = None
-        self._others: dict[int, list[int]] = {}
-        self._former: weakref.ref[Any] | None = None
-        self._taken_over_at = 0
-        self._silence = _SILENT_STEPS
+        self._choice.forget()
         self._run_times = RunTimes()
-        self._change = ChangeDetector()
-        self._pace = StepPace()
         self.by_hand = True
         self._observe_fully()
         self._last_end_ns = 0
         self._compiled_at = 0
-        self._thread = self._cpu_ns = 0
         self._optimizer_ns: int | None = 0
-        self._load.start_over()
         self.calls = 0
 
     def optimizer_made(self) -> None:
         """The program makes its first optimizer of a class, so that its steps are near."""
-        self.has_optimizer = True
+        self._choice.has_optimizer = True
         self._made_ns = now_ns()
         self._watch_stalls()
 
@@ -191,55 +158,35 @@ class StepObserver:
         """A step of an optimizer, or of what stands for one, has ended."""
         if self.graphs.captures(optimizer, stands_in=optimizer is self._passes):
             return
-        if not self._recorder.alive:
+        if not self.recorder.alive:
             self._semantic.give_up()
-            self._window.abandon()
+            self.window.abandon()
             self._lines.abandon()
             return
         try:
             if self._clock is None or self._clock() is not optimizer:
-                if self._takes_over(optimizer):
-                    self._take_over(optimizer)
+                self._other_ended(optimizer)
             elif self.light:
                 self._end_light_step()
             else:
                 self._end_step(optimizer)
         except Exception as error:
-            self._recorder.stop(error)
+            self.recorder.stop(error)
 
-    def _takes_over(self, optimizer: Any) -> bool:
-        """Whether an optimizer becomes the clock.
-
-        Each candidate is counted separately: a program may have one optimizer per parameter.
-        """
+    def _other_ended(self, optimizer: Any) -> None:
+        """A step has ended of another optimizer than the clock, which that may become."""
         self._only_noted_until_ns = 0
-        if marks.marker is not None or marks.in_fit:
-            return False
         clock = self._clock and self._clock()
-        if optimizer is self._passes:
-            ends = self._others.setdefault(id(optimizer), [])
-            ends.append(now_ns())
-            fewest = _PASSES_BESIDE_OPTIMIZER if self.has_optimizer else _PASSES_BY_HAND
-            return len(ends) >= fewest
-        if clock is None or clock is self._passes:
-            return True
-        if self._former is not None and self._former() is optimizer:
-            return True
-        ends = self._others.setdefault(id(optimizer), [])
-        ends.append(now_ns())
-        return len(ends) >= self._silence
-
-    def _take_over(self, optimizer: Any) -> None:
-        """Make an optimizer the clock, and log the steps of it that were seen."""
-        clock = self._clock and self._clock()
-        returns = self._former is not None and self._former() is optimizer
-        if returns and self._log.count - self._taken_over_at <= _MOST_INSIDE:
-            self._silence = _LONG_SILENCE
-        self._former = weakref.ref(clock) if clock is not None and not returns else None
-        self._taken_over_at = self._log.count
+        if (
+            marks.marker is not None
+            or marks.in_fit
+            or not self._choice.takes_over(optimizer, clock)
+        ):
+            return
+        ends = self._choice.take_over(optimizer, clock, self._log.count)
         self._types.log(lambda: _parameters(optimizer))
-        self._recorder.describe(threads=_threads)
-        self.begin(optimizer, self._others.get(id(optimizer), ()))
+        self.recorder.describe(threads=_threads)
+        self.begin(optimizer, ends)
 
     def begin(self, clock: Any, ends: Sequence[int] = ()) -> None:
         """Begin to log the steps of a new clock; the first one starts here, or at `ends[0]`.
@@ -252,7 +199,7 @@ class StepObserver:
         self._is_paused = False
         self._watch_stalls()
         self.by_hand = clock is self._passes
-        self._others = {}
+        self._choice.others = {}
         self._compilations.take()
         self._pace.observe()
         self._observe_from_here()
@@ -260,7 +207,7 @@ class StepObserver:
         if len(ends) > 1:
             self._log.notes += [*ends[1:-1], self._last_end_ns]
         self._lines.pause()
-        self._window.next_step(self._log.count, start=False, step_ns=0)
+        self.window.next_step(self._log.count, start=False, step_ns=0)
 
     def _lose_clock(self, clock: object) -> None:
         """The clock is gone: another optimizer may follow it, or passes without one."""
@@ -274,21 +221,21 @@ class StepObserver:
             self._is_paused = True
             self._log.write()
             self._semantic.give_up()
-            self._window.pause()
+            self.window.pause()
             self._lines.pause()
         except Exception as error:
-            self._recorder.stop(error)
+            self.recorder.stop(error)
 
     @never_compiled
     def resume(self) -> None:
         """Begin the next step here; never raises."""
         clock = self._clock and self._clock()
-        if clock is None or not self._recorder.alive:
+        if clock is None or not self.recorder.alive:
             return
         try:
             self.begin(clock)
         except Exception as error:
-            self._recorder.stop(error)
+            self.recorder.stop(error)
 
     @never_compiled
     def add_optimizer(self, time_ns: int, calls: int) -> None:
@@ -307,14 +254,12 @@ class StepObserver:
         """Observe the step that begins, without what came before it."""
         self._optimizer_ns = self._optimizer_ns and 0
         self._observe_fully()
-        self._waits.take()
-        self._thread, self._cpu_ns = threading.get_ident(), time.thread_time_ns()
-        self._load.take()
+        self.start_meters()
         self._last_end_ns = now_ns()
 
     def _observe_fully(self) -> None:
         """Steps are no longer light."""
-        self.light = self._waits.light = False
+        self.light = self.input_wait.light = False
         self._only_noted_until_ns = 0
 
     def _look_closer(self) -> None:
@@ -333,8 +278,8 @@ class StepObserver:
             log.add(self._compilations.take())
         if end_ns > log.late_ns or len(log.notes) >= BATCH_STEPS:
             log.write()
-        if self._others:
-            self._others = {}
+        if self._choice.others:
+            self._choice.others = {}
         if self._pace.next_step(end_ns):
             self._only_note_steps()
         else:
@@ -345,14 +290,15 @@ class StepObserver:
 
         The clock is read last, so that this work counts for the step that caused it.
         """
-        log, window, lines = self._log, self._window, self._lines
+        log, window, lines = self._log, self.window, self._lines
         if window.running:
             window.end_step()
         if len(log.notes) >= BATCH_STEPS or now_ns() > log.due_ns:
             log.write()
         start_ns, profiled = self._last_end_ns, int(self.touched)
-        wait_ns, cpu_ns, load = self._waits.take(), self._cpu_time(), self._load.take()
-        self._others = {}
+        wait_ns, cpu_ns = self.input_wait.take(), self.thread_time.take()
+        load = self.process_load.take()
+        self._choice.others = {}
         self._last_end_ns = end_ns = now_ns()
         log.notes.append((end_ns, profiled, wait_ns, cpu_ns, load))
         if self._optimizer_ns:
@@ -373,7 +319,7 @@ class StepObserver:
         elif self._semantic.is_due:
             self._semantic.next_step(count, optimizer)
         elif is_light:
-            self.light = self._waits.light = True
+            self.light = self.input_wait.light = True
             self._only_note_steps()
 
     def _standing(self) -> Standing | None:
@@ -385,39 +331,22 @@ class StepObserver:
         since_ns = log.last_end_ns or self._made_ns
         if self._is_paused or not since_ns:
             return None
-        return Standing(since_ns, self._log.count, tuple(log.recent_ns), self._thread)
+        return Standing(since_ns, log.count, tuple(log.recent_ns), self.thread_time.thread)
 
-    def _compare(self, start_ns: int, end_ns: int) -> None:
-        """Open another window if the step time has changed for good."""
-        if self._change.add(end_ns - start_ns):
-            self._recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
-            self._window.reopen()
-
-    def _request(self, request: Request) -> bool:
-        """Open a window, as was requested from outside; whether it will."""
-        if not self._window.request(request.step):
-            return False
-        self._pace.observe()
-        self._recorder.requested(request, self._log.count)
-        return True
-
-    def _cpu_time(self) -> int:
-        """CPU time of this thread since the last call, ns; -1 if another thread called last."""
-        thread, cpu_ns = threading.get_ident(), time.thread_time_ns()
-        used_ns = cpu_ns - self._cpu_ns if thread == self._thread else UNKNOWN
-        self._thread, self._cpu_ns = thread, cpu_ns
-        return used_ns
+    def _step_count(self) -> int:
+        """Number of steps so far, by their lines in the log."""
+        return self._log.count
 
     @property
     def touched(self) -> bool:
         """Whether stepwhy profiles the current step, or notes its lines or operations."""
-        return self._window.touched or self._lines.touched or self._semantic.touched
+        return self.window.touched or self._lines.touched or self._semantic.touched
 
     def _advance_window(self, step_ns: int, *, profiled: bool) -> None:
         """Pass the step boundary to the window, or to the line clock, but not to both."""
         if not profiled:
             self._run_times.add(step_ns)
-        window, lines, is_warm = self._window, self._lines, self._is_warm()
+        window, lines, is_warm = self.window, self._lines, self._is_warm()
         count = self._log.count
         if lines.touched or not window.needs(count):
             lines.next_step(count, ready=is_warm, step_ns=step_ns, end_ns=self._last_end_ns)
