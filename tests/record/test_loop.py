@@ -18,9 +18,10 @@ from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.core.requests import Request, answered, ask
 from stepwhy.record.steps import call_log, stall_watch, step_log
 from stepwhy.record.steps import loop as loops
-from stepwhy.record.steps.call_log import CallLog, observe_method
+from stepwhy.record.steps.call_log import CallLog
 from stepwhy.record.steps.loop import KnownSteps, Loop
 from stepwhy.record.steps.meters import UNKNOWN
+from stepwhy.record.steps.observed_methods import observe_method
 from stepwhy.record.steps.step_window import NoWindow
 
 if TYPE_CHECKING:

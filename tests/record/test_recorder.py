@@ -86,7 +86,7 @@ def test_files_that_windows_share_are_masked_once(
 ) -> None:
     masked: list[str] = []
     monkeypatch.setattr(
-        "stepwhy.record.core.recorder.mask_file",
+        "stepwhy.record.core.process.folder.mask_file",
         lambda file: masked.append(f"{file.parent.name}/{file.name}"),
     )
     first = recorder.window({}, lambda d: (d / "graph.pb").write_bytes(b"x") and None)
@@ -100,7 +100,7 @@ def test_window_leaves_free_disk_space(
 ) -> None:
     recorder.step(LINE)
     recorder.step(LINE)
-    monkeypatch.setattr("stepwhy.record.core.recorder._LEAST_SPACE", 1 << 62)
+    monkeypatch.setattr("stepwhy.record.core.process.folder._LEAST_SPACE", 1 << 62)
     with pytest.raises(OSError, match="free on the disk") as caught:
         recorder.window({"kind": "k"}, lambda d: (d / "f").write_bytes(b"x") and None)
     recorder.window_failed(caught.value)

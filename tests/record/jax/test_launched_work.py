@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from stepwhy.record.jax.launched_work import LaunchedWork
+from stepwhy.record.jax.loop import LaunchedWork
 
 pytest.importorskip("jax")
 pytestmark = pytest.mark.framework

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.record.launcher.oom_kills import OomKills
+from stepwhy.record.launcher.run_directory import OomKills
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ import platform
 
 import pytest
 
-from stepwhy.record.launcher.processor import processor_model
+from stepwhy.record.launcher.run_directory import processor_model
 
 
 @pytest.mark.parametrize(

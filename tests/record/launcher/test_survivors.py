@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy.record.launcher.survivors import survivors
+from stepwhy.record.launcher.launch import survivors
 
 if TYPE_CHECKING:
     import pytest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwhy.record.sampling.generator_lines import generator_lines
+from stepwhy.record.sampling.stack_lines import generator_lines
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collections import Counter
 import pytest
 
 from stepwhy.record.core.user_code import UserFiles
-from stepwhy.record.sampling import stacks
+from stepwhy.record.sampling import periods, stacks
 from stepwhy.record.sampling.stack_lines import Place
 from stepwhy.record.sampling.stacks import StackSamplers, find_py_spy, program_folder
 
@@ -216,7 +216,7 @@ class FakeSpy:
     def __init__(self, folder):
         self.folder = folder
         self.program = folder / "py-spy"
-        known = {"python": sys.executable, "folder": folder, "rate_hz": stacks._ALONE_RATE_HZ}
+        known = {"python": sys.executable, "folder": folder, "rate_hz": periods._ALONE_RATE_HZ}
         self.program.write_text(FAKE.format(**known))
         self.program.chmod(0o755)
 
@@ -225,7 +225,7 @@ class FakeSpy:
         """The calls that count samples; of a process with children, another one follows it."""
         path = self.folder / "calls"
         calls = path.read_text().splitlines() if path.exists() else []
-        return [call for call in calls if f"--rate {stacks._PATH_RATE_HZ}" not in call]
+        return [call for call in calls if f"--rate {periods._PATH_RATE_HZ}" not in call]
 
     def fail(self, text):
         (self.folder / "error").write_text(text)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.record.core.recorder import Recorder
-from stepwhy.record.tf1 import sessions
+from stepwhy.record.steps import stall_watch
+from stepwhy.record.tf1 import session_observer, sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,7 +123,7 @@ def session(tmp_path: Path) -> Session:
 
     recorder = Recorder(str(tmp_path), "tensorflow", "2.0", "tf1-session")
     protos = SimpleNamespace(RunOptions=Options, RunMetadata=Metadata)
-    observer = sessions.SessionObserver(recorder, protos, no_reader)
+    observer = session_observer.SessionObserver(recorder, protos, no_reader)
     kind: Any = Observed
     kind.run = sessions._observed_run(Session.run, observer)
     kind.make_callable = sessions._observed_make_callable(Session.make_callable, observer)
@@ -229,9 +230,10 @@ def test_steps_of_many_runs_are_traced_in_full_as_long_as_they_are_few(
 def train(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A fetch that advances a clock by some ns."""
     time_ns = [1]
-    monkeypatch.setattr(sessions, "now_ns", lambda: time_ns[0])
-    monkeypatch.setattr(sessions, "perf_counter_ns", lambda: time_ns[0])
-    monkeypatch.setattr(sessions, "EPOCH_OFFSET_NS", 0)
+    monkeypatch.setattr(session_observer, "now_ns", lambda: time_ns[0])
+    for module in (session_observer, sessions):
+        monkeypatch.setattr(module, "perf_counter_ns", lambda: time_ns[0])
+    monkeypatch.setattr(session_observer, "EPOCH_OFFSET_NS", 0)
 
     def last(duration_ns: int) -> None:
         time_ns[0] += duration_ns
@@ -540,7 +542,7 @@ def test_one_rank_of_several_watches_its_runs(
     ranks: int | None, started: int, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts: list[int] = []
-    monkeypatch.setattr("stepwhy.record.steps.stall_watch.place_in_job", lambda: (0, ranks))
+    monkeypatch.setattr(stall_watch, "place_in_job", lambda: (0, ranks))
     monkeypatch.setattr(session.observer._stalls, "start", lambda: starts.append(1))
     for _ in range(3):
         session.run("train")

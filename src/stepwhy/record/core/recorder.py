@@ -23,16 +23,13 @@ it leaves one message, if it can, and stops for good. It keeps no file open.
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import platform
-import shutil
 import time
 from pathlib import Path
 
 from stepwhy.record.core import registry
 from stepwhy.record.core.clock import clock_set_ns, now_ns
-from stepwhy.record.core.masking import mask_file, masked
+from stepwhy.record.core.masking import masked
 from stepwhy.record.core.pacing import WritePace
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.process.folder import append_lines, encode, folder_of, write_json
@@ -60,8 +57,6 @@ _LONGEST_NAME = 200
 _LONGEST_REASON = 400
 # Two clocks that are read one after the other differ by less.
 _CLOCK_SET_NS = 1_000_000
-# A window takes megabytes; the log is more important than another window.
-_LEAST_SPACE = 64 << 20
 
 
 class Recorder:
@@ -125,7 +120,8 @@ class Recorder:
         with contextlib.suppress(OSError):
             self._flush()
         with contextlib.suppress(OSError):
-            self._write_message("warning", "observer-stopped", _why_stopped(error))
+            text = f"{STOPPED}: {_reason(error)}. The training went on"
+            self._write_message("warning", "observer-stopped", text)
         # On a full disk this may be all that can be written.
         registry.report(str(self._run_dir), stopped=_reason(error), steps=self._logged)
 
@@ -367,45 +363,13 @@ class Recorder:
         """
         self._flush()
         self._folder.open(self._about)
-        _check_space(self._folder.path)
-        final = self._folder.path / "windows" / f"{self._folder.windows:03d}"
-        draft = final.with_name(f".{final.name}")
-        try:
-            draft.mkdir()
-            fill(draft)
-            for file in draft.iterdir():
-                # What an earlier window has, too, was masked there.
-                if file.suffix != ".gz" and file.stat().st_nlink == 1:
-                    mask_file(file)
-            write_json(draft / "window.json", {"schema": WINDOW_SCHEMA, **about, **_clock()})
-            draft.rename(final)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
-        self._folder.windows += 1
-        return final
+        return self._folder.add_window(lambda: {"schema": WINDOW_SCHEMA, **about, **_clock()}, fill)
 
 
 def _clock() -> dict[str, int]:
     """By how much the clock that profilers use was set; empty if it was not."""
     set_ns = clock_set_ns()
     return {"clock_set_ns": set_ns} if abs(set_ns) > _CLOCK_SET_NS else {}
-
-
-def _check_space(folder: Path) -> None:
-    """Leave the rest of a nearly full disk to the training and the log.
-
-    Raises:
-        OSError: Too little is free.
-    """
-    disk = os.statvfs(folder)
-    if disk.f_bavail * disk.f_frsize < _LEAST_SPACE:
-        raise OSError(errno.ENOSPC, f"less than {_LEAST_SPACE >> 20} MiB are free on the disk")
-
-
-def _why_stopped(error: BaseException) -> str:
-    """Message about the end of the observation."""
-    return f"{STOPPED}: {_reason(error)}. The training went on"
 
 
 def _reason(error: BaseException) -> str:

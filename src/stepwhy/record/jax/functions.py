@@ -21,9 +21,10 @@ from stepwhy.record.jax.compilations import Compilations
 from stepwhy.record.jax.host_arrays import HostArrays
 from stepwhy.record.jax.loop import calls_of, loop_of
 from stepwhy.record.jax.same_arguments import SameArguments
-from stepwhy.record.steps.call_log import MOST_NOTES, CallLog, observe_method
+from stepwhy.record.steps.call_log import MOST_NOTES, CallLog
 from stepwhy.record.steps.function_kinds import FunctionKinds, enclosed, unwrap
 from stepwhy.record.steps.loop import no_marker
+from stepwhy.record.steps.observed_methods import observe_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ import math
 from typing import TYPE_CHECKING
 
 from stepwhy.record.keras.backend import backend
-from stepwhy.record.steps.call_log import observe_method
 from stepwhy.record.steps.function_kinds import FunctionKinds
+from stepwhy.record.steps.observed_methods import observe_method
 from stepwhy.record.watchers.parameters import ParameterTypes
 
 if TYPE_CHECKING:

@@ -7,25 +7,33 @@ import os
 import subprocess
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwhy.base.errors import CaptureError
 from stepwhy.base.whole_files import create
+from stepwhy.record import RUN_DIR_VARIABLE
 from stepwhy.record.core.recorder import STOPPED
 from stepwhy.record.launcher.child import Child, shell_code, wait_for
 from stepwhy.record.launcher.run_directory import Run, environment, messages_of
 from stepwhy.record.launcher.signals import ENDING, signals_of_program
-from stepwhy.record.launcher.survivors import survivors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
     from typing import Any
 
     from stepwhy.record.launcher.proxy import CommandProxy
     from stepwhy.record.launcher.signals import Received, Signals
 
     Publish = Callable[[Path, Callable[[str], None]], contextlib.AbstractContextManager[object]]
+
+_PROC = Path("/proc")
+# Servers of multiprocessing need a moment to notice that the command has ended.
+_GRACE_S = 0.5
+_POLL_S = 0.02
+# Tracks shared memory and forks no process, so it has nothing to log.
+# Source: CPython, Lib/multiprocessing/resource_tracker.py, `ensure_running`.
+_TRACKER = b"from multiprocessing.resource_tracker import main"
 
 _VANISHED = (
     "the run directory vanished while the training ran, so nothing was recorded. Name one with "
@@ -275,3 +283,49 @@ def _messages(run: Run, exit_code: int) -> Iterator[str]:
 def _logged(run_dir: Path) -> bool:
     """Whether any step was logged."""
     return any(log.stat().st_size for log in run_dir.glob("process-*/steps*.jsonl"))
+
+
+def survivors(run_dir: Path, proc: Path = _PROC, grace_s: float = _GRACE_S) -> list[int]:
+    """The processes of a run that outlive its command, such as servers and daemons.
+
+    They have inherited the variable with the run directory, even if they have changed their
+    parents. Source: proc(5), ``/proc/<pid>/environ``; that of another user cannot be read.
+
+    Args:
+        run_dir: The run directory, absolute.
+        proc: Folder of the proc file system.
+        grace_s: How long they may take to end, s; without any, there is no wait.
+    """
+    variable = os.fsencode(f"{RUN_DIR_VARIABLE}={run_dir}")
+    left = [pid for pid in _ids(proc) if _survives(proc, pid, variable)]
+    deadline = time.monotonic() + grace_s
+    while left and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        left = [pid for pid in left if _survives(proc, pid, variable)]
+    return sorted(left)
+
+
+def _survives(proc: Path, pid: int, variable: bytes) -> bool:
+    """Whether a process has this variable in its environment, and is no helper of Python."""
+    if variable not in _words(proc / str(pid) / "environ"):
+        return False
+    return not any(word.startswith(_TRACKER) for word in _words(proc / str(pid) / "cmdline"))
+
+
+def _ids(proc: Path) -> Iterator[int]:
+    """All processes but this one."""
+    try:
+        names = os.listdir(proc)  # noqa: PTH208 - names, of which few are variable
+    except OSError:
+        return
+    for name in names:
+        if name.isdecimal() and int(name) != os.getpid():
+            yield int(name)
+
+
+def _words(path: Path) -> list[bytes]:
+    """The entries of a file in /proc; [] if the process is gone or another user's."""
+    try:
+        return path.read_bytes().split(b"\0")
+    except OSError:
+        return []

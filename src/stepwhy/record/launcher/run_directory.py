@@ -24,13 +24,17 @@ from stepwhy.record.core.process.folder import write_json
 from stepwhy.record.core.registry import ATTACHED_FILE
 from stepwhy.record.launcher.checkout import checkout
 from stepwhy.record.launcher.no_steps import why_no_step
-from stepwhy.record.launcher.oom_kills import OomKills
-from stepwhy.record.launcher.processor import processor_model
 from stepwhy.record.sampling import ptrace
 from stepwhy.record.windows import profiler_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+# Enough for the lines of the first processor; those of all may take a megabyte.
+_ENOUGH = 1 << 13  # bytes
+_NAMES = ("model name", "Model", "cpu model", "cpu")  # x86, ARM boards, MIPS, POWER
+
+_COUNTERS = Path("/proc/vmstat")
 
 RUN_SCHEMA = "stepwhy.run/1"
 _RUN_FILE = "run.json"
@@ -219,3 +223,47 @@ def _texts(path: Path) -> Iterator[str]:
                 yield str(message["text"])
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
+
+
+class OomKills:
+    """Counts how often the kernel kills a process of this machine for lack of memory, from here on.
+
+    Source: proc(5), ``oom_kill`` in ``/proc/vmstat``, from Linux 4.13 on.
+
+    Args:
+        counters: File with the kernel's counters.
+    """
+
+    def __init__(self, counters: Path = _COUNTERS) -> None:
+        self._counters = counters
+        self._before = self._total()
+
+    def count(self) -> int | None:
+        """Processes killed since then; None if the kernel does not report it."""
+        total = self._total()
+        return None if total is None or self._before is None else total - self._before
+
+    def _total(self) -> int | None:
+        try:
+            lines = self._counters.read_text().splitlines()
+        except OSError:
+            return None
+        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
+
+
+def processor_model(described: Path = Path("/proc/cpuinfo")) -> str:
+    """The model of the processor; its architecture if the model is unknown.
+
+    Args:
+        described: File in which Linux describes the processors.
+
+    Source: proc_cpuinfo(5).
+    """
+    try:
+        with described.open("rb") as file:
+            text = file.read(_ENOUGH).decode(errors="replace")
+    except OSError:
+        return platform.machine()
+    pairs = (line.partition(":") for line in text.splitlines())
+    fields = {key.strip(): " ".join(value.split()) for key, _, value in reversed(list(pairs))}
+    return next(filter(None, map(fields.get, _NAMES)), "") or platform.machine()

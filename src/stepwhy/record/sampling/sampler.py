@@ -29,17 +29,18 @@ import time
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.process.folder import append_lines
 from stepwhy.record.sampling.cpu_budget import CpuBudget
-from stepwhy.record.sampling.disk_waits import DiskWaits
 from stepwhy.record.sampling.nvml import Gpus
 from stepwhy.record.sampling.processes import PROC, Processes, observed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
     from typing import Any, Self
 
     from stepwhy.record.sampling.stacks import StackSamplers
+
+_COUNTED = {b"D": "disk_waits", b"S": "other_waits"}
 
 COUNTERS_FILE = "counters.jsonl"
 _TICK_S = 0.1
@@ -263,3 +264,34 @@ def _values(text: bytes, names: dict[bytes, str], unit: int) -> dict[str, int]:
         for words in (line.split() for line in text.splitlines())
         if len(words) > 1 and words[0] in names
     }
+
+
+class DiskWaits:
+    """Counts of samples in which a main thread was waiting, by process.
+
+    The kernel's own account of waits for disks (`disk_wait_ns`) is off by default. A thread that
+    waits for a disk, or for a page of a mapped file, is in uninterruptible sleep; one that waits
+    for another thread, in interruptible sleep. Short waits are missed more often than long ones,
+    so readers use the proportion of both, and the time in which the thread was blocked.
+
+    Source: proc(5), states 'D' and 'S'.
+
+    Args:
+        processes: Reads the proc file system.
+    """
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._counts: dict[int, dict[str, int]] = {}
+
+    def sample(self, pids: Iterable[int]) -> None:
+        """Sample the main threads of some processes."""
+        for pid in pids:
+            counts = self._counts.setdefault(pid, dict.fromkeys(_COUNTED.values(), 0))
+            name = _COUNTED.get((self._processes.stat(pid) or [b""])[0])
+            if name:
+                counts[name] += 1
+
+    def values(self, pid: int) -> dict[str, int]:
+        """The counters of a process; empty before the first sample."""
+        return self._counts.get(pid, {})

@@ -7,17 +7,26 @@ its command, which may contain anything, including line breaks.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
+import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from stepwhy.record.sampling.generator_lines import generator_lines
+from stepwhy.base.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from stepwhy.record.core.user_code import UserFiles
+
+# Bytes; no one writes longer programs by hand.
+_LONGEST_FILE = 4 << 20
+_EXPRESSION = "<genexpr>"
 
 Role = Literal["driver", "worker", "thread", "startup"]
 
@@ -254,3 +263,27 @@ def _leaf(path: str, files: UserFiles) -> str:
     if found:
         return found[1].removesuffix(".py")
     return "torch" if _COMPILED.search(path) else "python"
+
+
+@functools.cache
+def generator_lines(path: str) -> frozenset[int]:
+    """Numbers of the lines of a file that are in generator functions; empty if it is unreadable.
+
+    A loop may prepare its batches in these.
+    The file is compiled, never run. Functions that a generator calls are not part of it.
+
+    Args:
+        path: A Python file.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            codes = [compile(read_regular(Path(path), _LONGEST_FILE), path, "exec")]
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return frozenset()
+    found: set[int] = set()
+    for code in codes:
+        codes += [const for const in code.co_consts if isinstance(const, CodeType)]
+        if code.co_flags & inspect.CO_GENERATOR and code.co_name != _EXPRESSION:
+            found.update(line for *_, line in code.co_lines() if line is not None)
+    return frozenset(found)

@@ -39,35 +39,22 @@ from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.process.folder import PROCESS_FILE, append_lines, encode, write_json
 from stepwhy.record.core.user_code import UserFiles
 from stepwhy.record.sampling.cpu_budget import CpuBudget, children_cpu_s
-from stepwhy.record.sampling.driver_path import counted, driver_path
+from stepwhy.record.sampling.periods import record_period
 from stepwhy.record.sampling.processes import PROC, Processes, observed
-from stepwhy.record.sampling.py_spy import content, find_py_spy, record
+from stepwhy.record.sampling.py_spy import content, find_py_spy
 from stepwhy.record.sampling.stack_lines import count_samples
 from stepwhy.record.sampling.startup import StartupSamplers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from stepwhy.record.sampling.py_spy import Recording
+    from stepwhy.record.sampling.periods import Period
     from stepwhy.record.sampling.stack_lines import Place, Role
 
 STACKS_FILE = "stacks.json"
 SCHEMA = "stepwhy.stacks/2"
 PERMISSION = "sudo sysctl kernel.yama.ptrace_scope=0 (container: --cap-add SYS_PTRACE)"
 
-# Rates that do not resonate with steps of a round length. A process without children is sampled
-# once for both purposes, the counts and the main thread's path.
-_ALONE_RATE_HZ = 97
-_RATE_HZ = 141
-_LOWEST_RATE_HZ = 11
-# Of the main thread's path; the difference between steps that it explains is longer than a sample.
-_PATH_RATE_HZ = 53
-# Time from the start of its process until py-spy's clock begins: 15 to 25 ms on two cores.
-_STARTS_NS = 20_000_000
-_DURATION_S = 2
-# py-spy takes some 7 % of a core per process at the full rate.
-_PROCESSES_AT_FULL_RATE = 8
-_MOST_PROCESSES = 200
 _AT_ONCE = 2
 # Windows that have not grown for this long are complete.
 _QUIET_S = 0.3
@@ -119,7 +106,7 @@ class _Target:
     quiet_s: float = _QUIET_S
     sampled_windows: int = 0
     due_s: float = 0.0
-    running: _Period | None = None
+    running: Period | None = None
     is_over: bool = False
     failures: int = 0
     ended_s: float = -_PAUSE_FOR_WINDOWS_S
@@ -132,50 +119,6 @@ class _Target:
         if self.windows > self.sampled_windows:
             return now_s >= max(self.grown_s + self.quiet_s, self.ended_s + _PAUSE_FOR_WINDOWS_S)
         return now_s >= self.due_s
-
-
-@dataclass(slots=True)
-class _Period:
-    """Running recordings, and the processes that were observed when they began.
-
-    Args:
-        path: Follows the threads of the process.
-        of_all: Counts the samples of the process and its children; None if it has none.
-        observed: The processes.
-    """
-
-    path: Recording
-    of_all: Recording | None
-    observed: frozenset[int]
-
-    @property
-    def counted(self) -> Recording:
-        """The recording whose samples count."""
-        return self.path if self.of_all is None else self.of_all
-
-    @property
-    def samplers(self) -> tuple[subprocess.Popen[bytes], ...]:
-        """The processes that record."""
-        return tuple(each.sampler for each in (self.of_all, self.path) if each is not None)
-
-    def text(self) -> str:
-        """The counted stacks, as py-spy writes them."""
-        about, data = self.counted.about, content(self.counted.raw)
-        if self.of_all is None:
-            return counted(data, about["interval_ns"] / 1000)
-        return data.decode(errors="replace")
-
-    def close(self) -> None:
-        """Forget what was recorded."""
-        for each in (self.of_all, self.path):
-            if each is not None:
-                each.raw.close()
-                each.errors.close()
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether all of them have ended."""
-        return all(sampler.poll() is not None for sampler in self.samplers)
 
 
 class StackSamplers:
@@ -292,7 +235,7 @@ class StackSamplers:
         self._started += 1
         processes = target.processes = len(self._processes.descendants(target.pid))
         others = frozenset(t.pid for t in self._targets.values())
-        target.running = _Period(*_record(self._program, target.pid, processes), others)
+        target.running = record_period(self._program, target.pid, processes, others)
 
     def _end(self, target: _Target) -> None:
         """Count the samples of a period, or report why there are none."""
@@ -340,11 +283,11 @@ class StackSamplers:
         else:
             target.due_s = self._clock() + _RETRY_S
 
-    def _count(self, target: _Target, period: _Period) -> None:
+    def _count(self, target: _Target, period: Period) -> None:
         found = count_samples(period.text(), target.pid, self._files, period.observed)
         if found:
             about = {**period.counted.about, "end_ns": now_ns()}
-            _keep(target, about, found, _path(period.path, target.pid, self._files))
+            _keep(target, about, found, period.paths(target.pid, self._files))
 
     def finish(self) -> None:
         """Wait for the samplers, and keep their samples; never raises."""
@@ -366,33 +309,6 @@ class StackSamplers:
             for sampler in target.running.samplers:
                 sampler.kill()
                 sampler.wait()
-
-
-def _record(program: Path, pid: int, processes: int) -> tuple[Recording, Recording | None]:
-    """Start to record a process, and it and its children together."""
-    if processes == 1:
-        return record(program, pid, _ALONE_RATE_HZ, _DURATION_S, form="chrometrace"), None
-    rate_hz = _RATE_HZ
-    if processes > _PROCESSES_AT_FULL_RATE:
-        rate_hz = max(_LOWEST_RATE_HZ, _RATE_HZ * _PROCESSES_AT_FULL_RATE // processes)
-    options = ["--subprocesses"] if processes <= _MOST_PROCESSES else []
-    of_all = record(program, pid, rate_hz, _DURATION_S, *options)
-    return record(program, pid, _PATH_RATE_HZ, _DURATION_S, form="chrometrace"), of_all
-
-
-def _path(recording: Recording, pid: int, files: UserFiles) -> dict[str, list[Any]]:
-    """The members `paths` and `visits` of a period."""
-    began_ns = recording.about["start_ns"] + _STARTS_NS
-    numbers: dict[tuple[str, ...], int] = {}
-    visits = [
-        [
-            began_ns + 1000 * start_us,
-            began_ns + 1000 * end_us,
-            numbers.setdefault(lines, len(numbers)),
-        ]
-        for start_us, end_us, lines in driver_path(content(recording.raw), pid, files)
-    ]
-    return {"paths": list(numbers), "visits": visits}
 
 
 def _keep(

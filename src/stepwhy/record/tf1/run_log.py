@@ -11,17 +11,69 @@ from typing import TYPE_CHECKING
 
 from stepwhy.record.core.pacing import WritePace
 from stepwhy.record.core.process import lifetime
-from stepwhy.record.steps.meters import load_members
+from stepwhy.record.steps.meters import UNKNOWN, load_members
 from stepwhy.record.steps.step_log import RECENT_STEPS
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from stepwhy.record.core.recorder import Recorder
+    from stepwhy.record.steps.run_times import RunTimes
 
     # Kind, start, end, profiled, further members, CPU time since the run before and in the run,
     # load in the step before.
     Note = tuple[int, int, int, int, str, int, int, tuple[int, int]]
 
 _BATCH_RUNS = 128
+
+
+class PendingRun:
+    """A run that has started and not ended.
+
+    Attributes:
+        run_times: Those of its kind.
+        signature: Number of its kind.
+        options: The traced run's `RunOptions`; None if it is not traced.
+        metadata: The traced run's `RunMetadata`; None if it is not traced.
+        start_ns: Its start.
+        cpu_ns: CPU time of the thread at the start; 0 if not measured.
+        gap_cpu_ns: CPU time of the thread since the previous run; negative if unknown.
+        load: What `ProcessLoad` has read of the step before, in the first run of a step.
+        members: Further members of its log line.
+        is_traced: Whether the training itself traces the run.
+        is_step: Whether its record stands for a step, whoever traces it.
+        own: The `RunMetadata` of a run that the training itself traces, if it is to be kept.
+        values: The traced run's fetches, feeds and result; None until it succeeds.
+    """
+
+    __slots__ = (
+        "cpu_ns",
+        "gap_cpu_ns",
+        "is_step",
+        "is_traced",
+        "load",
+        "members",
+        "metadata",
+        "options",
+        "own",
+        "run_times",
+        "signature",
+        "start_ns",
+        "values",
+    )
+
+    def __init__(self, signature: int, run_times: RunTimes) -> None:
+        self.signature = signature
+        self.run_times = run_times
+        self.options: Any = None
+        self.metadata: Any = None
+        self.values: Any = None
+        self.start_ns = self.cpu_ns = 0
+        self.gap_cpu_ns = UNKNOWN
+        self.load = UNKNOWN, UNKNOWN
+        self.members = ""
+        self.is_traced = self.is_step = False
+        self.own: Any = None
 
 
 class RunLog:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.record.steps.call_log import observe_method
 from stepwhy.record.steps.function_kinds import FunctionKinds
+from stepwhy.record.steps.observed_methods import observe_method
 from stepwhy.record.tf2.loop import calls_of
 
 if TYPE_CHECKING:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core import registry
-from stepwhy.record.core.compiled_code import wrapper
+from stepwhy.record.core.compiled_code import exclude_by, wrapper
 from stepwhy.record.core.observation_guard import ObservationGuard
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.steps.meters import InputWait
 from stepwhy.record.torch import compilations, loaders
-from stepwhy.record.torch.arrivals import Arrivals
 from stepwhy.record.torch.compilations import Compilations
-from stepwhy.record.torch.dynamo import leave_observer_alone
 from stepwhy.record.torch.existing_optimizers import observe_existing
+from stepwhy.record.torch.flight_recorder import recorded_arrivals
 from stepwhy.record.torch.gradient_walk import GradientWalk
 from stepwhy.record.torch.line_window import LineWindow
 from stepwhy.record.torch.loaders import Loaders
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     Call = Callable[..., Any]
+    from types import CodeType
+    from typing import Any
+
+
+COLLECTIVES_FILE = "collectives.json.gz"
+_SCHEMA = "stepwhy.collectives/1"
 
 
 class Observer:
@@ -225,3 +232,55 @@ def _recorded(original: Call, name: str) -> Call:
             return original(*args, **kwargs)
 
     return recorded
+
+
+class Arrivals:
+    """Notes when this rank entered its latest collectives, once, when its observation ends.
+
+    The traced window has a few steps only. What makes a rank late in every tenth step shows in the
+    times at which it entered collectives, which PyTorch's flight recorder keeps in any case.
+
+    Args:
+        recorder: Writes the file.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        lifetime.on_end(self.keep)
+
+    def keep(self) -> None:
+        """Write the file, if the process took part in any collective; never raises."""
+        if "torch.distributed" not in sys.modules:
+            return
+        with contextlib.suppress(Exception):
+            content = recorded_arrivals()
+            if content["entries"]:
+                self._recorder.note(COLLECTIVES_FILE, {"schema": _SCHEMA, "recorder": content})
+
+
+@functools.cache
+def leave_observer_alone() -> None:
+    """Let Dynamo, the compiler behind `torch.compile`, leave marked code alone.
+
+    A wrapper that Dynamo meets while it traces is traced as the training's own code is, and must
+    do nothing while `torch.compiler.is_compiling`. One that is called as a function of its own,
+    after what cannot be traced, would be compiled alone. `compiled_code` has marked the code.
+
+    Source: torch/_dynamo/eval_frame.py, `skip_code`; torch/csrc/dynamo/eval_frame_cpp.cpp.
+    """
+    exclude_by(_exclude)
+
+
+def _exclude(code: CodeType, deep: bool) -> None:
+    """Let Dynamo run a function as it is, and if `deep` all that it calls."""
+    # Versions before 2.1 have no Dynamo like this.
+    with contextlib.suppress(ImportError, AttributeError, TypeError):
+        from torch._C._dynamo import eval_frame
+
+        core: Any = eval_frame
+        if hasattr(core, "set_code_exec_strategy"):
+            skip, default = core._FrameAction.SKIP, core._FrameAction.DEFAULT
+            strategy = core._FrameExecStrategy(skip, skip if deep else default)
+            core.set_code_exec_strategy(code, strategy)
+        else:  # versions before 2.7
+            core.skip_code(code)

@@ -11,13 +11,16 @@ from __future__ import annotations
 from importlib import import_module
 
 from stepwhy.record.core import import_hooks
-from stepwhy.record.trials import blocks, losses, seeds, ticks
+from stepwhy.record.trials import blocks, losses, ticks
 from stepwhy.record.trials.reports import Trial
 from stepwhy.record.trials.spec import spec_of_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
+
+_SEED = 20_260
 
 _TORCH = "torch.optim.optimizer"
 _LOADER = "torch.utils.data.dataloader"
@@ -87,7 +90,7 @@ def begin(run_dir: str) -> bool:
     if spec is None:
         return False
     trial = Trial(spec, run_dir)
-    seeds.set_seeds()
+    set_seeds()
     losses.keep_losses(trial)
     for module, target in FIXES.get(spec.fix, ()):
         hook = _hook(target, trial)
@@ -113,3 +116,36 @@ def _hook(target: str, trial: Trial) -> import_hooks.Hook:
         trial.guard(lambda: change(module, trial))
 
     return apply
+
+
+def set_seeds() -> None:
+    """Set the seeds of Python, NumPy, PyTorch and TensorFlow, each when it is imported.
+
+    All runs then have the same. Where the program sets seeds, its own apply, since it runs later.
+    """
+    import_hooks.after_import("random", _seed_python)
+    import_hooks.after_import("numpy.random", _seed_python)
+    import_hooks.after_import("torch.random", _seed_torch)
+    import_hooks.after_import("tensorflow.python.framework.random_seed", _seed_tensorflow)
+    import_hooks.after_import("keras.src.random.seed_generator", _seed_keras)
+
+
+def _seed_python(module: Any) -> None:
+    """Seed `random` or `numpy.random`, which share the name of the function."""
+    module.seed(_SEED)
+
+
+def _seed_torch(module: Any) -> None:
+    """Seed the generator of the CPU; `manual_seed` needs more of torch than is imported here."""
+    module.default_generator.manual_seed(_SEED)
+
+
+def _seed_tensorflow(module: Any) -> None:
+    module.set_seed(_SEED)
+
+
+def _seed_keras(_: ModuleType) -> None:
+    """Seed Keras' initialisers, which draw from Python's generator."""
+    import random
+
+    random.seed(_SEED)

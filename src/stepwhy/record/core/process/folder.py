@@ -13,16 +13,17 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 
 from stepwhy.base.regular_files import open_regular
 from stepwhy.base.text import utf8
 from stepwhy.base.whole_files import write_whole
-from stepwhy.record.core.masking import masked
+from stepwhy.record.core.masking import mask_file, masked
 from stepwhy.record.core.process import lifetime, losses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -36,6 +37,8 @@ _SIDE_FILE_BYTES = 1 << 20
 _KEPT_FILES = 7
 _PREFIX = "process-"
 _LAST_STREAM = 2
+# A window takes megabytes; the log is more important than another window.
+_LEAST_SPACE = 64 << 20
 # The smallest block size of common file systems.
 _BLOCK_BYTES = 4096
 
@@ -243,6 +246,49 @@ class ProcessFolder:
             self._logs[name] = BoundedLog(self.path, name, size)
         self._logs[name].append(lines)
         self._write_losses()
+
+    def add_window(
+        self, about: Callable[[], Mapping[str, Any]], fill: Callable[[Path], None]
+    ) -> Path:
+        """Add a traced window, which appears once `fill` has written its files.
+
+        Args:
+            about: Returns the content of `window.json`; called when the other files are written.
+            fill: Writes these into the given folder.
+
+        Returns:
+            The window's directory.
+
+        Raises:
+            OSError: It cannot be written. Exceptions from `fill` pass through, too.
+        """
+        self._check_space()
+        final = self.path / "windows" / f"{self.windows:03d}"
+        draft = final.with_name(f".{final.name}")
+        try:
+            draft.mkdir()
+            fill(draft)
+            for file in draft.iterdir():
+                # What an earlier window has, too, was masked there.
+                if file.suffix != ".gz" and file.stat().st_nlink == 1:
+                    mask_file(file)
+            write_json(draft / "window.json", about())
+            draft.rename(final)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        self.windows += 1
+        return final
+
+    def _check_space(self) -> None:
+        """Leave the rest of a nearly full disk to the training and the log.
+
+        Raises:
+            OSError: Too little is free.
+        """
+        disk = os.statvfs(self.path)
+        if disk.f_bavail * disk.f_frsize < _LEAST_SPACE:
+            raise OSError(errno.ENOSPC, f"less than {_LEAST_SPACE >> 20} MiB are free on the disk")
 
     def _write_losses(self) -> None:
         """Write a message for each thing that cannot be observed, once.
