@@ -15,14 +15,7 @@ if TYPE_CHECKING:
 
 
 def make_mode(run: Run) -> Any:
-    """A dispatch mode that passes each operation to a function.
-
-    The class is defined here because it derives from one of PyTorch's.
-
-    Args:
-        run: Receives the operation, its arguments and its keyword arguments, and returns what the
-            operation returns.
-    """
+    """A dispatch mode, of a class that is defined here because it derives from one of PyTorch's."""
     from torch.utils import _python_dispatch
 
     base: Any = _python_dispatch.TorchDispatchMode
@@ -51,6 +44,47 @@ def make_mode(run: Run) -> Any:
     return made()
 
 
+class StepMode:
+    """Passes the operations of a step to a function, in one step or in several.
+
+    Args:
+        run: Receives each operation, its arguments and its keyword arguments, and returns what the
+            operation returns.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._observe = run
+        self._mode: Any = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the current step is observed."""
+        return self._mode is not None
+
+    def begin(self) -> None:
+        """A step begins that is observed."""
+        self._mode = make_mode(self._observe)
+        self._mode.__enter__()
+
+    def end(self, current: Any) -> bool:
+        """The step has ended.
+
+        Args:
+            current: The dispatch mode on top of those of this thread.
+
+        Returns:
+            Whether the mode is gone: it cannot be removed from below one of the program.
+        """
+        mode = self._mode
+        if mode is None:
+            return True
+        if current is not mode:
+            return False
+        self._mode = None
+        mode.__exit__(None, None, None)
+        return True
+
+
 def run_unseen(func: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
     """Run an operation without calling subclasses of tensors again: they have had their turn.
 
@@ -65,4 +99,4 @@ def run_unseen(func: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any
         return func(*args, **kwargs)
 
 
-__all__ = ["make_mode", "run_unseen"]
+__all__ = ["StepMode", "make_mode", "run_unseen"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.record.torch.cuda_graphs import is_any_captured
-from stepwhy.record.torch.dispatch_modes import make_mode, run_unseen
+from stepwhy.record.torch.dispatch_modes import StepMode, run_unseen
 from stepwhy.record.torch.fingerprints import bytes_of, fingerprint
 from stepwhy.record.torch.function_modes import untold
 
@@ -23,7 +23,7 @@ _MOST_BYTES = 128 << 20
 _MOST_ALIKE = 32
 
 
-class FreshConstants:
+class FreshConstants(StepMode):
     """Watches steps for tensors of known values.
 
     Args:
@@ -36,10 +36,10 @@ class FreshConstants:
     def __init__(self, known: Mapping[int, Any]) -> None:
         from torch import Tensor
 
+        super().__init__(self._run)
         self._plain = Tensor
         self._known = known
         self.left = set(known)
-        self._mode: Any = None
         self._start_step()
 
     def _start_step(self) -> None:
@@ -53,29 +53,14 @@ class FreshConstants:
     def begin(self) -> None:
         """A step begins that is watched."""
         self._start_step()
-        self._mode = make_mode(self._run)
-        self._mode.__enter__()
+        super().begin()
 
     def end(self, current: Any) -> bool:
-        """The step has ended.
-
-        Args:
-            current: The dispatch mode on top of those of this thread.
-
-        Returns:
-            Whether the mode is gone: it cannot be removed from below one of the program.
-        """
-        mode, wanted = self._mode, self._wanted
-        self._wanted = {}
-        if mode is None:
-            return True
-        if wanted:
+        """The step has ended; see `StepMode`."""
+        if self.is_on and self._wanted:
             self.left &= self.found
-        if current is not mode:
-            return False
-        self._mode = None
-        mode.__exit__(None, None, None)
-        return True
+        self._wanted = {}
+        return super().end(current)
 
     def give_up(self, current: Any) -> None:
         """Find none: the step is not watched to its end."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.record.torch.dispatch_modes import make_mode, run_unseen
+from stepwhy.record.torch.dispatch_modes import StepMode, run_unseen
 from stepwhy.record.torch.provenance import holder_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MOST_OPS = 20_000
 
 
-class LaterReads:
+class LaterReads(StepMode):
     """Watches steps for operations that read some storages.
 
     Args:
@@ -30,45 +30,17 @@ class LaterReads:
     def __init__(self, waiting: Sequence[Waiting]) -> None:
         from torch import Tensor
 
+        super().__init__(self._run)
         self._tensor = Tensor
         self._waiting = {id(one.holder()): one for one in waiting if one.holder() is not None}
         self._left = _MOST_OPS
-        self._mode: Any = None
         self.read: set[int] = set()
-
-    @property
-    def is_on(self) -> bool:
-        """Whether the current step is watched."""
-        return self._mode is not None
 
     @property
     def is_over(self) -> bool:
         """Whether each of them was read, or is gone."""
         self._waiting = {key: one for key, one in self._waiting.items() if one.holder() is not None}
         return not self._waiting
-
-    def begin(self) -> None:
-        """A step begins that is watched."""
-        self._mode = make_mode(self._run)
-        self._mode.__enter__()
-
-    def end(self, current: Any) -> bool:
-        """The step has ended.
-
-        Args:
-            current: The dispatch mode on top of those of this thread.
-
-        Returns:
-            Whether the mode is gone: it cannot be removed from below one of the program.
-        """
-        mode = self._mode
-        if mode is None:
-            return True
-        if current is not mode:
-            return False
-        self._mode = None
-        mode.__exit__(None, None, None)
-        return True
 
     def stop(self) -> None:
         """Watch no further: what is still there may be read."""

@@ -19,7 +19,7 @@ from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.compiled_code import never_compiled
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.torch import cuda_graphs, gradient_use
-from stepwhy.record.torch.dispatch_modes import make_mode
+from stepwhy.record.torch.dispatch_modes import StepMode
 from stepwhy.record.torch.fresh_constants import FreshConstants
 from stepwhy.record.torch.function_modes import untold
 from stepwhy.record.torch.result_watch import ResultWatch
@@ -78,7 +78,7 @@ class SemanticStep:
         self.touched = False
         self._attempts = 0
         self._is_done = False
-        self._mode: Any = None
+        self._mode: StepMode | None = None
         self._notes: StepNotes | None = None
         self._step = 0
         self._start_ns = 0
@@ -133,10 +133,10 @@ class SemanticStep:
         self._step, self._start_ns = step, now_ns()
         self._notes = StepNotes(state)
         self._results = ResultWatch(self._notes.results)
-        self._mode = make_mode(self._notes.run)
+        self._mode = StepMode(self._notes.run)
         self.touched = True
         self._results.begin()
-        self._mode.__enter__()
+        self._mode.begin()
 
     def _why_not(self, state: list[Any]) -> str:
         """Why no step can be looked at; '' if one can."""
@@ -309,10 +309,9 @@ class SemanticStep:
             return True
         if notes is not None and notes.stopped is None:
             notes.stopped = _ended
-        if current_mode() is not mode:
+        if not mode.end(current_mode()):
             return False
         self._mode = self._notes = None
-        mode.__exit__(None, None, None)
         return True
 
 
