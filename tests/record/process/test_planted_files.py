@@ -96,7 +96,7 @@ def test_launcher_reads_only_regular_files(tmp_path, kind):
         KINDS[kind](process / name)
     assert messages_of(tmp_path) == []
     assert summary(tmp_path) == ""
-    assert stacks._may_be_traced(process)
+    assert stacks._about(process) == {}
 
 
 def test_launcher_reads_a_bounded_amount(tmp_path):
@@ -107,7 +107,7 @@ def test_launcher_reads_a_bounded_amount(tmp_path):
             file.truncate(1 << 42)
     assert messages_of(tmp_path) == []
     assert summary(tmp_path) == ""
-    assert stacks._may_be_traced(process)
+    assert stacks._about(process) == {}
 
 
 def test_leftover_process_file_is_replaced(tmp_path):

@@ -36,7 +36,9 @@ def items(machine: Machine) -> Iterator[Item]:
     """Items for what can be observed of the accelerators."""
     count = nvidia_gpus(machine)
     if count:
-        yield from _nvidia(machine, count)
+        yield _visible(machine, count)
+        yield _nvml(machine)
+        yield _counters(machine)
     if machine.path(_AMD_COMPUTE).exists():
         yield _amd(machine)
     elif not count:
@@ -47,12 +49,6 @@ def items(machine: Machine) -> Iterator[Item]:
             "steps are observed on the CPU; there is no GPU memory, use or kernel to see",
             "If this machine has one, pass it in (container: --gpus all)",
         )
-
-
-def _nvidia(machine: Machine, count: int) -> Iterator[Item]:
-    yield _visible(machine, count)
-    yield _nvml(machine)
-    yield _counters(machine)
 
 
 def _visible(machine: Machine, count: int) -> Item:

@@ -50,9 +50,7 @@ _WORDS = {
 }
 
 
-@functools.lru_cache(maxsize=256)
-def _is_secret(name: str) -> bool:
-    return is_secret_variable(name)
+_is_secret = functools.lru_cache(maxsize=256)(is_secret_variable)
 
 
 class Masker:

@@ -90,7 +90,8 @@ class WatchedBlock:
         self._run = None
 
     def _begin(self) -> None:
-        command = _command()
+        # That of a notebook's kernel does not name the notebook.
+        command = ["notebook"] if "ipykernel" in sys.modules else list(sys.orig_argv)
         self._run = _make_run(self._out, command)
         _open.append(self)
         # Before the environment changes, so that the helper is not observed.
@@ -152,11 +153,6 @@ class WatchedBlock:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _command() -> list[str]:
-    """The command line of this process; that of a notebook's kernel does not name the notebook."""
-    return ["notebook"] if "ipykernel" in sys.modules else list(sys.orig_argv)
 
 
 def _make_run(out: Path | None, command: Sequence[str]) -> Run:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from stepwhy.record.sampling.processes import Processes
 
@@ -59,7 +59,7 @@ class Gpus:
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
-        count = self._count()
+        count = _query(lambda: int(nvml.nvmlDeviceGetCount())) or 0
         found = [self._find(index) for index in range(count)]
         self._gpus = [gpu for gpu in found if gpu is not None]
 
@@ -108,7 +108,7 @@ class Gpus:
                     about = {} if own is None else {"process_bytes": own}
                     entries.setdefault(pid, []).append({**state, **about})
             if not any(entry["index"] == gpu.index for each in entries.values() for entry in each):
-                owners = _open(gpu.file, pids, processes)
+                owners = [pid for pid in pids if gpu.file in processes.links(f"{pid}/fd")]
                 state = self._state(gpu, self._only_part(gpu)) if owners else {}
                 for pid in owners:
                     entries.setdefault(pid, []).append(state)
@@ -119,9 +119,6 @@ class Gpus:
         if gpu.parts is None:
             return gpu.handle
         return gpu.parts[0] if len(gpu.parts) == 1 else None
-
-    def _count(self) -> int:
-        return _query(lambda: int(self._nvml.nvmlDeviceGetCount())) or 0
 
     def _find(self, index: int) -> _Gpu | None:
         handle = _query(lambda: self._nvml.nvmlDeviceGetHandleByIndex(index))
@@ -181,11 +178,6 @@ class Gpus:
             ask = "nvmlDeviceGetCurrentClocksThrottleReasons"
             reasons = _query(lambda: getattr(self._nvml, ask)(gpu.handle))
         return None if reasons is None else int(reasons)
-
-
-def _open(file: str, pids: Iterable[int], processes: Processes) -> list[int]:
-    """The processes that have a device file open."""
-    return [pid for pid in pids if file in processes.links(f"{pid}/fd")]
 
 
 def _is_host(processes: Processes) -> bool:

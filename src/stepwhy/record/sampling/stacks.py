@@ -200,7 +200,11 @@ class StackSamplers:
         for pid, folder in found.items():
             if folder not in self._targets:
                 began = self._processes.start_ticks(pid)
-                wait_s = _WITHOUT_WINDOWS_S if _may_be_traced(folder) else _WITHOUT_FRAMEWORK_S
+                wait_s = (
+                    _WITHOUT_WINDOWS_S
+                    if _about(folder).get("framework", True)
+                    else _WITHOUT_FRAMEWORK_S
+                )
                 self._targets[folder] = _Target(pid, folder, began, now_s, due_s=now_s + wait_s)
             target = self._targets[folder]
             windows = sum(1 for _ in (folder / "windows").glob("[0-9]*"))
@@ -342,11 +346,6 @@ def _most(counts: Counter[Place]) -> Iterator[dict[str, Any]]:
 def _report(folder: Path, slug: str, text: str) -> None:
     line = encode({"level": "warning", "slug": slug, "text": text})
     append_lines(folder / "messages.jsonl", [line])
-
-
-def _may_be_traced(folder: Path) -> bool:
-    """Whether an observed process uses a framework; some only mark their steps."""
-    return bool(_about(folder).get("framework", True))
 
 
 def _is_looked_at(folder: Path) -> bool:

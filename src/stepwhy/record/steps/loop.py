@@ -100,17 +100,17 @@ class Loop(WatchedLoop):
     def pace(self, time_ns: int) -> None:
         """A step begins: decide whether it is only timed.
 
+        None is while a window is open, or waits for its requested step.
+
         Args:
             time_ns: Start of the step.
         """
         was_light = self.light
-        self.light = self._pace.next_step(time_ns) and not self._needs_observation()
+        window = self.window
+        is_needed = window.running or (self._was_asked and window.is_requested)
+        self.light = self._pace.next_step(time_ns) and not is_needed
         if was_light and not self.light:
             self.start_meters()
-
-    def _needs_observation(self) -> bool:
-        """Whether no step may be light: a window is open, or waits for its requested step."""
-        return self.window.running or (self._was_asked and self.window.is_requested)
 
     @property
     def only_timed_until_ns(self) -> int:

@@ -222,14 +222,10 @@ def _named(frame: FrameType) -> str:
 
 def _frames(thread: int) -> Iterator[FrameType]:
     """The frames on the stack of a thread, the innermost first."""
-    frame = sys._current_frames().get(thread or _main_thread())
+    frame = sys._current_frames().get(thread or threading.main_thread().ident or 0)
     while frame is not None:
         yield frame
         frame = frame.f_back
-
-
-def _main_thread() -> int:
-    return threading.main_thread().ident or 0
 
 
 def _median(durations_ns: Sequence[int]) -> int | None:

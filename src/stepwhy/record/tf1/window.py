@@ -129,17 +129,13 @@ def _write_graph(folder: Path, session: Any) -> None:
     graph = session.graph
     definition = graph.as_graph_def()
     (folder / GRAPH_FILE).write_bytes(definition.SerializeToString())
-    sources = {"devices": _devices(session), "ops": sources_of(graph)}
+    # XLA adds devices of its own for each.
+    own = [one.name for one in session.list_devices() if not one.device_type.startswith("XLA_")]
+    sources = {"devices": own, "ops": sources_of(graph)}
     functions = GraphLines().of(called_graphs(graph))
     if functions:
         sources["functions"] = functions
     write_json(folder / SOURCES_FILE, sources)
-
-
-def _devices(session: Any) -> list[str]:
-    """The names of a session's devices, without those that XLA adds for each."""
-    devices = session.list_devices()
-    return [each.name for each in devices if not each.device_type.startswith("XLA_")]
 
 
 def _device(scope: Any) -> str:

@@ -71,7 +71,7 @@ class FreshConstants(StepMode):
         """Run an operation as it is, after its arguments were compared."""
         if is_any_captured():
             self._wanted, self.left = {}, set()
-        elif self._is_looking:
+        elif any(self._wanted.values()):
             self._look_safely(args)
         return run_unseen(func, args, kwargs)
 
@@ -104,11 +104,6 @@ class FreshConstants(StepMode):
         same = {place for place in places if self._known[place] == seen}
         self.found |= same
         places -= same
-
-    @property
-    def _is_looking(self) -> bool:
-        """Whether any is still to be found in the step."""
-        return any(self._wanted.values())
 
 
 __all__ = ["FreshConstants"]

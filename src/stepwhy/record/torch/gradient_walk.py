@@ -217,7 +217,7 @@ class GradientWalk:
         # With `inputs`, the engine runs only the nodes that lead to them.
         if kwargs.get("inputs") is not None or len(args) > _POSITION_OF_INPUTS:
             return
-        parameters = list(self._parameters())
+        parameters = [p for one in list(self._optimizers) for p in _parameters_of(one)]
         if not parameters:
             raise RefusedError("no optimizer of torch.optim has parameters")
         roots = roots if isinstance(roots, (tuple, list)) else (roots,)
@@ -236,10 +236,6 @@ class GradientWalk:
             self._log_notes(notes)
         for optimizer, own, unused in drops:
             self._undecided.add(optimizer, own, notes.but_unused(unused))
-
-    def _parameters(self) -> Iterator[Any]:
-        for optimizer in list(self._optimizers):
-            yield from _parameters_of(optimizer)
 
     def _log_notes(self, notes: Notes) -> None:
         self._recorder.event(

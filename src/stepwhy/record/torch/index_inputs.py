@@ -284,11 +284,8 @@ def _padded(table: Any) -> tuple[int, bool]:
     runs = []
     for edge in (-1, 0):
         same = (table == table[0, edge]).all(0).tolist()
-        runs.append(_leading(same[::-1] if edge else same))
+        inwards = same[::-1] if edge else same
+        runs.append(next((i for i, one in enumerate(inwards) if not one), len(same)))
     padded, at_start = max((runs[0], False), (runs[1], True))
     fewest = _FEWEST_IN_ONE_ROW if len(table) == 1 else 2
     return (padded, at_start) if padded >= fewest else (0, False)
-
-
-def _leading(same: list[bool]) -> int:
-    return next((i for i, one in enumerate(same) if not one), len(same))

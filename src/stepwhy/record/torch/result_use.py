@@ -214,7 +214,7 @@ class ResultUse:
 
     def end(self) -> Ended:
         """The step has ended, and the next one has not changed anything yet."""
-        alive = self._alive()
+        alive = [Waiting(one.holder, one.number) for one in self._made if one.holder() is not None]
         self._left_behind = self._of_backward(alive)
         needed = self._needed(self._left_behind, zeros=False)
         unneeded = [op for op, is_so in zip(self._ops, needed, strict=True) if not is_so]
@@ -257,9 +257,6 @@ class ResultUse:
                 live.update(op.zeros if zeros else ())
         return found[::-1]
 
-    def _alive(self) -> list[Waiting]:
-        return [Waiting(one.holder, one.number) for one in self._made if one.holder() is not None]
-
     def _of_backward(self, alive: Iterable[Waiting]) -> set[int]:
         """What backward passes have made and what is still there: gradients."""
         made = {number for op in self._ops if op.in_backward for number in op.writes}
@@ -297,7 +294,7 @@ class ResultUse:
 
     def _is_zero(self, kind: _Kind, args: Sequence[Any], reads: Sequence[int]) -> bool:
         """Whether the result of an operation is zero, as a factor of it is."""
-        if kind.is_product and any(_is_zero_number(arg) for arg in args):
+        if kind.is_product and any(a.__class__ in {int, float} and a == 0 for a in args):
             return True
         if not self._zero or not reads:
             return False
@@ -330,10 +327,6 @@ class ResultUse:
                 yield value
             elif isinstance(value, list | tuple):
                 yield from self._tensors(value)
-
-
-def _is_zero_number(value: Any) -> bool:
-    return value.__class__ in {int, float} and value == 0
 
 
 def _judgement(op: _Op, *, is_needed: bool, needs_zeros: bool) -> int:

@@ -29,7 +29,10 @@ def obstacles(state: list[Any]) -> Iterator[tuple[str, bool]]:
     yield "the optimizer steps inside the backward pass", bool(task and task() >= 0)
     yield COMPILED, is_compiled()
     yield cuda_graphs.CAPTURED, cuda_graphs.were_captured() or cuda_graphs.is_any_captured()
-    yield "the program reports waits for the device", _reports_waits(torch)
+    yield (
+        "the program reports waits for the device",
+        device.is_in_use() and bool(torch.cuda.get_sync_debug_mode()),
+    )
     yield "another dispatch mode is active", current_mode() is not None
     yield "a transform of torch.func is active", _is_transformed()
     yield "torch.distributed is in use, and other processes would wait", _is_distributed(torch)
@@ -58,11 +61,6 @@ def is_compiled() -> bool:
     module: Any = sys.modules.get("torch._dynamo.eval_frame")
     # Functions that are left out of compilation have a backend that is none.
     return module is not None and any(bool(one) for one in module.cached_backends.values())
-
-
-def _reports_waits(torch: Any) -> bool:
-    """Whether a read from the device warns, or is an error: `torch.cuda.set_sync_debug_mode`."""
-    return device.is_in_use() and bool(torch.cuda.get_sync_debug_mode())
 
 
 def _is_transformed() -> bool:

@@ -126,7 +126,8 @@ def set_seeds() -> None:
     import_hooks.after_import("random", _seed_python)
     import_hooks.after_import("numpy.random", _seed_python)
     import_hooks.after_import("torch.random", _seed_torch)
-    import_hooks.after_import("tensorflow.python.framework.random_seed", _seed_tensorflow)
+    tensorflow = "tensorflow.python.framework.random_seed"
+    import_hooks.after_import(tensorflow, lambda module: module.set_seed(_SEED))
     import_hooks.after_import("keras.src.random.seed_generator", _seed_keras)
 
 
@@ -138,10 +139,6 @@ def _seed_python(module: Any) -> None:
 def _seed_torch(module: Any) -> None:
     """Seed the generator of the CPU; `manual_seed` needs more of torch than is imported here."""
     module.default_generator.manual_seed(_SEED)
-
-
-def _seed_tensorflow(module: Any) -> None:
-    module.set_seed(_SEED)
 
 
 def _seed_keras(_: ModuleType) -> None:

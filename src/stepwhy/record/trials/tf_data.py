@@ -31,11 +31,13 @@ def map_in_parallel(module: Any, trial: Trial) -> None:
 
 
 def _in_parallel(module: Any, name: str, trial: Trial) -> None:
+    import inspect
+
     original = getattr(module.DatasetV2, name)
 
     @functools.wraps(original)
     def parallel(self: Any, *args: Any, **kwargs: Any) -> Any:
-        names = _positions(original)
+        names = [name for name in inspect.signature(original).parameters if name != "self"]
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         if given.get("num_parallel_calls") is None:
             given["num_parallel_calls"] = module.AUTOTUNE
@@ -46,12 +48,6 @@ def _in_parallel(module: Any, name: str, trial: Trial) -> None:
         return original(self, **given)
 
     setattr(module.DatasetV2, name, parallel)
-
-
-def _positions(function: Any) -> list[str]:
-    import inspect
-
-    return [name for name in inspect.signature(function).parameters if name != "self"]
 
 
 def prefetch(module: Any, trial: Trial) -> None:
