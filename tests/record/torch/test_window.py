@@ -259,6 +259,15 @@ def test_export_above_the_limit_is_dropped_and_reported(
     assert messages(tmp_path) == ["window-too-large"]
 
 
+def test_loops_too_short_for_a_window_get_another_one_a_few_times(
+    window: ProfilerWindow, clock: Clock, made: list[Profile], tmp_path: Path
+) -> None:
+    for number in range(5):
+        train(window, clock, range(2 * number, 2 * number + 1), 1000)
+        window.finish()
+    assert (len(made), window.needs(10), windows(tmp_path)) == (3, False, [])
+
+
 def test_no_profiler_starts_in_another_thread(
     window: ProfilerWindow, clock: Clock, made: list[Profile], tmp_path: Path
 ) -> None:
