@@ -16,11 +16,11 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1104,
-    "lines": 150_050,
-    "functions with one caller, ‰": 348,
+    "files": 1110,
+    "lines": 150_350,
+    "functions with one caller, ‰": 352,
     "lines of a function": 60,
-    "lines of a file": 440,
+    "lines of a file": 450,
 }
 
 
