@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.analyse.timeline import MS, Timeline
 
+from stepwhy.analyse.answers.breakdown import breakdown_of
 from stepwhy.analyse.breakdown.corrections import (
     BY_OTHER_EVIDENCE,
     TO_UNPROFILED,
@@ -104,6 +105,22 @@ def test_a_trace_of_another_profiler_is_not_brought_to_another_scale():
     facts = Facts(Timeline().steps(0, 20).trace())
     assert [one.why for one in facts.mean_step.corrections] == [c.why for c in BY_OTHER_EVIDENCE]
     assert facts.breakdown == facts.recorded
+
+
+def test_what_a_result_tells_of_the_corrections_adds_up_to_its_breakdown():
+    line = Timeline().steps(0, 20)
+    for start in (100, 110, 120):
+        line.mark(start, start + 10)
+    found = breakdown_of(Facts(line.trace()))
+    assert [(one.why, one.changes) for one in found.corrections] == [
+        ("scaled", {"unexplained": -10 * MS})
+    ]
+    changed = Counter(found.recorded)
+    for one in found.corrections:
+        changed.update(one.changes)
+    assert changed == Counter(found.categories)
+    plain = breakdown_of(Facts(Timeline().steps(0, 20).trace()))
+    assert (plain.recorded, plain.corrections) == ({}, ())
 
 
 def test_changes_name_only_what_changed():
