@@ -10,10 +10,11 @@ from functools import lru_cache
 from stepwhy.base.patterns import regex
 
 # Code that is not the program's: installed packages, the standard library, TensorFlow built from
-# source, the observer, which calls the program's functions, and code that was generated.
+# source, the observer (first called `capture`), which calls the program's functions, and code that
+# was generated.
 _LIBRARY = regex(
     r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|[/\\]Python3\d+[/\\]Lib[/\\]"
-    r"|[/\\]tensorflow[/\\]python[/\\]|[/\\]stepwhy[/\\]capture[/\\]"
+    r"|[/\\]tensorflow[/\\]python[/\\]|[/\\]stepwhy[/\\](?:capture|record)[/\\]"
     r"|^<|__autograph_generated_file"
 )
 _HOME = regex(r"^(?:(?:[A-Za-z]:)?[/\\](?:home|Users)[/\\][^/\\]+|/root)[/\\]")
