@@ -30,8 +30,8 @@ PyTorch and TensorFlow 1.
 
 from __future__ import annotations
 
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
@@ -89,7 +89,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, _fix(facts, updating), shown=2, unless=is_short)
 
 
-def _fix(facts: Facts, updating: Rows) -> Fix:
+def _fix(facts: Facts, updating: AnyRows) -> Fix:
     """The fix by framework, and by whether the optimizer takes sparse gradients."""
     if not is_pytorch(facts):
         return _TENSORFLOW
@@ -97,7 +97,7 @@ def _fix(facts: Facts, updating: Rows) -> Fix:
     return _SAME_OPTIMIZER if facts.trace.matches(names, _TAKES_SPARSE.match).any() else _TORCH
 
 
-def _dense_gradients(facts: Facts, backward: Rows) -> Rows | None:
+def _dense_gradients(facts: Facts, backward: AnyRows) -> AnyRows | None:
     """The operations that make a dense gradient; None in other frameworks."""
     if is_pytorch(facts):
         pattern = _OF_TORCH
@@ -106,7 +106,7 @@ def _dense_gradients(facts: Facts, backward: Rows) -> Rows | None:
     else:
         return None
     names = facts.trace.slices.name[backward]
-    found: Rows = backward[facts.trace.matches(names, pattern.fullmatch)]
+    found: AnyRows = backward[facts.trace.matches(names, pattern.fullmatch)]
     return found
 
 

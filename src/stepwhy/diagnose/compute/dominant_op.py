@@ -36,6 +36,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from stepwhy.base.columns.types import Ints
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import Group, by_string, merged, nearest, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
@@ -161,11 +162,11 @@ def _of_library(name: str) -> str:
     return "" if row is None else _OF_LIBRARIES.get(row.family, "")
 
 
-def _own_ns(facts: Facts, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+def _own_ns(facts: Facts, rows: NDArray[np.int32]) -> Ints:
     """Duration of each slice; on a CPU, where operations call each other, the self time."""
     if not facts.has_accelerator:
         return facts.nesting.self_ns(rows)
-    durations: NDArray[np.int64] = facts.trace.slices.dur_ns[rows]
+    durations: Ints = facts.trace.slices.dur_ns[rows]
     return durations
 
 

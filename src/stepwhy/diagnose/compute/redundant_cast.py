@@ -27,6 +27,7 @@ attributed to an operation, as with CUDA graphs.
 
 from __future__ import annotations
 
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.compute.shared.calls import (
     NOT_ATTRIBUTED,
@@ -34,7 +35,6 @@ from stepwhy.diagnose.compute.shared.calls import (
     calls_in_order,
     converting,
 )
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch, is_training
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
@@ -74,7 +74,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, fix, shown=2, unless=is_needed)
 
 
-def _casts(facts: Facts) -> tuple[Rows, Rows]:
+def _casts(facts: Facts) -> tuple[AnyRows, AnyRows]:
     """Kernels of conversions inside of operations, and these operations; (slices,) twice."""
     calls = calls_in_order(facts)
     causes = converting(facts, calls)
@@ -82,7 +82,7 @@ def _casts(facts: Facts) -> tuple[Rows, Rows]:
     return calls.rows[inside], causes[inside]
 
 
-def _evidence(facts: Facts, rows: Rows, causes: Rows, cost: int) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, rows: AnyRows, causes: AnyRows, cost: int) -> tuple[Evidence, ...]:
     slices = facts.trace.slices
     found = [
         Evidence("conversions inside operations per step",

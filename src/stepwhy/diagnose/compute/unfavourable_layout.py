@@ -43,10 +43,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepwhy.base.columns.groups import distinct
+from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.compute.shared.batch_norm import CONVOLUTION, count_of
 from stepwhy.diagnose.compute.shared.permuted import permuted_copies
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
@@ -117,7 +117,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.nothing(evidence[:2])
 
 
-def _of_norms(facts: Facts, by_library: Rows) -> float:
+def _of_norms(facts: Facts, by_library: AnyRows) -> float:
     """Time per step that the batch norms between the convolutions may save as well, ns."""
     if not len(by_library) or not is_pytorch(facts):
         return 0.0
@@ -126,7 +126,7 @@ def _of_norms(facts: Facts, by_library: Rows) -> float:
     return _FASTER_NORMS * on_scale(facts, mean_within(facts, time_of(facts, norms)), "compute")
 
 
-def _shows_layout(facts: Facts, rows: NDArray[np.int64]) -> bool:
+def _shows_layout(facts: Facts, rows: Ints) -> bool:
     """Whether the name of a kernel or conversion shows which layout the convolutions use."""
     names = map(facts.trace.string, strings_of(facts, facts.trace.slices.name, Kind.KERNEL))
     named = any("nhwc" in name.lower() for name in names)
@@ -147,17 +147,17 @@ def _is_convolution(kernel: str) -> bool:
     return row.family is Family.CONVOLUTION
 
 
-def _library_rows(facts: Facts) -> Rows:
+def _library_rows(facts: Facts) -> AnyRows:
     """Conversion kernels of a library or of nodes from the layout optimizer; (slices,)."""
     slices = facts.trace.slices
     names = _flags(facts, slices.name, _LIBRARY)
     nodes = _flags(facts, slices.scope, _OPTIMIZER)
     rows = facts.slices(Kind.KERNEL, steady=True)
-    found: Rows = rows[names[slices.name[rows]] | nodes[slices.scope[rows]]]
+    found: AnyRows = rows[names[slices.name[rows]] | nodes[slices.scope[rows]]]
     return found
 
 
-def _flags(facts: Facts, column: NDArray[np.int32], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+def _flags(facts: Facts, column: NDArray[np.int32], pattern: re.Pattern[str]) -> Mask:
     """Mask of the strings of kernels that match a pattern; (strings + 1,)."""
     found = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
     used = strings_of(facts, column, Kind.KERNEL)
@@ -165,7 +165,7 @@ def _flags(facts: Facts, column: NDArray[np.int32], pattern: re.Pattern[str]) ->
     return found
 
 
-def _program_rows(facts: Facts) -> Rows:
+def _program_rows(facts: Facts) -> AnyRows:
     """Device work of transpositions that the program put around convolutions; (slices,)."""
     text = facts.trace.string
     named = ops_of_nodes(facts, Kind.KERNEL, Kind.OP).items()
@@ -201,7 +201,7 @@ def _scope(node: str) -> str:
     return node.rpartition("/")[0]
 
 
-def _evidence(facts: Facts, rows: NDArray[np.int64], cost: int) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, rows: Ints, cost: int) -> tuple[Evidence, ...]:
     per_step = len(rows) / max(facts.steady_count, 1)
     evidence = [
         Evidence("conversions around convolutions per step", per_step, "count"),
@@ -216,7 +216,7 @@ def _evidence(facts: Facts, rows: NDArray[np.int64], cost: int) -> tuple[Evidenc
     return tuple(evidence)
 
 
-def _going(facts: Facts, rows: NDArray[np.int64], way: str) -> NDArray[np.int64]:
+def _going(facts: Facts, rows: Ints, way: str) -> Ints:
     """Conversions to channels last ('last') or first ('first'), by their name."""
     slices, text = facts.trace.slices, facts.trace.string
 
@@ -228,7 +228,7 @@ def _going(facts: Facts, rows: NDArray[np.int64], way: str) -> NDArray[np.int64]
     return np.array([row for row in rows.tolist() if goes(row)], dtype=np.int64)
 
 
-def _fix(facts: Facts, by_library: NDArray[np.int64], by_program: NDArray[np.int64]) -> Fix:
+def _fix(facts: Facts, by_library: Ints, by_program: Ints) -> Fix:
     if len(by_program) > len(by_library):
         return _PERMUTED if is_pytorch(facts) else _TRANSPOSED
     if facts.trace.meta.framework != "tensorflow":
@@ -237,7 +237,7 @@ def _fix(facts: Facts, by_library: NDArray[np.int64], by_program: NDArray[np.int
     return _TF_FIRST if to_first else _TF_LAST
 
 
-def _channels_last(facts: Facts, rows: NDArray[np.int64]) -> Fix:
+def _channels_last(facts: Facts, rows: Ints) -> Fix:
     """How to keep that layout in PyTorch; MIOpen needs a setting for it."""
     if not is_pytorch(facts):
         return _ANY

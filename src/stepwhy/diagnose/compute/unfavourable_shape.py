@@ -35,9 +35,9 @@ import re
 
 import numpy as np
 
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.compute.shared.calls import calls_in_order
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, by_string, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.measure import times as time_of_each
 from stepwhy.diagnose.shared.program import is_pytorch
@@ -84,12 +84,12 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(round(SAVED * time), evidence, fix, gain, edit)
 
 
-def _matching(facts: Facts, rows: Rows, pattern: re.Pattern[str]) -> Rows:
-    found: Rows = rows[facts.trace.matches(facts.trace.slices.name[rows], pattern.search)]
+def _matching(facts: Facts, rows: AnyRows, pattern: re.Pattern[str]) -> AnyRows:
+    found: AnyRows = rows[facts.trace.matches(facts.trace.slices.name[rows], pattern.search)]
     return found
 
 
-def _evidence(facts: Facts, rows: Rows, time: int) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, rows: AnyRows, time: int) -> tuple[Evidence, ...]:
     found = (
         Evidence("share of the step in products of unaligned rows", time / max(facts.wall_ns, 1),
                  "fraction"),

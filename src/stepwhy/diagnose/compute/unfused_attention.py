@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from stepwhy.base.columns import nesting
 from stepwhy.base.columns.intervals import windows_at
+from stepwhy.base.columns.types import Mask
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.compute.shared.calls import (
     NOT_ATTRIBUTED,
@@ -82,7 +83,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, _FIX, shown=2, edit=edit)
 
 
-def _between(facts: Facts, calls: Calls) -> tuple[NDArray[np.bool_], int]:
+def _between(facts: Facts, calls: Calls) -> tuple[Mask, int]:
     """Mask of the calls between the two products of an attention, and the number of attentions."""
     numbers, edges = calls.matching(facts, _OPS), np.zeros(len(calls.rows) + 1, dtype=np.int8)
     key = np.flatnonzero(numbers >= 0)
@@ -102,9 +103,7 @@ def _between(facts: Facts, calls: Calls) -> tuple[NDArray[np.bool_], int]:
     return inside | _gradients(facts, calls, first, last), len(first)
 
 
-def _gradients(
-    facts: Facts, calls: Calls, first: NDArray[np.intp], last: NDArray[np.intp]
-) -> NDArray[np.bool_]:
+def _gradients(facts: Facts, calls: Calls, first: NDArray[np.intp], last: NDArray[np.intp]) -> Mask:
     """Mask of the calls that compute gradients of what lies between two products; (calls,).
 
     Args:
@@ -120,12 +119,12 @@ def _gradients(
     begins, ends = number[first[known]] + 1, number[last[known]]
     order = np.argsort(begins)
     within = windows_at(number, begins[order], ends[order]) != NULL
-    gradients: NDArray[np.bool_] = within & (facts.phases[calls.rows] == Phase.BACKWARD)
+    gradients: Mask = within & (facts.phases[calls.rows] == Phase.BACKWARD)
     return gradients
 
 
 def _evidence(
-    facts: Facts, calls: Calls, between: NDArray[np.bool_], count: int, cost: int
+    facts: Facts, calls: Calls, between: Mask, count: int, cost: int
 ) -> tuple[Evidence, ...]:
     slices, rows = facts.trace.slices, calls.rows[between]
     share = cost / max(facts.wall_ns, 1)

@@ -42,8 +42,8 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stepwhy.base.columns.types import Ints
 from stepwhy.diagnose.compute.shared.batch_norm import (
     CONVOLUTION,
     FUSED,
@@ -112,7 +112,7 @@ def _none(facts: Facts, found: UnfusedNorms) -> Finding:
     return RULE.nothing((Evidence("fused batch normalisations", fused, "count"),))
 
 
-def _one_pass_ns(dur_ns: NDArray[np.int64], group: NDArray[np.int64]) -> int:
+def _one_pass_ns(dur_ns: Ints, group: Ints) -> int:
     """Sum over the groups of the shortest operation that works on a whole activation, ns.
 
     Args:

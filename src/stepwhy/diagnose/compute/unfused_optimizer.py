@@ -35,7 +35,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.diagnose.shared.columns import Rows
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.shared.ddp import GRADIENT
 from stepwhy.diagnose.shared.measure import by_name, times
 from stepwhy.diagnose.shared.optimizer_loop import SHARE, STEP, optimizer_loop, optimizer_steps
@@ -88,7 +88,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _fix(facts, name), gain, Edit("ops", "fused", name))
 
 
-def _counts(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:
+def _counts(facts: Facts, calls: AnyRows) -> tuple[Evidence, ...]:
     """Operations per step, and per parameter if the backward pass shows how many there are."""
     per_step = len(calls) / max(facts.steady_count, 1)
     parameters = len(named(facts, GRADIENT)) / max(facts.steady_count, 1)

@@ -38,6 +38,7 @@ import numpy as np
 
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.sums import total_of
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.compute.shared.calls import (
     NOT_ATTRIBUTED,
@@ -47,7 +48,6 @@ from stepwhy.diagnose.compute.shared.calls import (
     converting,
     on_device,
 )
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.eager_calls import eager_loop
 from stepwhy.diagnose.shared.measure import grouped, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.precision import faster_type
@@ -137,7 +137,7 @@ def _on_cpu(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _CPU, gain)
 
 
-def _forward_chains(facts: Facts, rows: Rows) -> list[Range]:
+def _forward_chains(facts: Facts, rows: AnyRows) -> list[Range]:
     """First and last position, exclusive, of each chain among operations in order."""
     slices = facts.trace.slices
     small = facts.trace.matches(slices.name[rows], _SMALL.fullmatch)

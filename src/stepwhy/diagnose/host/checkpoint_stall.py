@@ -36,9 +36,9 @@ import math
 from msgspec.structs import replace
 
 from stepwhy.analyse.steps.stalls import StepEvents, rows_of_kinds
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import quantise
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import CALLS_UNSEEN, shows_calls, uses_sessions
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, untimed
@@ -110,7 +110,7 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
 _POLLED = "The loop polls child processes that save. Whether it waits for them was not recorded."
 
 
-def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+def _calls(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     """What saves, with its line, the longest first."""
     events, text = facts.trace.events, facts.trace.string
     pairs = list(zip(events.name[rows].tolist(), events.source[rows].tolist(), strict=True))
@@ -129,7 +129,7 @@ def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     )
 
 
-def _from_trace(facts: Facts, rows: Rows, cost: int) -> Finding:
+def _from_trace(facts: Facts, rows: AnyRows, cost: int) -> Finding:
     share = Evidence("share of the step that saves", cost / max(facts.wall_ns, 1), "fraction")
     evidence = (share, *recorded_calls(facts, rows))
     longest = by_name(facts, rows)[0].name

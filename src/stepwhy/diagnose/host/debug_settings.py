@@ -49,8 +49,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.base.columns.groups import first_rows
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import (
     by_name,
     idle,
@@ -200,9 +200,9 @@ def _anomaly(facts: Facts) -> Finding:
     return RULE.finding(cost, (checks, share, *longest), _FIX)
 
 
-def _backward(facts: Facts, pattern: re.Pattern[str]) -> Rows:
+def _backward(facts: Facts, pattern: re.Pattern[str]) -> AnyRows:
     """Operations of the backward pass in steady steps whose whole name matches; (slices,)."""
-    rows: Rows = facts.slices(Kind.OP, steady=True)
+    rows: AnyRows = facts.slices(Kind.OP, steady=True)
     rows = rows[facts.phases[rows] == Phase.BACKWARD]
     return rows[facts.trace.matches(facts.trace.slices.name[rows], pattern.fullmatch)]
 

@@ -39,11 +39,11 @@ If the operations of the host were not recorded. Does not apply with an accelera
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.base.columns.groups import distinct
+from stepwhy.base.columns.types import Ints
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.eager_calls import eager_loop
 from stepwhy.diagnose.shared.eager_functions import functions_beside_gradient
@@ -111,7 +111,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(loop.cost_ns, evidence, fix, gain)
 
 
-def _lines_ns(facts: Facts, rows: NDArray[np.int64]) -> int:
+def _lines_ns(facts: Facts, rows: Ints) -> int:
     """Time of the mean step at the lines that launch some operations, ns; 0 if none is known."""
     lines = facts.derived(line_breakdown)
     launching = distinct(facts.derived(slice_lines)[rows]).tolist()
@@ -120,15 +120,15 @@ def _lines_ns(facts: Facts, rows: NDArray[np.int64]) -> int:
     return sum(row.time_ns for row in every if row.kind == "line" and row.line in names)
 
 
-def _first_step(facts: Facts, calls: NDArray[np.int64]) -> NDArray[np.int64]:
+def _first_step(facts: Facts, calls: Ints) -> Ints:
     """Names of the operations of the first steady step, in order; (operations,)."""
     slices = facts.trace.slices
     step = np.searchsorted(facts.steps.starts, slices.start_ns[calls], side="right")
-    names: NDArray[np.int64] = slices.name[calls[step == step[0]]].astype(np.int64)
+    names: Ints = slices.name[calls[step == step[0]]].astype(np.int64)
     return names
 
 
-def _repeated(names: NDArray[np.int64]) -> tuple[list[int], int]:
+def _repeated(names: Ints) -> tuple[list[int], int]:
     """The sequence of names that repeats over most of them, and how often; ([], 0) if none does.
 
     Args:
@@ -180,7 +180,7 @@ def _fix(facts: Facts, sequence: list[str], repeats: int) -> Fix:
     return _TF if framework == "tensorflow" else _ANY
 
 
-def _beside(facts: Facts, calls: NDArray[np.int64], repeats: int) -> Fix | None:
+def _beside(facts: Facts, calls: Ints, repeats: int) -> Fix | None:
     """What to do in JAX if the gradient is compiled, and other work of the step is not."""
     if facts.trace.meta.framework != "jax":
         return None

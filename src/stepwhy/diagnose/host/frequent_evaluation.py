@@ -35,7 +35,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.analyse.steps.stalls import StepEvents, rows_of_kinds, time_of
-from stepwhy.diagnose.shared.columns import Rows
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.shared.rule import (
     SHARE_OF_TRAINING,
     Evidence,
@@ -79,7 +79,7 @@ def diagnose(facts: Facts) -> Finding:
     return _between(facts, rows)
 
 
-def _begin_inside(facts: Facts, rows: Rows) -> bool:
+def _begin_inside(facts: Facts, rows: AnyRows) -> bool:
     """Whether steps are parts of the calls: then the run mostly predicts, or evaluates."""
     starts, time = facts.trace.marks.start_ns, time_of(facts.trace, rows)
     starts = starts[starts < time.ends[-1]]  # calls are logged up to a limit
@@ -113,7 +113,7 @@ def _usual_share(called: StepEvents) -> float:
     return min(with_call * float(np.median(called.inside_ns[mask])) / whole, 1.0)
 
 
-def _between(facts: Facts, rows: Rows) -> Finding:
+def _between(facts: Facts, rows: AnyRows) -> Finding:
     """Judge calls between steps, or in a few of them."""
     marks, events = facts.trace.marks, facts.trace.events
     # What comes after the last step is no part of the training.
@@ -134,7 +134,7 @@ def _between(facts: Facts, rows: Rows) -> Finding:
     return _titled(RULE.finding(None, evidence, _fix(facts, rows[1:])))
 
 
-def _fix(facts: Facts, rows: Rows) -> Fix:
+def _fix(facts: Facts, rows: AnyRows) -> Fix:
     same = _same(facts, rows)
     if _name(facts, int(same[-1])) == "validation":
         return _VALIDATION
@@ -145,7 +145,7 @@ def _titled(found: Finding) -> Finding:
     return replace(found, title=_OF_BATCH) if found.fix is _BATCH else found
 
 
-def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+def _calls(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     """Where the calls are that take most of the time, and how long one takes."""
     events, same = facts.trace.events, _same(facts, rows)
     name, source = _name(facts, int(same[-1])), facts.trace.string(int(events.source[same[-1]]))
@@ -156,14 +156,14 @@ def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     )
 
 
-def _same(facts: Facts, rows: Rows) -> Rows:
+def _same(facts: Facts, rows: AnyRows) -> AnyRows:
     """The calls of one method by the line that spends most time in calls."""
     events, row = facts.trace.events, _longest(facts, rows)
     is_same = (events.source == events.source[row]) & (events.name == events.name[row])
     return rows[np.flatnonzero(is_same[rows])]
 
 
-def _longest(facts: Facts, rows: Rows) -> int:
+def _longest(facts: Facts, rows: AnyRows) -> int:
     """The last of the calls by the line that spends most time in them."""
     events = facts.trace.events
     keys, place = np.unique(events.source[rows], return_inverse=True)
@@ -175,13 +175,13 @@ def _name(facts: Facts, row: int) -> str:
     return facts.trace.string(int(facts.trace.events.name[row]))
 
 
-def _batches(facts: Facts, rows: Rows) -> int:
+def _batches(facts: Facts, rows: AnyRows) -> int:
     """Median number of batches of some calls; 0 if unknown."""
     counts = facts.trace.events.count[rows]
     return _median(counts[counts > 0]) if (counts > 0).any() else 0
 
 
-def _median(values: Rows) -> int:
+def _median(values: AnyRows) -> int:
     return round(float(np.median(values.astype(np.float64))))
 
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwhy.analyse.steps.stalls import rows_of_kinds
-from stepwhy.diagnose.shared.columns import Rows
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.shared.eager_calls import element_loop
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.steady_events import SHOWN, cost_per_step, steady_events, summary
@@ -67,7 +67,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _FIX)
 
 
-def _freed(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+def _freed(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     """Objects that a collection frees, in the median."""
     freed = facts.trace.events.count[rows]
     known = freed[freed != NULL]
@@ -76,7 +76,7 @@ def _freed(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     return (Evidence("objects that a collection frees", int(np.median(known)), "count"),)
 
 
-def _lines(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+def _lines(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     """Share of the collections by the line whose allocation has started them."""
     lines, counts = np.unique(facts.trace.events.source[rows], return_counts=True)
     order = np.argsort(-counts, kind="stable")[:SHOWN]

@@ -33,8 +33,8 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from stepwhy.base.columns.types import Ints, Mask
 from stepwhy.diagnose.shared.measure import mean_within, time_of
 from stepwhy.diagnose.shared.program import uses_sessions
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
@@ -67,9 +67,9 @@ class _Growth(msgspec.Struct, frozen=True):
         steps: Rows of `marks` in that part, except profiled steps and steps that were only timed.
     """
 
-    rows: NDArray[np.int64]
-    touched: NDArray[np.bool_]
-    steps: NDArray[np.int64]
+    rows: Ints
+    touched: Mask
+    steps: Ints
 
     @property
     def share(self) -> float:
@@ -126,7 +126,7 @@ def _growth(facts: Facts) -> _Growth:
     return _Growth(inside, _touched(facts, rows), described[is_plain])
 
 
-def _touched(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _touched(facts: Facts, rows: Ints) -> Mask:
     """Mask of the steps that an event may have made longer; (marks,).
 
     Operations added between the starts of two steps are created in the first one and run in it or
@@ -139,11 +139,11 @@ def _touched(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     change = np.zeros(len(marks) + 1, dtype=np.int64)
     np.add.at(change, first, 1)
     np.add.at(change, np.maximum(end, first), -1)
-    touched: NDArray[np.bool_] = np.cumsum(change)[:-1] > 0
+    touched: Mask = np.cumsum(change)[:-1] > 0
     return touched
 
 
-def _times(facts: Facts, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _times(facts: Facts, rows: Ints) -> tuple[Ints, Ints]:
     events = facts.trace.events
     return events.start_ns[rows], events.start_ns[rows] + events.dur_ns[rows]
 

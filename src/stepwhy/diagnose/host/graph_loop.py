@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepwhy.base.columns.groups import group_rows
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, by_string, times
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.slices import steady_work
@@ -85,7 +85,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, _FIX, shown=shown, unless=is_clear)
 
 
-def _is_recurrent(facts: Facts, looped: Rows, loop: str) -> bool:
+def _is_recurrent(facts: Facts, looped: AnyRows, loop: str) -> bool:
     """Whether the loop seems to be a recurrent layer: no map, and mostly matrix products."""
     if _MAP.search(loop):
         return False
@@ -95,15 +95,15 @@ def _is_recurrent(facts: Facts, looped: Rows, loop: str) -> bool:
     return bool(products.sum() >= MOSTLY * durations.sum())
 
 
-def _in_loops(facts: Facts, rows: Rows) -> tuple[Rows, float]:
+def _in_loops(facts: Facts, rows: AnyRows) -> tuple[AnyRows, float]:
     """Those of the operations whose node runs many times per step, and how often at most."""
     _, node = group_rows(facts.trace.slices.scope[rows])
     runs = np.bincount(node) / max(facts.steady_count, 1)
-    looped: Rows = rows[runs[node] >= ITERATIONS]
+    looped: AnyRows = rows[runs[node] >= ITERATIONS]
     return looped, float(runs.max(initial=0.0))
 
 
-def _loop(facts: Facts, looped: Rows) -> tuple[str, str]:
+def _loop(facts: Facts, looped: AnyRows) -> tuple[str, str]:
     """Scope of the loop that takes longest, and the line that made it; '' if unknown."""
     trace = facts.trace
     scopes: NDArray[np.int32] = trace.slices.scope[looped]

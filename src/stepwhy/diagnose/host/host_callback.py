@@ -40,8 +40,8 @@ from msgspec.structs import replace
 from stepwhy.analyse.activity.callbacks import callback_lines, callback_rows, callback_time
 from stepwhy.analyse.activity.devices import intervals_of
 from stepwhy.analyse.steps.cores import usable_cores
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.trace import NULL, Kind, Role
@@ -119,7 +119,7 @@ def _why_unseen(facts: Facts) -> str:
     return "" if framework else "The trace does not show callbacks into Python."
 
 
-def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+def _calls(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     """How often the step calls Python, and what calls it, the longest first."""
     nodes, text = facts.trace.nodes, facts.trace.string
     line_of = dict(zip(nodes.name.tolist(), nodes.source.tolist(), strict=True))
@@ -146,14 +146,14 @@ def _lines(facts: Facts) -> tuple[Evidence, ...]:
     )
 
 
-def _is_debugging(facts: Facts, rows: Rows) -> bool:
+def _is_debugging(facts: Facts, rows: AnyRows) -> bool:
     """Whether most of the time is spent in output of `jax.debug`."""
     if facts.trace.meta.framework != "jax":
         return False
     return _DEBUG.fullmatch(by_name(facts, rows)[0].name) is not None
 
 
-def _fix(facts: Facts, rows: Rows) -> Fix:
+def _fix(facts: Facts, rows: AnyRows) -> Fix:
     """What to do, by framework and by what most of the time is spent in."""
     framework = facts.trace.meta.framework
     if _is_debugging(facts, rows):

@@ -31,8 +31,8 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from stepwhy.base.columns.types import Ints
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import format_bytes
 from stepwhy.diagnose.shared.measure import (
@@ -83,7 +83,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _fix(facts, calls))
 
 
-def _calls(facts: Facts) -> NDArray[np.int64]:
+def _calls(facts: Facts) -> Ints:
     """Synchronising calls of the driving threads, ascending; (calls,)."""
     is_sync = facts.trace.is_kind(Kind.SYNC)
     is_sync[facts.launches.blocking_calls] = True
@@ -91,7 +91,7 @@ def _calls(facts: Facts) -> NDArray[np.int64]:
     return rows[among(facts.trace.slices.track[rows], facts.threads.all)]
 
 
-def _evidence(facts: Facts, calls: NDArray[np.int64]) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, calls: Ints) -> tuple[Evidence, ...]:
     whole = mean_within(facts, time_of(facts, calls))
     found = [
         Evidence(
@@ -110,7 +110,7 @@ def _evidence(facts: Facts, calls: NDArray[np.int64]) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-def _by_api(facts: Facts, calls: NDArray[np.int64]) -> list[tuple[Group, str]]:
+def _by_api(facts: Facts, calls: Ints) -> list[tuple[Group, str]]:
     """Calls by name, each with the operation that made the longest call."""
     slices = facts.trace.slices
     falling = calls[np.argsort(-slices.dur_ns[calls], kind="stable")]
@@ -123,7 +123,7 @@ def _by_api(facts: Facts, calls: NDArray[np.int64]) -> list[tuple[Group, str]]:
     return [(group, longest[group.name]) for group in by_name(facts, calls)]
 
 
-def _places(facts: Facts, calls: NDArray[np.int64]) -> list[Group]:
+def _places(facts: Facts, calls: Ints) -> list[Group]:
     """Source lines of the calls, or the annotations around them if no line is known."""
     lines, around = source_lines(facts, calls), nearest_of(facts, calls, Kind.ANNOTATION)
     names = [
@@ -134,7 +134,7 @@ def _places(facts: Facts, calls: NDArray[np.int64]) -> list[Group]:
     return [g for g in grouped(zip(names, durations, strict=True)) if g.name]
 
 
-def _fix(facts: Facts, calls: NDArray[np.int64]) -> Fix:
+def _fix(facts: Facts, calls: Ints) -> Fix:
     """Advice for what blocks longest: a copy, the reading of a value, or an explicit wait."""
     if not len(calls):
         return _INFERENCE if is_pytorch(facts) else _ANY
@@ -152,7 +152,7 @@ def _fix(facts: Facts, calls: NDArray[np.int64]) -> Fix:
     return _PYTORCH if reads and is_training(facts) else _INFERENCE
 
 
-def _longest(facts: Facts, calls: NDArray[np.int64]) -> int:
+def _longest(facts: Facts, calls: Ints) -> int:
     """A call of the operation, or of the name without one, in which the host blocks longest."""
     ops = nearest_of(facts, calls, Kind.OP)
     names, durations = facts.trace.slices.name, facts.trace.slices.dur_ns[calls]

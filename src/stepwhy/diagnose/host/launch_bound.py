@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from stepwhy.base.columns.groups import count_distinct
 from stepwhy.base.columns.intervals import Intervals
+from stepwhy.base.columns.types import Ints, Mask
 from stepwhy.diagnose.shared.ddp import without_copies
 from stepwhy.diagnose.shared.measure import on_scale, steady
 from stepwhy.diagnose.shared.optimizer_loop import costly_loop_time
@@ -92,7 +93,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _fix(facts))
 
 
-def _host_gaps(facts: Facts, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+def _host_gaps(facts: Facts, rows: NDArray[np.int32]) -> Ints:
     """Time that the host works in each gap that the device waits for a launch in, ns; (gaps,)."""
     busy = Intervals.empty()
     for activity in facts.leading:
@@ -103,7 +104,7 @@ def _host_gaps(facts: Facts, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     return gaps[(gaps > 0) & ~_is_queued(facts, rows, busy)]
 
 
-def _is_queued(facts: Facts, rows: NDArray[np.int32], busy: Intervals) -> NDArray[np.bool_]:
+def _is_queued(facts: Facts, rows: NDArray[np.int32], busy: Intervals) -> Mask:
     """Whether the work after each gap was launched before the gap began; (gaps,).
 
     Where the launch is not known, it was not.
@@ -117,13 +118,11 @@ def _is_queued(facts: Facts, rows: NDArray[np.int32], busy: Intervals) -> NDArra
     calls = facts.launches.calls_of(rows)[first]
     is_known = (starts[first] == after) & (calls != NULL)
     launched = slices.start_ns[calls] + slices.dur_ns[calls]
-    is_queued: NDArray[np.bool_] = is_known & (launched <= busy.ends[:-1])
+    is_queued: Mask = is_known & (launched <= busy.ends[:-1])
     return is_queued
 
 
-def _evidence(
-    facts: Facts, rows: NDArray[np.int32], gaps: NDArray[np.int64], cost: int
-) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, rows: NDArray[np.int32], gaps: Ints, cost: int) -> tuple[Evidence, ...]:
     idle = facts.breakdown["dispatch"] + facts.breakdown["python"]
     steps, launched = max(facts.steady_count, 1), _launched(facts, rows)
     found = [

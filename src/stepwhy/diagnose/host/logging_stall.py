@@ -37,7 +37,7 @@ from collections import Counter
 from stepwhy.analyse.breakdown.disk_syncs import sync_rows, synced_steps
 from stepwhy.analyse.breakdown.logging_time import logging_lines
 from stepwhy.analyse.steps.stalls import events_in
-from stepwhy.diagnose.shared.columns import Rows
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import CALLS_UNSEEN, is_pytorch, shows_calls
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
@@ -93,7 +93,7 @@ def _from_syncs(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _SYNC, gain, title=title)
 
 
-def _operations(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+def _operations(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     """How many operations make summaries, and which takes most of the time."""
     if not len(rows):
         return ()
@@ -112,7 +112,7 @@ def _lines(facts: Facts, lines: Counter[tuple[str, str]]) -> tuple[Evidence, ...
     )
 
 
-def _fix(facts: Facts, rows: Rows, lines: Counter[tuple[str, str]]) -> Fix:
+def _fix(facts: Facts, rows: AnyRows, lines: Counter[tuple[str, str]]) -> Fix:
     """What to do, by what logs."""
     if len(rows) and (facts.trace.slices.scope[rows] != NULL).any():
         return _TF1

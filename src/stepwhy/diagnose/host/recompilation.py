@@ -37,12 +37,11 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.steps.stalls import StepEvents, rows_of_kinds
 from stepwhy.base.columns.groups import distinct
+from stepwhy.base.columns.types import AnyRows, Mask
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import outermost
 from stepwhy.diagnose.shared.program import uses_sessions
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
@@ -89,7 +88,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.nothing(evidence)
 
 
-def _from_limit(facts: Facts, given_up: Rows, repeated: Rows) -> Finding:
+def _from_limit(facts: Facts, given_up: AnyRows, repeated: AnyRows) -> Finding:
     changes = _changes(facts, repeated)
     source = facts.trace.string(int(facts.trace.events.source[given_up[0]]))
     limit = Evidence("functions that are no longer compiled", len(given_up), "count", source)
@@ -119,16 +118,16 @@ def _first_runs(inside: StepEvents) -> tuple[Evidence, ...]:
     return (Evidence("such a step is longer by, with first runs", round(longer), "ns"),)
 
 
-def _events(facts: Facts) -> Rows:
+def _events(facts: Facts) -> AnyRows:
     """Rows of the traces and compilations of the run."""
     return rows_of_kinds(facts.trace, "trace", "compile")
 
 
-def _named(facts: Facts, rows: Rows, name: str) -> NDArray[np.bool_]:
+def _named(facts: Facts, rows: AnyRows, name: str) -> Mask:
     return np.isin(facts.trace.events.name[rows], facts.trace.strings_where([name]))
 
 
-def _repeated(facts: Facts) -> Rows:
+def _repeated(facts: Facts) -> AnyRows:
     """Those of the compilations that are not the first of their function at their line."""
     events, rows = facts.trace.events, _events(facts)
     rows = rows[~_named(facts, rows, LIMIT)]
@@ -138,11 +137,11 @@ def _repeated(facts: Facts) -> Rows:
         key = int(events.name[row]), int(events.source[row])
         is_repeated.append(seen[key] > 0 or events.count[row] > 1)
         seen[key] += 1
-    repeated: Rows = rows[np.array(is_repeated, dtype=bool)]
+    repeated: AnyRows = rows[np.array(is_repeated, dtype=bool)]
     return repeated
 
 
-def _changes(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+def _changes(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     """What has changed, per function and line: the latest reason, the longest compilation first."""
     events, text = facts.trace.events, facts.trace.string
     times: Counter[tuple[int, int]] = Counter()

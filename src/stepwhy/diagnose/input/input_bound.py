@@ -35,14 +35,13 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from stepwhy.analyse.input.batch_work import fetches_from_workers, find_batch_work
 from stepwhy.analyse.input.overlap import workers_for
+from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.diagnose.input.shared.loaders import batches_ready
 from stepwhy.diagnose.input.shared.long_waits import long_waits
 from stepwhy.diagnose.input.shared.overlap import with_workers
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import (
     Group,
     by_name,
@@ -96,7 +95,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, fix, edit=edit, title=title)
 
 
-def _works_itself(facts: Facts, fetches: Rows) -> bool:
+def _works_itself(facts: Facts, fetches: AnyRows) -> bool:
     """Whether the driving thread prepares the batch itself, rather than waiting for workers."""
     if works_ahead(facts.trace):
         return False
@@ -109,7 +108,7 @@ def _works_itself(facts: Facts, fetches: Rows) -> bool:
     return busy > WORKING_SHARE * max(mean_within(facts, time_of(facts, fetches)), 1)
 
 
-def _evidence(facts: Facts, fetches: Rows, working: bool) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, fetches: AnyRows, working: bool) -> tuple[Evidence, ...]:
     found = [
         Evidence("share of the step spent waiting for input", facts.share("input_wait"), "fraction")
     ]
@@ -130,7 +129,7 @@ def _evidence(facts: Facts, fetches: Rows, working: bool) -> tuple[Evidence, ...
     return tuple(found)
 
 
-def _fetched(facts: Facts, fetches: Rows) -> tuple[Evidence, ...]:
+def _fetched(facts: Facts, fetches: AnyRows) -> tuple[Evidence, ...]:
     """The fetches in the recorded steps; they say little if only a few of all steps wait."""
     top = by_name(facts, fetches)[0]
     durations = facts.trace.slices.dur_ns[fetches]
@@ -141,7 +140,7 @@ def _fetched(facts: Facts, fetches: Rows) -> tuple[Evidence, ...]:
     )
 
 
-def _hottest(facts: Facts, fetches: Rows) -> list[Group]:
+def _hottest(facts: Facts, fetches: AnyRows) -> list[Group]:
     """Source lines of the input code, or operations if no line is known, longest first."""
     inside = facts.in_input.copy()
     inside[fetches] = False
@@ -151,7 +150,7 @@ def _hottest(facts: Facts, fetches: Rows) -> list[Group]:
     return by_string(facts, keys, facts.nesting.self_ns(rows))
 
 
-def _among(facts: Facts, mask: NDArray[np.bool_], *kinds: Kind) -> NDArray[np.int64]:
+def _among(facts: Facts, mask: Mask, *kinds: Kind) -> Ints:
     """Steady slices of some kinds that a (slices,) mask selects; rows of slices."""
     rows = facts.slices(*kinds, steady=True)
     return rows[mask[rows]]
@@ -170,7 +169,7 @@ def _edit(facts: Facts, *, working: bool) -> Edit | None:
     return Edit("input", "workers", count=workers_for(facts, work))
 
 
-def _fix(facts: Facts, fetches: Rows, working: bool) -> Fix:
+def _fix(facts: Facts, fetches: AnyRows, working: bool) -> Fix:
     if uses_loader(facts):
         work = find_batch_work(facts) if working else None
         workers = workers_for(facts, work) if work else 2

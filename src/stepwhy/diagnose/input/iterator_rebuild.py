@@ -32,14 +32,13 @@ If `stepwhy run` did not observe the steps.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.program.session_parts import RUN
 from stepwhy.analyse.steps.sampled_lines import driver_lines
 from stepwhy.analyse.steps.stalls import StepEvents, rows_of_kinds, time_of_kinds
 from stepwhy.base.columns.groups import distinct
+from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
@@ -90,11 +89,11 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, _TORCH if of_loader else _TF)
 
 
-def _in_evaluations(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _in_evaluations(facts: Facts, rows: Ints) -> Mask:
     """Whether each event begins in a logged evaluation, which `frequent-evaluation` judges."""
     starts = facts.trace.events.start_ns[rows]
     evaluating = time_of_kinds(facts.trace, "evaluation").within(starts, starts + 1)
-    found: NDArray[np.bool_] = evaluating > 0
+    found: Mask = evaluating > 0
     return found
 
 
@@ -158,7 +157,7 @@ def _in_sessions(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, _TF1)
 
 
-def _run_line(facts: Facts, rows: Rows) -> str:
+def _run_line(facts: Facts, rows: AnyRows) -> str:
     """Line of the last call of `Session.run` that initialises an iterator."""
     trace, slices = facts.trace, facts.trace.slices
     runs = trace.rows(Kind.STEP, Kind.ANNOTATION, role=Role.HOST_THREAD)

@@ -48,6 +48,7 @@ from __future__ import annotations
 from stepwhy.analyse.input.batch_work import BatchWork, find_batch_work
 from stepwhy.analyse.input.overlap import rest_ns, workers_for
 from stepwhy.analyse.program.reads import reads_of
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.input.shared.overlap import (
     UNSEEN_WORK,
     cautioned,
@@ -58,7 +59,6 @@ from stepwhy.diagnose.input.shared.overlap import (
     with_workers,
 )
 from stepwhy.diagnose.input.shared.random_input import rows_of_random_input
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
@@ -114,7 +114,7 @@ def _random(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _RANDOM, gain, Edit("input", "free"), title=_RANDOM_TITLE)
 
 
-def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, rows: AnyRows, cost: int) -> tuple[Evidence, ...]:
     share = Evidence(
         "share of the step that only generates random input",
         cost / max(facts.wall_ns, 1),

@@ -38,13 +38,12 @@ from collections import defaultdict
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.lines.extra_lines import extra_line
 from stepwhy.analyse.steps.cores import CONTENDED, run_delay_share
 from stepwhy.analyse.steps.stalls import events_in, rows_of_kinds, stalling, time_of_kinds
+from stepwhy.base.columns.types import Floats, Mask, Times
 from stepwhy.base.units import format_count
-from stepwhy.diagnose.shared.columns import Mask, Times
 from stepwhy.diagnose.shared.rule import SHARE_BEYOND_MEDIAN, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.result import CATEGORIES
 from stepwhy.trace import NULL
@@ -105,7 +104,7 @@ class _Steps(msgspec.Struct, frozen=True):
         return float(below.sum() / max(self._excess_ns.sum(), 1))
 
     @property
-    def _excess_ns(self) -> NDArray[np.float64]:
+    def _excess_ns(self) -> Floats:
         """Time of each slow step beyond the median, 0 for others; (steps,)."""
         median = float(np.median(self.durations_ns))
         is_slow = self.durations_ns > SLOW * median

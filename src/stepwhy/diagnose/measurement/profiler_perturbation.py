@@ -36,14 +36,13 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from stepwhy.analyse.steps.cores import CONTENDED
 from stepwhy.analyse.steps.overhead import is_untypical, ratio_of_medians
 from stepwhy.analyse.steps.stalls import rows_of_kinds, time_of
 from stepwhy.analyse.steps.step_search import count_warm_up
+from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.units import format_count
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.program import uses_sessions
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL
@@ -93,7 +92,7 @@ def _typical(interval: tuple[float, float], added: Evidence) -> Finding:
     return replace(RULE.nothing((added,)), title=_SLOWER)
 
 
-def _from_own(facts: Facts, own: Rows) -> Finding:
+def _from_own(facts: Facts, own: AnyRows) -> Finding:
     """Compare the steps with and without the training's own profiler."""
     is_contended = any((r.contention or 0.0) >= CONTENDED for r in facts.regimes.all)
     durations, recorded = _steps(facts, own, on_cores=is_contended)
@@ -119,9 +118,7 @@ def _from_own(facts: Facts, own: Rows) -> Finding:
     return RULE.finding(cost, evidence, _SESSION if uses_sessions(facts) else _OWN)
 
 
-def _steps(
-    facts: Facts, own: Rows, *, on_cores: bool
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _steps(facts: Facts, own: AnyRows, *, on_cores: bool) -> tuple[Ints, Mask]:
     """Times of the steps that stepwhy did not trace, and which the own profiler recorded.
 
     Args:
@@ -142,7 +139,7 @@ def _steps(
     return used[used != NULL], recorded[used != NULL]
 
 
-def _about(facts: Facts, own: Rows, inside: int, steps: int) -> tuple[Evidence, ...]:
+def _about(facts: Facts, own: AnyRows, inside: int, steps: int) -> tuple[Evidence, ...]:
     """How many steps are recorded, from which line on, and what is recorded of them."""
     events, text = facts.trace.events, facts.trace.string
     line = text(int(events.source[own[0]]))

@@ -38,10 +38,10 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from stepwhy.analyse.program.session_parts import find_session_parts
 from stepwhy.analyse.steps.sampled_lines import python_lines
+from stepwhy.base.columns.types import Ints
 from stepwhy.diagnose.shared.program import is_pytorch, on_gpu
 from stepwhy.diagnose.shared.recording import HOST_NSIGHT, is_of_nsight, record_later
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
@@ -130,7 +130,7 @@ def _around(facts: Facts) -> list[Evidence]:
     ]
 
 
-def _operations(facts: Facts) -> NDArray[np.int64]:
+def _operations(facts: Facts) -> Ints:
     """Operations, waits, input and device work in the steady steps; rows of slices."""
     runs = facts.trace.is_kind(Kind.OP, Kind.WAIT, Kind.INPUT)
     for activity in facts.activities:

@@ -30,11 +30,10 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from stepwhy.base.columns.groups import distinct
+from stepwhy.base.columns.types import AnyRows, Ints
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import (
     by_name,
     has_known_steps,
@@ -90,7 +89,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, fix, gain, Edit("memory", "gone"))
 
 
-def _most_saved_ns(facts: Facts, calls: Rows) -> int:
+def _most_saved_ns(facts: Facts, calls: AnyRows) -> int:
     """Time per step that the driving threads save without the calls, as far as the device idles.
 
     A call also delays what the host launches after it: the device idles then, until the host runs
@@ -100,15 +99,15 @@ def _most_saved_ns(facts: Facts, calls: Rows) -> int:
     return min(mean_within(facts, time_of(facts, driving)), idle_ns(facts))
 
 
-def _calls(facts: Facts) -> NDArray[np.int64]:
+def _calls(facts: Facts) -> Ints:
     kinds, names = (Kind.RUNTIME, Kind.SYNC), facts.trace.slices.name
     matching = [n for n in strings_of(facts, names, *kinds) if _CALL.match(facts.trace.string(n))]
     rows = facts.slices(*kinds, steady=True)
-    calls: NDArray[np.int64] = rows[among(names[rows], matching)]
+    calls: Ints = rows[among(names[rows], matching)]
     return calls
 
 
-def _evidence(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, calls: AnyRows) -> tuple[Evidence, ...]:
     count = len(calls) / max(facts.steady_count, 1)
     found = [Evidence("allocator calls per step", count, "count")]
     found.extend(times(facts, "time in the call", by_name(facts, calls)[:3]))

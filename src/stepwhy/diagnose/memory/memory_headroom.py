@@ -33,8 +33,8 @@ how long its kernels take.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stepwhy.base.columns.types import Ints
 from stepwhy.diagnose.shared.measure import steady
 from stepwhy.diagnose.shared.memory_room import MemoryRoom, memory_room
 from stepwhy.diagnose.shared.program import is_training
@@ -70,15 +70,15 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(None, evidence, _fix(facts))
 
 
-def _durations(facts: Facts) -> NDArray[np.int64]:
+def _durations(facts: Facts) -> Ints:
     """Duration of each kernel in the steady steps on the first device, ns; (kernels,)."""
     rows = facts.in_steady(facts.leading[0].rows)
     kernels = rows[facts.trace.slices.kind[rows] == Kind.KERNEL]
-    durations: NDArray[np.int64] = facts.trace.slices.dur_ns[kernels]
+    durations: Ints = facts.trace.slices.dur_ns[kernels]
     return durations
 
 
-def _small_share(facts: Facts, durations: NDArray[np.int64]) -> float:
+def _small_share(facts: Facts, durations: Ints) -> float:
     """Share of the steady steps in small kernels and in short gaps before launches."""
     time = steady(facts)
     gaps = time - facts.leading[0].busy
@@ -90,7 +90,7 @@ def _small_share(facts: Facts, durations: NDArray[np.int64]) -> float:
 
 
 def _evidence(
-    facts: Facts, room: MemoryRoom, durations: NDArray[np.int64], share: float
+    facts: Facts, room: MemoryRoom, durations: Ints, share: float
 ) -> tuple[Evidence, ...]:
     found = [
         Evidence("share of the memory that stays free", room.free, "fraction", room.name),

@@ -38,14 +38,13 @@ from collections.abc import Iterator
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.nesting import outermost
+from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.backward_nodes import is_node, is_operation
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.program import is_compiled, is_pytorch
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL, Phase
@@ -82,9 +81,9 @@ class _Layers(msgspec.Struct, frozen=True):
         step: Step of each; (layers,).
     """
 
-    rows: Rows
-    unused: NDArray[np.bool_]
-    step: Rows
+    rows: AnyRows
+    unused: Mask
+    step: AnyRows
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -114,7 +113,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(None, (*evidence, *_lines(facts, layers, steps)), _FIX)
 
 
-def _layers(facts: Facts, nodes: Rows) -> _Layers:
+def _layers(facts: Facts, nodes: AnyRows) -> _Layers:
     """Outermost layers with a number in whole steps before the last backward pass."""
     slices, steps = facts.trace.slices, facts.steps
     found = is_operation(facts) & (slices.sequence != NULL) & ~is_node(facts)
@@ -131,7 +130,7 @@ def _layers(facts: Facts, nodes: Rows) -> _Layers:
     return _Layers(rows[makes_nodes], ~used[makes_nodes], at[makes_nodes])
 
 
-def _last_backward(facts: Facts, nodes: Rows) -> Rows:
+def _last_backward(facts: Facts, nodes: AnyRows) -> AnyRows:
     """The last step with a backward pass that is recorded together with each step; (steps,)."""
     starts, ends = facts.steps.starts, facts.steps.ends
     # Between two windows of the profiler, steps are not recorded.
@@ -140,11 +139,11 @@ def _last_backward(facts: Facts, nodes: Rows) -> Rows:
     at = np.searchsorted(starts, facts.trace.slices.start_ns[nodes], side="right") - 1
     last = np.full(window[-1] + 1, NULL, dtype=np.int64)
     np.maximum.at(last, window[at[at >= 0]], at[at >= 0])
-    found: Rows = last[window]
+    found: AnyRows = last[window]
     return found
 
 
-def _following(facts: Facts, rows: Rows) -> NDArray[np.int64]:
+def _following(facts: Facts, rows: AnyRows) -> Ints:
     """Number of the next node that can be made after each operation, NULL if unknown; (rows,).
 
     An operation shows the number that the next node gets, whether it makes one or not. So what an

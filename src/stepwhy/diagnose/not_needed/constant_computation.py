@@ -56,13 +56,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.base.columns.types import AnyRows, Ints
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.constants import CONVERTED, Constants, constants
 from stepwhy.diagnose.shared.measure import (
     Group,
@@ -142,9 +141,7 @@ def _of_session(facts: Facts) -> Finding:
     return _of_rows(facts, rows, "operation", _FIX_SESSION)
 
 
-def _of_rows(
-    facts: Facts, rows: NDArray[np.int64], unit: str, fix: Fix, *further: Evidence
-) -> Finding:
+def _of_rows(facts: Facts, rows: Ints, unit: str, fix: Fix, *further: Evidence) -> Finding:
     """Judge what the device computes from constants.
 
     Args:
@@ -201,7 +198,7 @@ def _of_pytorch(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _FIX_MADE if is_made else _FIX, edit=edit)
 
 
-def _by_line(facts: Facts, found: Constants, spent: NDArray[np.int64]) -> list[Group]:
+def _by_line(facts: Facts, found: Constants, spent: Ints) -> list[Group]:
     lines = by_string(facts, facts.trace.step_ops.line[found.places], spent)
     return [group for group in lines if group.name]
 
@@ -239,7 +236,7 @@ def same_arguments(facts: Facts) -> dict[str, set[str]]:
     return found
 
 
-def constant_instructions(facts: Facts) -> Rows:
+def constant_instructions(facts: Facts) -> AnyRows:
     """Slices of the steady steps whose instruction reads nothing but such arguments, ascending."""
     table, text, same = facts.trace.argument_uses, facts.trace.string, same_arguments(facts)
     known = (table.arguments != NULL) & facts.is_steady[table.slice]
@@ -251,7 +248,7 @@ def constant_instructions(facts: Facts) -> Rows:
         for program, arguments in used.tolist()
     ]
     chosen = np.array(is_constant, dtype=np.bool_)[place.reshape(-1)]
-    rows: Rows = np.sort(table.slice[known][chosen])
+    rows: AnyRows = np.sort(table.slice[known][chosen])
     return rows
 
 

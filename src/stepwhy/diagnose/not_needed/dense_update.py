@@ -51,9 +51,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import uses_sessions
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
@@ -98,7 +98,7 @@ class _Update(NamedTuple):
         scope: Name scope of the update.
     """
 
-    rows: Rows
+    rows: AnyRows
     table_bytes: int
     used_bytes: int
     scope: str
@@ -145,7 +145,7 @@ def _of_functions(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _KERAS)
 
 
-def _of_tables(facts: Facts, updating: Rows) -> Rows:
+def _of_tables(facts: Facts, updating: AnyRows) -> AnyRows:
     """Operations of optimizers that work on as many elements as tables made of sparse gradients.
 
     They take about as long as what makes a table of the rows. The rows of the batch are looked up
@@ -165,7 +165,7 @@ def _of_tables(facts: Facts, updating: Rows) -> Rows:
     if len(looked_up) and slices.dur_ns[looked_up].max() > MOST_USED * typical:
         return made[:0]
     shares = slices.dur_ns[updating] / max(typical, 1.0)
-    found: Rows = updating[(shares >= OF_TABLE[0]) & (shares <= OF_TABLE[1])]
+    found: AnyRows = updating[(shares >= OF_TABLE[0]) & (shares <= OF_TABLE[1])]
     return found
 
 
@@ -193,7 +193,7 @@ def _compiled(facts: Facts) -> Iterator[_Update]:
         yield _Update(table.slice[of_size].astype(np.int64), whole, used, "")
 
 
-def _updates(facts: Facts, updating: Rows) -> Iterator[_Update]:
+def _updates(facts: Facts, updating: AnyRows) -> Iterator[_Update]:
     """The updates of whole tables for sparse gradients.
 
     Args:
@@ -210,7 +210,7 @@ def _updates(facts: Facts, updating: Rows) -> Iterator[_Update]:
             yield update
 
 
-def _update(facts: Facts, rows: Rows, scope: str) -> _Update | None:
+def _update(facts: Facts, rows: AnyRows, scope: str) -> _Update | None:
     """The work on a whole table in one name scope; None if it does none for a sparse gradient."""
     slices = facts.trace.slices
     names, sizes = slices.name[rows], slices.bytes[rows]
@@ -225,7 +225,7 @@ def _update(facts: Facts, rows: Rows, scope: str) -> _Update | None:
     return None if is_needed else _Update(rows[whole & ~sparse], table, used, scope)
 
 
-def _made_dense(facts: Facts, rows: Rows) -> Iterator[_Update]:
+def _made_dense(facts: Facts, rows: AnyRows) -> Iterator[_Update]:
     """Gradients that become tables outside of the backward pass, with what is done to them.
 
     Args:
@@ -243,7 +243,7 @@ def _made_dense(facts: Facts, rows: Rows) -> Iterator[_Update]:
             yield _Update(_connected(facts, row, table), table, used, scope)
 
 
-def _connected(facts: Facts, row: int, size: int) -> Rows:
+def _connected(facts: Facts, row: int, size: int) -> AnyRows:
     """An operation and those that it is connected to by results of its size, with assignments."""
     slices, flows = facts.trace.slices, facts.trace.flows
     assigns = facts.trace.matches(slices.name, _ASSIGNS.fullmatch)
@@ -256,11 +256,11 @@ def _connected(facts: Facts, row: int, size: int) -> Rows:
     while count < (count := int(found.sum())):
         found[target[found[source]]] = True
         found[source[found[target]]] = True
-    rows: Rows = np.flatnonzero(found)
+    rows: AnyRows = np.flatnonzero(found)
     return rows
 
 
-def _evidence(facts: Facts, updates: list[_Update], rows: Rows, cost: int) -> Iterator[Evidence]:
+def _evidence(facts: Facts, updates: list[_Update], rows: AnyRows, cost: int) -> Iterator[Evidence]:
     yield Evidence("share of the step in updates of all rows", cost / facts.wall_ns, "fraction")
     largest = max(updates, key=lambda update: update.table_bytes)
     yield Evidence("size of the table", largest.table_bytes, "bytes", largest.scope)

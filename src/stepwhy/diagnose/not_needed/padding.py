@@ -41,9 +41,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.program.semantic_ops import Matched, matched_ops, shares_of, work_ns
+from stepwhy.base.columns.types import Ints
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
 from stepwhy.diagnose.shared.measure import by_string, on_scale, times
 from stepwhy.diagnose.shared.program import is_pytorch
@@ -96,16 +96,16 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, _FIX, shown=2)
 
 
-def _padded_ns(facts: Facts, matched: Matched) -> NDArray[np.int64]:
+def _padded_ns(facts: Facts, matched: Matched) -> Ints:
     """Time of each matched operation that falls to padding, ns; (matched,)."""
     shares = shares_of(facts, matched, facts.trace.step_ops.padding) / _PER_MILLE
     # Tables of positions have as many rows as there are columns.
     shares[facts.phases[matched.rows] == Phase.OPTIMIZER] = 0
-    found: NDArray[np.int64] = np.rint(shares * work_ns(facts, matched)).astype(np.int64)
+    found: Ints = np.rint(shares * work_ns(facts, matched)).astype(np.int64)
     return found
 
 
-def _columns(facts: Facts, padded: NDArray[np.int64]) -> Iterator[Evidence]:
+def _columns(facts: Facts, padded: Ints) -> Iterator[Evidence]:
     """How many columns are padding, by the line that looks them up."""
     inputs, text = facts.trace.index_inputs, facts.trace.string
     for row in padded[np.argsort(-inputs.padded[padded], kind="stable")][:_SHOWN].tolist():

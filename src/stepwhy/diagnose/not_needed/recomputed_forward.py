@@ -38,9 +38,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.not_needed.shared.repeated_layers import RepeatedLayers, repeated_layers
 from stepwhy.diagnose.shared.backward_nodes import is_node
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, times
 from stepwhy.diagnose.shared.memory_room import MemoryRoom, memory_room
 from stepwhy.diagnose.shared.program import is_pytorch
@@ -95,7 +95,7 @@ def _evidence(
     )  # fmt: skip
 
 
-def _per_step(facts: Facts, rows: Rows) -> float:
+def _per_step(facts: Facts, rows: AnyRows) -> float:
     """How many of some host slices a step has; where devices lag behind, in the whole record."""
     if facts.has_accelerator:
         return len(rows) / max(len(facts.steps.starts), 1)

@@ -41,8 +41,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from stepwhy.base.columns.nesting import climb
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.not_needed.shared.rewrites import Found, Rewrite, find_rewrites
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
@@ -87,7 +87,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, _fix(facts, found), shown=1)
 
 
-def _work(facts: Facts, rows: Rows) -> Rows:
+def _work(facts: Facts, rows: AnyRows) -> AnyRows:
     """What runs for some slices: on an accelerator, the kernels that operations launched."""
     if not facts.has_accelerator or not is_pytorch(facts):
         return rows
@@ -96,7 +96,7 @@ def _work(facts: Facts, rows: Rows) -> Rows:
     kernels, calls = kernels[calls != NULL], calls[calls != NULL]
     chosen = np.zeros(len(facts.trace.slices), dtype=bool)
     chosen[rows] = True
-    found: Rows = kernels[climb(facts.nesting, calls, chosen) != NULL]
+    found: AnyRows = kernels[climb(facts.nesting, calls, chosen) != NULL]
     return found
 
 

@@ -57,8 +57,8 @@ from stepwhy.analyse.program.placement import (
     unrequested,
     written,
 )
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.placement import (
     COPIED_FOR_OPS,
@@ -261,12 +261,12 @@ def _by_timeline(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _fix([]), gain, Edit("ops", "moved", device="GPU:0"))
 
 
-def _heavy_on_cpu(facts: Facts) -> Rows:
+def _heavy_on_cpu(facts: Facts) -> AnyRows:
     """Heavy operations that a CPU's executor ran in the steady steps; (slices,)."""
     trace, names = facts.trace, facts.trace.slices.name
     heavy = np.zeros(len(trace.strings) + 1, dtype=bool)
     names_used = strings_of(facts, names, Kind.KERNEL)
     heavy[[name for name in names_used if _HEAVY.fullmatch(trace.string(name))]] = True
     rows = facts.in_steady(rows_of(trace, (Kind.KERNEL,), of_role(trace, Role.EXECUTOR)))
-    found: Rows = rows[heavy[names[rows]]]
+    found: AnyRows = rows[heavy[names[rows]]]
     return found

@@ -37,7 +37,7 @@ import numpy as np
 from stepwhy.analyse.lines.line_shares import driver_parts
 from stepwhy.analyse.lines.timed_lines import lines_at
 from stepwhy.base.columns.intervals import Intervals
-from stepwhy.diagnose.shared.columns import Rows
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.shared.ddp import (
     FORWARD,
     GRADIENT,
@@ -88,16 +88,16 @@ def diagnose(facts: Facts) -> Finding:
     return _judge(facts, rows, (per_step,), fix, fewest)
 
 
-def _numbers(facts: Facts, rows: Rows) -> Rows:
+def _numbers(facts: Facts, rows: AnyRows) -> AnyRows:
     """Those all-reduces that carry a number or a few, if most do; else none."""
     sizes = facts.trace.slices.bytes[rows]
-    found: Rows = rows[(sizes != NULL) & (sizes <= NUMBERS)]
+    found: AnyRows = rows[(sizes != NULL) & (sizes <= NUMBERS)]
     is_usual = len(found) < max(MOSTLY * len(rows), FEWEST * max(facts.steady_count, 1))
     return found[:0] if is_usual else found
 
 
 def _judge(
-    facts: Facts, rows: Rows, beside: tuple[Evidence, ...], fix: Fix, fewest: float = 0
+    facts: Facts, rows: AnyRows, beside: tuple[Evidence, ...], fix: Fix, fewest: float = 0
 ) -> Finding:
     """Judge some all-reduces, of which there must be so many, and their time."""
     count = len(rows) / max(facts.steady_count, 1)
@@ -118,11 +118,11 @@ def _judge(
     return RULE.finding(cost, evidence, fix, gain, Edit("communication", "bucketed"))
 
 
-def _total_ns(facts: Facts, rows: Rows) -> float:
+def _total_ns(facts: Facts, rows: AnyRows) -> float:
     return float(facts.trace.slices.dur_ns[rows].sum())
 
 
-def _carried(facts: Facts, rows: Rows) -> Evidence:
+def _carried(facts: Facts, rows: AnyRows) -> Evidence:
     """Bytes of most of these all-reduces, and the line that usually calls them."""
     sizes, parts = facts.trace.slices.bytes[rows], driver_parts(facts)
     calls = facts.trace.slices.start_ns[exchange_calls(facts)]
@@ -132,7 +132,7 @@ def _carried(facts: Facts, rows: Rows) -> Evidence:
     return Evidence("bytes of such an all-reduce", int(np.median(sizes)), "bytes", where)
 
 
-def _between_ns(facts: Facts, rows: Rows) -> int:
+def _between_ns(facts: Facts, rows: AnyRows) -> int:
     """Time of the step between two all-reduces in which nothing runs: threads wake each other."""
     starts, ends = facts.trace.slices.start_ns[rows], facts.trace.ends(rows)
     step = np.searchsorted(facts.steps.starts, starts)

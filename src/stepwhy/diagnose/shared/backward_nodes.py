@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.nesting import nearest
+from stepwhy.base.columns.types import AnyRows, Mask
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Mask, Rows
 from stepwhy.trace import NULL, Kind, Phase
 
 _ENGINE = regex(r"autograd::engine::")
@@ -46,8 +46,8 @@ class NodeCalls(msgspec.Struct, frozen=True):
             enabled in all of its operations; (calls,).
     """
 
-    rows: Rows
-    nodes: Rows
+    rows: AnyRows
+    nodes: AnyRows
     is_numbered: Mask
     builds_graph: Mask
 
@@ -95,7 +95,7 @@ def _callers(facts: Facts) -> NDArray[np.int32]:
     return found
 
 
-def _holds_for_all(groups: Rows, mask: Mask) -> Mask:
+def _holds_for_all(groups: AnyRows, mask: Mask) -> Mask:
     """Whether a mask is set in all rows of the group of each row; (rows,)."""
     keys, place = numbered(groups)
     unset = np.bincount(place[~mask], minlength=len(keys))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from stepwhy.analyse.activity.callbacks import callback_time
 from stepwhy.analyse.activity.devices import intervals_of, known_bytes
@@ -16,6 +15,7 @@ from stepwhy.analyse.lateness.call_lateness import CallLateness, lateness_of_cal
 from stepwhy.analyse.lateness.hangs import hangs_by_mismatch
 from stepwhy.analyse.steps.stalls import time_of_kinds
 from stepwhy.base.columns.intervals import Intervals
+from stepwhy.base.columns.types import Ints
 from stepwhy.diagnose.shared.constants import constants
 from stepwhy.diagnose.shared.eager_calls import eager_loop
 from stepwhy.diagnose.shared.measure import mean_within, on_scale
@@ -230,7 +230,7 @@ def _of_constants(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:
     return {id_: "constant-computation" for id_, is_so in shown.items() if is_so and id_ in found}
 
 
-def _share_within(facts: Facts, calls: NDArray[np.int64], rows: NDArray[np.int64]) -> float:
+def _share_within(facts: Facts, calls: Ints, rows: Ints) -> float:
     """Share of some calls in which any of some operations run, 0..1."""
     starts = facts.trace.slices.start_ns[calls]
     time = intervals_of(facts.trace, rows)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.driver_lines import DriverParts
 from stepwhy.analyse.lines.line_shares import driver_parts
 from stepwhy.analyse.program.semantic_ops import matched_ops, work_ns
-from stepwhy.diagnose.shared.columns import Ints
+from stepwhy.base.columns.types import Ints, Mask
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.trace import NULL, Phase, among
 
@@ -83,7 +82,7 @@ def _making_ns(facts: Facts, rows: Ints) -> Ints:
     return found
 
 
-def _before(parts: DriverParts, is_making: NDArray[np.bool_], part: int) -> int:
+def _before(parts: DriverParts, is_making: Mask, part: int) -> int:
     """Time at the line of a part right before it, in which a tensor is being made, ns."""
     first = part
     while first > 0 and is_making[first - 1] and parts.line[first - 1] == parts.line[part] != NULL:
@@ -91,7 +90,7 @@ def _before(parts: DriverParts, is_making: NDArray[np.bool_], part: int) -> int:
     return int(parts.starts[part] - parts.starts[first]) if first < part else 0
 
 
-def _strings(facts: Facts, *names: str) -> NDArray[np.int64]:
+def _strings(facts: Facts, *names: str) -> Ints:
     return facts.trace.strings_where(set(names))
 
 

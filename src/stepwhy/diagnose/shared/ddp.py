@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.nesting import climb
+from stepwhy.base.columns.types import AnyRows, Mask
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import format_count, format_ns
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import nearest_of, on_scale
 from stepwhy.diagnose.shared.slices import named, strings_among
 from stepwhy.result import Fix
@@ -43,14 +42,14 @@ _VIEW = Fix(
 )
 
 
-def exchange_calls(facts: Facts) -> Rows:
+def exchange_calls(facts: Facts) -> AnyRows:
     """Calls of all-reduces by the program itself, outside of the backward pass, ascending."""
     rows = named(facts, _EXCHANGE)
-    found: Rows = rows[~np.isin(rows, bucket_exchanges(facts))]
+    found: AnyRows = rows[~np.isin(rows, bucket_exchanges(facts))]
     return found
 
 
-def bucket_exchanges(facts: Facts) -> Rows:
+def bucket_exchanges(facts: Facts) -> AnyRows:
     """Calls that exchange a bucket of gradients as soon as its last one is complete, ascending.
 
     Those of the program itself are not inside of the backward pass.
@@ -58,11 +57,11 @@ def bucket_exchanges(facts: Facts) -> Rows:
     rows = named(facts, _EXCHANGE)
     around = nearest_of(facts, rows, Kind.OP)
     is_ready = np.append(strings_among(facts, _READY)[facts.trace.slices.name], values=False)
-    chosen: Rows = rows[is_ready[around]]
+    chosen: AnyRows = rows[is_ready[around]]
     return chosen
 
 
-def all_reduces(facts: Facts) -> Rows:
+def all_reduces(facts: Facts) -> AnyRows:
     """All-reduces in the steady steps, ascending.
 
     Kernels of RCCL have one name for all collectives, so that it takes the arguments of a kernel,
@@ -74,11 +73,11 @@ def all_reduces(facts: Facts) -> Rows:
     recorded = trace.collectives.slice[named]
     is_one = trace.matches(trace.collectives.operation[named], _ALL_REDUCE.match)
     found |= np.isin(rows, recorded[is_one])
-    chosen: Rows = rows[found | _in_ranges(facts, rows)]
+    chosen: AnyRows = rows[found | _in_ranges(facts, rows)]
     return chosen
 
 
-def _in_ranges(facts: Facts, rows: Rows) -> NDArray[np.bool_]:
+def _in_ranges(facts: Facts, rows: AnyRows) -> Mask:
     """Mask of the collectives whose launch is in a range of an all-reduce; (rows,)."""
     calls = facts.launches.calls_of(rows)
     ranges = facts.slices(Kind.FRAMEWORK)
@@ -109,7 +108,7 @@ def without_copies(fix: Fix, facts: Facts) -> Fix:
     return replace(fix, text=text, code=code)
 
 
-def _copies(facts: Facts) -> Rows:
+def _copies(facts: Facts) -> AnyRows:
     return named(facts, _COPY)
 
 
@@ -142,7 +141,7 @@ def may_accumulate(facts: Facts) -> bool:
     return passes >= _SEVERAL and (exchanges is None or exchanges >= _SEVERAL)
 
 
-def _repeats(facts: Facts, marks: Rows) -> float:
+def _repeats(facts: Facts, marks: AnyRows) -> float:
     """After how many forward passes per optimizer step equally many marks follow.
 
     Passes that are followed by fewer marks than others are of another model, or of no_sync().

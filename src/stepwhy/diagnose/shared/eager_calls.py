@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.intervals import Intervals
+from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, steady, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.recording_cost import without_recording
@@ -47,7 +46,7 @@ class EagerLoop(msgspec.Struct, frozen=True):
         python_ns: The part of it in Python.
     """
 
-    calls: Rows
+    calls: AnyRows
     cost_ns: int
     python_ns: int
 
@@ -72,7 +71,7 @@ def _eager_loop(facts: Facts) -> EagerLoop | None:
     return EagerLoop(calls, cost, python_ns) if cost >= SHARE * facts.wall_ns else None
 
 
-def in_small(facts: Facts, calls: Rows, limit_ns: int) -> int:
+def in_small(facts: Facts, calls: AnyRows, limit_ns: int) -> int:
     """Time of the mean step in small operations, where launching and computing are one record, ns.
 
     Args:
@@ -88,7 +87,7 @@ def in_small(facts: Facts, calls: Rows, limit_ns: int) -> int:
     return without_recording(facts, computing, scaled)
 
 
-def _is_small(facts: Facts, calls: Rows, limit_ns: int) -> NDArray[np.bool_]:
+def _is_small(facts: Facts, calls: AnyRows, limit_ns: int) -> Mask:
     """Whether the operations of each one's name are small, most of them; (calls,).
 
     On a busy machine, a thread loses its core for milliseconds in any of them.
@@ -96,11 +95,11 @@ def _is_small(facts: Facts, calls: Rows, limit_ns: int) -> NDArray[np.bool_]:
     names, place = numbered(facts.trace.slices.name[calls])
     durations = facts.trace.slices.dur_ns[calls]
     typical = [float(np.median(durations[place == name])) for name in range(len(names))]
-    is_small: NDArray[np.bool_] = (np.asarray(typical) <= limit_ns)[place]
+    is_small: Mask = (np.asarray(typical) <= limit_ns)[place]
     return is_small
 
 
-def _launched(facts: Facts) -> Rows:
+def _launched(facts: Facts) -> AnyRows:
     """Operations in steady steps that no other operation has called, ascending."""
     if facts.trace.meta.framework == "jax":
         return _jitted(facts)
@@ -108,7 +107,7 @@ def _launched(facts: Facts) -> Rows:
     return rows[~facts.in_input[rows]]
 
 
-def _jitted(facts: Facts) -> Rows:
+def _jitted(facts: Facts) -> AnyRows:
     """Calls of jitted functions in steady steps that no other one has called, ascending."""
     slices = facts.trace.slices
     rows = facts.slices(Kind.FRAMEWORK, steady=True)
@@ -116,7 +115,7 @@ def _jitted(facts: Facts) -> Rows:
     # Rows are in the order of their starts, so a call within others ends before one of them does.
     ends = facts.trace.ends(rows)
     latest = np.append(np.int64(0), np.maximum.accumulate(ends)[:-1]) if len(rows) else ends
-    found: Rows = rows[slices.start_ns[rows] >= latest]
+    found: AnyRows = rows[slices.start_ns[rows] >= latest]
     return found
 
 
@@ -131,8 +130,8 @@ class ElementLoop(msgspec.Struct, frozen=True):
         python_ns: Time per step in Python from one read to the next, ns.
     """
 
-    reads: Rows
-    calls: Rows
+    reads: AnyRows
+    calls: AnyRows
     per_step: int
     cost_ns: int
     python_ns: int
@@ -164,7 +163,7 @@ def _element_loop(facts: Facts) -> ElementLoop | None:
     return ElementLoop(reads, calls, per_step, cost, on_scale(facts, python, "python"))
 
 
-def _between(facts: Facts, starts: NDArray[np.int64], is_next: NDArray[np.bool_]) -> Rows:
+def _between(facts: Facts, starts: Ints, is_next: Mask) -> AnyRows:
     """Operations that the program launches between two reads that follow each other, ascending.
 
     Args:
@@ -174,7 +173,7 @@ def _between(facts: Facts, starts: NDArray[np.int64], is_next: NDArray[np.bool_]
     """
     rows = launched_ops(facts)
     following = np.searchsorted(starts, facts.trace.slices.start_ns[rows], side="left")
-    found: Rows = rows[(following > 0) & np.append(is_next, False)[following]]
+    found: AnyRows = rows[(following > 0) & np.append(is_next, False)[following]]
     return found
 
 

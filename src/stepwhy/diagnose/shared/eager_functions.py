@@ -10,8 +10,8 @@ import numpy as np
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.slice_lines import slice_lines
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.trace import NULL, Phase
 
 MOST = 0.5  # of the operations with a known line; functions that run fewer are not the cause
@@ -38,7 +38,7 @@ class EagerFunctions(msgspec.Struct, frozen=True):
     are_repeated: bool = False
 
 
-def functions_beside_gradient(facts: Facts, calls: Rows, repeats: int) -> EagerFunctions | None:
+def functions_beside_gradient(facts: Facts, calls: AnyRows, repeats: int) -> EagerFunctions | None:
     """The functions that run most of the operations.
 
     Args:

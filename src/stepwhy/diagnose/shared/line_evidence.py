@@ -13,8 +13,8 @@ from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.input.batch_size import batch_size
 from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.analyse.program.operands import shapes_of
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.result import Evidence, LineBreakdown, LineOperation, LineTime
 from stepwhy.trace import NULL, FlowKind, Kind, Phase
 
@@ -96,7 +96,7 @@ def _per_sample(count: float, samples: int) -> int:
     return times if times and abs(count / samples - times) <= _ALIKE * times else 0
 
 
-def _rows(facts: Facts, line: str) -> Rows:
+def _rows(facts: Facts, line: str) -> AnyRows:
     """Slices of the work of a line in the steady steps."""
     trace = facts.trace
     is_line = np.isin(facts.derived(slice_lines), trace.strings_where({line}))
@@ -104,15 +104,15 @@ def _rows(facts: Facts, line: str) -> Rows:
     return facts.in_steady(np.flatnonzero(is_line & trace.is_kind(*kinds)))
 
 
-def _rows_of(facts: Facts, line: str, one: LineOperation) -> Rows:
+def _rows_of(facts: Facts, line: str, one: LineOperation) -> AnyRows:
     """Slices of an operation of a line in the steady steps."""
     trace, rows = facts.trace, _rows(facts, line)
     is_name = np.isin(trace.slices.name[rows], trace.strings_where({one.name}))
-    found: Rows = rows[is_name & (facts.phases[rows] == Phase[one.phase.upper()])]
+    found: AnyRows = rows[is_name & (facts.phases[rows] == Phase[one.phase.upper()])]
     return found
 
 
-def _growth(facts: Facts, rows: Rows) -> tuple[int, int] | None:
+def _growth(facts: Facts, rows: AnyRows) -> tuple[int, int] | None:
     """Elements of the largest argument in the first and the last step; None if it does not grow."""
     steps = facts.steps
     at = np.searchsorted(steps.starts, facts.trace.slices.start_ns[rows], side="right") - 1
@@ -146,7 +146,7 @@ _OF_TWO = frozenset(
 _LARGER = 4
 
 
-def of_pairs(facts: Facts, rows: Rows) -> Rows:
+def of_pairs(facts: Facts, rows: AnyRows) -> AnyRows:
     """Those of some slices that combine all pairs, in compiled programs and graphs; ascending.
 
     Args:
@@ -158,7 +158,7 @@ def of_pairs(facts: Facts, rows: Rows) -> Rows:
     names = facts.trace.slices.name[rows]
     elementwise = rows[np.isin(names, facts.trace.strings_where(_OF_TWO))]
     of_graph = [row for row in elementwise.tolist() if _is_larger(facts, row)]
-    found: Rows = np.union1d(rows[compiled], np.array(of_graph, dtype=rows.dtype))
+    found: AnyRows = np.union1d(rows[compiled], np.array(of_graph, dtype=rows.dtype))
     return found
 
 

@@ -19,7 +19,7 @@ from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.columns.nesting import climb, inherit
 from stepwhy.base.columns.sums import counts_of, sums_of
-from stepwhy.diagnose.shared.columns import Rows, Times
+from stepwhy.base.columns.types import AnyRows, Ints, Times
 from stepwhy.result import CATEGORIES, Evidence
 from stepwhy.trace import NULL, Kind
 
@@ -94,7 +94,7 @@ def by_string(facts: Facts, names: NDArray[Any], times_ns: Times) -> list[Group]
     return _longest_first([Group(facts.trace.string(key), *rest) for key, *rest in each])
 
 
-def by_name(facts: Facts, rows: Rows) -> list[Group]:
+def by_name(facts: Facts, rows: AnyRows) -> list[Group]:
     """Slices grouped by name, longest sum first."""
     return by_string(facts, facts.trace.slices.name[rows], facts.trace.slices.dur_ns[rows])
 
@@ -145,7 +145,7 @@ def nearest(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     return facts.nearest(kinds)
 
 
-def nearest_of(facts: Facts, rows: Rows, *kinds: Kind) -> NDArray[np.int64]:
+def nearest_of(facts: Facts, rows: AnyRows, *kinds: Kind) -> Ints:
     """For each of the given slices, itself or its nearest ancestor of some kinds; (rows,).
 
     NULL if there is none.
@@ -164,7 +164,7 @@ def outermost(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     return inherit(facts.nesting.parent, np.where(is_outermost, own, np.int32(NULL)), null=NULL)
 
 
-def source_lines(facts: Facts, rows: Rows) -> NDArray[np.int32]:
+def source_lines(facts: Facts, rows: AnyRows) -> NDArray[np.int32]:
     """For each of the given slices, its source line or that of its nearest ancestor; (rows,).
 
     Strings. Lines of the framework and of the standard library do not count. NULL if there is none.
@@ -186,7 +186,7 @@ def name_of(facts: Facts, row: int) -> str:
     return facts.trace.string(int(facts.trace.slices.name[row])) if row >= 0 else ""
 
 
-def time_of(facts: Facts, rows: Rows) -> Intervals:
+def time_of(facts: Facts, rows: AnyRows) -> Intervals:
     """Union of the times of some slices."""
     return intervals_of(facts.trace, rows)
 

@@ -10,8 +10,8 @@ import numpy as np
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.optimizer_time import optimizer_time
 from stepwhy.base.columns.intervals import Intervals
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import (
     by_name,
     idle,
@@ -42,12 +42,12 @@ class OptimizerLoop(msgspec.Struct, frozen=True):
         cost_ns: Time of the mean step that this takes, ns.
     """
 
-    steps: Rows
-    calls: Rows
+    steps: AnyRows
+    calls: AnyRows
     cost_ns: int
 
 
-def optimizer_steps(facts: Facts) -> Rows:
+def optimizer_steps(facts: Facts) -> AnyRows:
     """Calls of `Optimizer.step` in the steady steps, ascending."""
     return _named(facts, STEP)
 
@@ -77,19 +77,19 @@ def _optimizer_loop(facts: Facts) -> OptimizerLoop | None:
     return OptimizerLoop(steps, calls, cost(facts, steps))
 
 
-def _named(facts: Facts, pattern: re.Pattern[str]) -> Rows:
+def _named(facts: Facts, pattern: re.Pattern[str]) -> AnyRows:
     """Steady slices whose whole name matches a pattern, ascending."""
     rows = facts.slices(Kind.FRAMEWORK, Kind.ANNOTATION, steady=True)
     return rows[facts.trace.matches(facts.trace.slices.name[rows], pattern.fullmatch)]
 
 
-def _updates_at_once(facts: Facts, calls: Rows) -> bool:
+def _updates_at_once(facts: Facts, calls: AnyRows) -> bool:
     """Whether operations on lists of parameters take part, in PyTorch or in a library."""
     names = [group.name for group in by_name(facts, calls)]
     return bool(len(_named(facts, _FUSED_STEP))) or any(_AT_ONCE.search(name) for name in names)
 
 
-def _host_cost(facts: Facts, steps: Rows) -> int:
+def _host_cost(facts: Facts, steps: AnyRows) -> int:
     """Time of the steps of optimizers, which compute on the host; in unprofiled steps if known.
 
     Where a thread lost its core in one of the few recorded steps, the others show the usual time.
@@ -105,7 +105,7 @@ def _host_cost(facts: Facts, steps: Rows) -> int:
     return without_recording(facts, time, scaled)
 
 
-def _device_cost(facts: Facts, steps: Rows) -> int:
+def _device_cost(facts: Facts, steps: AnyRows) -> int:
     """Time in which devices wait for launches of optimizers, and of kernels that fusing saves."""
     sets = facts.partition.sets
     waiting = time_of(facts, steps) & (sets["dispatch"] | sets["python"]) & idle(facts)

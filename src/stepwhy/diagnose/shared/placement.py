@@ -19,8 +19,8 @@ from stepwhy.analyse.program.placement import (
     node_times,
     types_run,
 )
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import Group, grouped, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.slices import scopes_among
 from stepwhy.trace import NULL, Kind
@@ -61,7 +61,7 @@ class Elsewhere(msgspec.Struct, frozen=True):
     alone_ns: int
     copies: CopyTotals
     exposed_ns: int
-    rows: Rows
+    rows: AnyRows
 
     @property
     def is_measured(self) -> bool:
@@ -160,7 +160,7 @@ def variable_copies(facts: Facts, copies: Sequence[DeviceCopy]) -> list[DeviceCo
     return [*values, *gradients]
 
 
-def copy_rows(facts: Facts, copies: Iterable[DeviceCopy]) -> Rows:
+def copy_rows(facts: Facts, copies: Iterable[DeviceCopy]) -> AnyRows:
     """Slices of some copies in the steady steps; (slices,)."""
     names = facts.trace.nodes.name
     nodes = frozenset(facts.trace.string(int(names[c.source])) for c in copies)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.activity.selection import of_threads
 from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.intervals import Intervals
+from stepwhy.base.columns.types import Ints
 from stepwhy.diagnose.shared.measure import mean_within
 
 # Recording takes no larger share of a time than this, however often something is recorded.
@@ -54,7 +54,7 @@ def _event_ns(facts: Facts) -> float:
     return min(max(recorded - usual, 0.0) / events, _LONGEST_EVENT_NS)
 
 
-def _driver_events(facts: Facts) -> NDArray[np.int64]:
+def _driver_events(facts: Facts) -> Ints:
     """What is recorded of the driving thread in steady steps; rows of slices."""
     if facts.threads.driving < 0:
         return np.zeros(0, dtype=np.int64)

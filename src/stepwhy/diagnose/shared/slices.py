@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct
-from stepwhy.diagnose.shared.columns import Rows
+from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.diagnose.shared.measure import outermost
 from stepwhy.trace import NULL, Kind, among
 
@@ -21,30 +21,30 @@ def steady_work(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     return rows[among(facts.trace.slices.kind[rows], kinds)] if kinds else rows
 
 
-def scopes_among(facts: Facts, nodes: Collection[str], *kinds: Kind) -> NDArray[np.int64]:
+def scopes_among(facts: Facts, nodes: Collection[str], *kinds: Kind) -> Ints:
     """Slices of some graph nodes in the steady steps, by kind; (slices,)."""
     is_node = strings_among(facts, nodes)
     rows = facts.slices(*kinds, steady=True)
-    found: NDArray[np.int64] = rows[is_node[facts.trace.slices.scope[rows]]]
+    found: Ints = rows[is_node[facts.trace.slices.scope[rows]]]
     return found
 
 
-def named(facts: Facts, *names: str) -> Rows:
+def named(facts: Facts, *names: str) -> AnyRows:
     """Operations and framework code on the host with some names, in the steady steps, ascending."""
     rows = facts.slices(Kind.OP, Kind.FRAMEWORK, steady=True)
-    chosen: Rows = rows[strings_among(facts, names)[facts.trace.slices.name[rows]]]
+    chosen: AnyRows = rows[strings_among(facts, names)[facts.trace.slices.name[rows]]]
     return chosen
 
 
-def launched_ops(facts: Facts) -> Rows:
+def launched_ops(facts: Facts) -> AnyRows:
     """Operations in the steady steps that a driving thread launches, not another operation."""
     rows = facts.slices(Kind.OP, steady=True)
     rows = rows[outermost(facts, Kind.OP)[rows] == rows]
-    chosen: Rows = rows[np.isin(facts.trace.slices.track[rows], facts.threads.all)]
+    chosen: AnyRows = rows[np.isin(facts.trace.slices.track[rows], facts.threads.all)]
     return chosen
 
 
-def strings_among(facts: Facts, texts: Collection[str]) -> NDArray[np.bool_]:
+def strings_among(facts: Facts, texts: Collection[str]) -> Mask:
     """Mask of the strings that are among some texts, with False for NULL; (strings + 1,)."""
     found = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
     found[facts.trace.strings_where(texts)] = True

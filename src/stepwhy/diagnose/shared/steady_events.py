@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Final
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.steps.stalls import StepEvents, events_in
+from stepwhy.base.columns.types import AnyRows, Ints
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import by_name, name_of, source_lines
 from stepwhy.result import Evidence
@@ -22,7 +20,7 @@ SUMMARY: Final = regex(r"[Ss]ummar|tensorboard|[Ee]vent")
 """Names of recorded calls that write summaries and no checkpoint."""
 
 
-def steady_events(facts: Facts, rows: NDArray[np.int64]) -> StepEvents:
+def steady_events(facts: Facts, rows: Ints) -> StepEvents:
     """Those of some events that begin in steady, unprofiled steps of the described stretch.
 
     Args:
@@ -44,7 +42,7 @@ def cost_per_step(facts: Facts, inside: StepEvents) -> int:
     return round(inside.share * facts.wall_ns)
 
 
-def by_lines(trace: Trace, rows: NDArray[np.int64]) -> list[tuple[str, int]]:
+def by_lines(trace: Trace, rows: Ints) -> list[tuple[str, int]]:
     """Lines of the program that caused some events, and their time, ns; the longest first.
 
     Args:
@@ -75,7 +73,7 @@ def summary(inside: StepEvents, does: str, doing: str) -> tuple[Evidence, ...]:
     )
 
 
-def recorded_calls(facts: Facts, rows: NDArray[np.signedinteger[Any]]) -> tuple[Evidence, ...]:
+def recorded_calls(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     """Time per step of some recorded calls by name, with a line, the longest first.
 
     Args:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.semantic_ops import Matched, matched_ops, work_ns
-from stepwhy.diagnose.shared.columns import Ints
+from stepwhy.base.columns.types import Ints, Mask
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.trace import NULL
 
@@ -29,7 +28,7 @@ class Unread(msgspec.Struct, frozen=True):
 
     rows: Ints
     times_ns: Ints
-    is_weighted: NDArray[np.bool_]
+    is_weighted: Mask
     reading: float
 
     def cost_ns(self, facts: Facts) -> int:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.slice_lines import slice_lines
-from stepwhy.diagnose.shared.columns import Rows
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.sampled import launching_lines
 from stepwhy.result import Evidence
@@ -16,7 +16,7 @@ from stepwhy.trace import NULL
 _SHOWN = 2
 
 
-def work_lines(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+def work_lines(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     """Time per step of some slices by line, longest first.
 
     Where no line is known, the lines at which the driving thread is most often.
@@ -36,7 +36,7 @@ def work_lines(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     return tuple(Evidence("time at", ns, "ns", facts.trace.string(key)) for ns, key in longest)
 
 
-def _of_nodes(facts: Facts, rows: Rows) -> NDArray[np.int32]:
+def _of_nodes(facts: Facts, rows: AnyRows) -> NDArray[np.int32]:
     """Line that made the graph node of each slice; NULL where it is not known; (rows,)."""
     nodes, scopes = facts.trace.nodes, facts.trace.slices.scope[rows]
     lines = np.full(len(facts.trace.strings) + 1, NULL, dtype=np.int32)

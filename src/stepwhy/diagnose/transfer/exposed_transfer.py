@@ -39,8 +39,8 @@ import numpy as np
 from stepwhy.analyse.activity.devices import known_bytes
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.sums import total_of
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.units import NS_PER_S
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale
 from stepwhy.diagnose.shared.program import on_gpu, uses_loader
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
@@ -106,7 +106,7 @@ def _of_arrays(cost: int, evidence: tuple[Evidence, ...], copied: HostCopies) ->
     return RULE.finding(cost, evidence, _JAX_ONCE, gain, edit, title=title)
 
 
-def _evidence(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     found = [Evidence("share of the step spent copying alone", facts.share("transfer"), "fraction")]
     if staging_ns := _staging_ns(facts):
         found.append(Evidence("time in which the host prepares copies", staging_ns, "ns"))
@@ -128,7 +128,7 @@ def _staging_ns(facts: Facts) -> int:
     return on_scale(facts, mean_within(facts, staging), "transfer")
 
 
-def _direction(facts: Facts, rows: Rows, direction: Copy) -> list[Evidence]:
+def _direction(facts: Facts, rows: AnyRows, direction: Copy) -> list[Evidence]:
     slices, words = facts.trace.slices, _DIRECTIONS[direction]
     total_ns = total_of(slices.dur_ns[rows])
     found = [Evidence(f"time of copies {words}", facts.mean_ns(total_ns), "ns")]

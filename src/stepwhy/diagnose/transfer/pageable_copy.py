@@ -29,8 +29,8 @@ from __future__ import annotations
 
 from stepwhy.analyse.activity.devices import known_bytes
 from stepwhy.base.columns.sums import total_of
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.units import NS_PER_S
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import on_gpu, uses_loader
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
@@ -70,7 +70,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, fix, shown=2)
 
 
-def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, rows: AnyRows, cost: int) -> tuple[Evidence, ...]:
     durations, share = facts.trace.slices.dur_ns, cost / max(facts.wall_ns, 1)
     calls = facts.launches.calls_of(rows)
     calls = calls[calls != NULL]

@@ -37,8 +37,8 @@ from stepwhy.analyse.activity.selection import rows_of
 from stepwhy.analyse.steps.cores import background_cores
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.columns.sums import total_of
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.units import NS_PER_S
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import on_gpu, uses_loader
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
@@ -80,7 +80,7 @@ class _Speed(NamedTuple):
     """Bandwidth of a link in bytes per ns, and its copies in the steady steps."""
 
     link: _Link
-    rows: Rows
+    rows: AnyRows
     running: Intervals
     achieved: float
     attainable: float
@@ -145,31 +145,31 @@ def _not_found(facts: Facts, speeds: list[_Speed]) -> Finding:
     return RULE.nothing(_speed_evidence(facts, best) if best else ())
 
 
-def _copies(facts: Facts, rows: Rows) -> Rows:
+def _copies(facts: Facts, rows: AnyRows) -> AnyRows:
     """Copies that cross a link, with a plausible size and time."""
     slices = facts.trace.slices
     crosses = among(slices.copy[rows], (Copy.H2D, Copy.D2H, Copy.PEER))
     size, took_ns = slices.bytes[rows], slices.dur_ns[rows]
     usable = (size > 0) & (took_ns > 0) & (size < _TOO_FAST * took_ns)
-    chosen: Rows = rows[crosses & usable]
+    chosen: AnyRows = rows[crosses & usable]
     return chosen
 
 
-def _links(facts: Facts, rows: Rows) -> list[_Link]:
+def _links(facts: Facts, rows: AnyRows) -> list[_Link]:
     slices = facts.trace.slices
     devices = facts.trace.tracks.device[slices.track[rows]]
     pairs = zip(devices.tolist(), slices.copy[rows].tolist(), strict=True)
     return [_Link(*pair) for pair in sorted(set(pairs))]
 
 
-def _of_link(facts: Facts, link: _Link, rows: Rows) -> Rows:
+def _of_link(facts: Facts, link: _Link, rows: AnyRows) -> AnyRows:
     slices = facts.trace.slices
     is_here = facts.trace.tracks.device[slices.track[rows]] == link.device
-    chosen: Rows = rows[is_here & (slices.copy[rows] == link.direction)]
+    chosen: AnyRows = rows[is_here & (slices.copy[rows] == link.direction)]
     return chosen
 
 
-def _speed(facts: Facts, link: _Link, steady: Rows) -> _Speed | None:
+def _speed(facts: Facts, link: _Link, steady: AnyRows) -> _Speed | None:
     """Speed of a link; None if it has too few large copies to compare with."""
     slices = facts.trace.slices
     every = _of_link(facts, link, _copies(facts, rows_of(facts.trace, (Kind.MEMCPY,))))
@@ -216,7 +216,7 @@ def _evidence(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
     )
 
 
-def _pageable(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+def _pageable(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     known = rows[facts.trace.slices.pageable[rows] != NULL]
     if not len(known):
         return ()

@@ -20,8 +20,8 @@ from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.placement import Node, placed_nodes
 from stepwhy.base.columns.groups import distinct, numbered
 from stepwhy.base.columns.sums import total_of
+from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import by_name, nearest, outermost
 from stepwhy.diagnose.shared.slices import ops_of_nodes, steady_work
 from stepwhy.trace import NULL, Kind, Role
@@ -50,9 +50,9 @@ class UnfusedNorms(msgspec.Struct, frozen=True):
 
     names: tuple[str, ...]
     per_step: float
-    rows: Rows
-    group: NDArray[np.int64]
-    backward: NDArray[np.bool_]
+    rows: AnyRows
+    group: Ints
+    backward: Mask
     doubtful: int = 0
     predicts: bool = False
 
@@ -302,7 +302,7 @@ def in_calls(facts: Facts) -> UnfusedNorms:
     )
 
 
-def _top_calls(facts: Facts) -> list[NDArray[np.int64]]:
+def _top_calls(facts: Facts) -> list[Ints]:
     """Top-level operations of each host thread, in time order."""
     rows = facts.slices(Kind.OP, steady=True)
     tracks = facts.trace.slices.track[rows]
@@ -313,7 +313,7 @@ def _top_calls(facts: Facts) -> list[NDArray[np.int64]]:
     return [rows[tracks == track] for track in distinct(tracks)]
 
 
-def _groups(facts: Facts, threads: list[NDArray[np.int64]]) -> tuple[list[list[int]], int]:
+def _groups(facts: Facts, threads: list[Ints]) -> tuple[list[list[int]], int]:
     """Operations of each batch normalisation, and the number of other normalisations."""
     found, doubtful = [], 0
     for calls in threads:
@@ -340,9 +340,9 @@ def _normalising(texts: list[str], place: NDArray[np.int32]) -> list[tuple[int, 
     ends = np.flatnonzero(np.asarray(foreign, dtype=bool)[place])
     begin, end = np.append(0, ends + 1), np.append(ends, len(place))
 
-    def count(numbers: list[int]) -> NDArray[np.int64]:
+    def count(numbers: list[int]) -> Ints:
         before = np.concatenate([[0], np.cumsum(np.asarray(numbers, dtype=np.int64)[place])])
-        total: NDArray[np.int64] = before[end] - before[begin]
+        total: Ints = before[end] - before[begin]
         return total
 
     statistics = count([_statistics_of(text) for text in texts])
@@ -375,7 +375,7 @@ def _backward(facts: Facts, outer: NDArray[np.int32], groups: list[list[int]]) -
     }
 
 
-def _work(facts: Facts, outer: NDArray[np.int32], calls: Rows) -> tuple[Rows, Rows]:
+def _work(facts: Facts, outer: NDArray[np.int32], calls: AnyRows) -> tuple[AnyRows, AnyRows]:
     """Device work that some calls cause, and the call that caused each slice; (slices,) twice."""
     if not facts.has_accelerator:
         return calls, calls

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct, numbered
+from stepwhy.base.columns.types import AnyRows, Mask
 from stepwhy.diagnose.compute.shared.batch_norm import attributed
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import mean_within, nearest, time_of
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL, Kind
@@ -35,9 +35,9 @@ class Calls(msgspec.Struct, frozen=True):
         tracks: The thread that called it; (calls,).
     """
 
-    rows: Rows
-    ops: Rows
-    tracks: Rows
+    rows: AnyRows
+    ops: AnyRows
+    tracks: AnyRows
 
     def on_busiest_device(self, facts: Facts) -> tuple[Calls, str]:
         """The calls of the device whose kernels take longest, and its name; '' for the only one.
@@ -54,7 +54,7 @@ class Calls(msgspec.Struct, frozen=True):
         calls = Calls(self.rows[chosen], self.ops[chosen], self.tracks[chosen])
         return calls, trace.string(int(trace.devices.name[known[busiest]]))
 
-    def host_ns(self, facts: Facts, chosen: NDArray[np.bool_]) -> int:
+    def host_ns(self, facts: Facts, chosen: Mask) -> int:
         """Time per step in which the host runs the operations of some calls, launches included, ns.
 
         Args:
@@ -94,7 +94,7 @@ def calls_in_order(facts: Facts) -> Calls:
     return Calls(rows[order], ops[order], slices.track[calls][order])
 
 
-def converting(facts: Facts, calls: Calls) -> Rows:
+def converting(facts: Facts, calls: Calls) -> AnyRows:
     """The operation inside which each call converts a type, as autocast does; (calls,).
 
     NULL for other calls, and for conversions that the program wrote.

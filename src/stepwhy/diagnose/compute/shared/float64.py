@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.operands import shapes_of, types_of
+from stepwhy.base.columns.types import AnyRows, Ints
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.measure import Group, by_string, on_scale
 from stepwhy.trace import NULL, Kind, Phase
 
@@ -67,7 +67,7 @@ def float64_work(facts: Facts) -> Float64Work:
 _OTHER, _ONLY_DOUBLE, _MIXED = range(3)
 
 
-def _types(facts: Facts, rows: Rows) -> NDArray[np.int8]:
+def _types(facts: Facts, rows: AnyRows) -> NDArray[np.int8]:
     """Whether the tensors of each operation are float64, all of them or some; (rows,)."""
     texts = np.stack([types_of(facts.trace)[rows], shapes_of(facts.trace)[rows]], axis=1)
     pairs, place = np.unique(texts, axis=0, return_inverse=True)
@@ -91,11 +91,11 @@ def _tensors(facts: Facts, types: int, shapes: int) -> list[tuple[str, str]]:
     return [(kind, shape) for kind, shape in pairs if kind and shape]
 
 
-def _scaled(facts: Facts, own_ns: NDArray[np.int64]) -> int:
+def _scaled(facts: Facts, own_ns: Ints) -> int:
     return on_scale(facts, facts.mean_ns(float(own_ns.sum())), "compute")
 
 
-def _first(facts: Facts, rows: Rows) -> tuple[str, int]:
+def _first(facts: Facts, rows: AnyRows) -> tuple[str, int]:
     """The first of some operations that is not of the backward pass, and its time; '' for none."""
     forward = rows[facts.phases[rows] != Phase.BACKWARD]
     if not len(forward):

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.operands import shapes_of
 from stepwhy.base.columns.groups import distinct
+from stepwhy.base.columns.types import AnyRows, Mask
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.slices import launched_ops, named
 from stepwhy.trace import NULL, FlowKind, Kind, Phase
 
@@ -33,7 +33,7 @@ class OneHot(msgspec.Struct, frozen=True):
         shape: Shape of the largest ones, such as '16 x 64 x 8000'; '' if unknown.
     """
 
-    rows: Rows
+    rows: AnyRows
     shape: str
 
 
@@ -77,7 +77,7 @@ def of_graph(facts: Facts) -> OneHot | None:
     return OneHot(np.concatenate([made, distinct(products)]), "")
 
 
-def _named(facts: Facts, rows: Rows, names: frozenset[str]) -> NDArray[np.bool_]:
+def _named(facts: Facts, rows: AnyRows, names: frozenset[str]) -> Mask:
     return np.isin(facts.trace.slices.name[rows], facts.trace.strings_where(names))
 
 
@@ -91,7 +91,7 @@ def _shape_of_rows(facts: Facts, row: int, shapes: NDArray[np.int32]) -> str:
     return _first_shape(facts, int(written[0]), shapes) if len(written) else ""
 
 
-def _chain(facts: Facts, launched: Rows, shape: str, shapes: NDArray[np.int32]) -> list[int]:
+def _chain(facts: Facts, launched: AnyRows, shape: str, shapes: NDArray[np.int32]) -> list[int]:
     """A one-hot operation, conversions, and the product of its result; [] without that.
 
     Args:
@@ -121,14 +121,14 @@ def _first_shape(facts: Facts, row: int, shapes: NDArray[np.int32]) -> str:
     return facts.trace.string(int(shapes[row])).partition(",")[0]
 
 
-def _gradients(facts: Facts, rows: Rows) -> Rows:
+def _gradients(facts: Facts, rows: AnyRows) -> AnyRows:
     """The gradients of some operations, which have their numbers; (slices,)."""
     slices = facts.trace.slices
     numbers = distinct(slices.sequence[rows])
     back = facts.slices(Kind.OP, Kind.FRAMEWORK, steady=True)
     back = back[facts.phases[back] == Phase.BACKWARD]
     back = back[facts.trace.matches(slices.name[back], _GRADIENT.fullmatch)]
-    found: Rows = back[np.isin(slices.sequence[back], numbers[numbers != NULL])]
+    found: AnyRows = back[np.isin(slices.sequence[back], numbers[numbers != NULL])]
     return found
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.nesting import climb
+from stepwhy.base.columns.types import AnyRows, Mask
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.slices import launched_ops, named, steady_work
 from stepwhy.trace import NULL, Kind, Phase
@@ -26,7 +25,7 @@ _WRITES = "aten::copy_"
 _GRADIENT = "aten::convolution_backward"
 
 
-def permuted_copies(facts: Facts) -> Rows:
+def permuted_copies(facts: Facts) -> AnyRows:
     """Copies of permuted tensors right before and after convolutions, and those of gradients.
 
     They count if there are at least as many in the forward pass as convolutions: a model that
@@ -48,11 +47,11 @@ def permuted_copies(facts: Facts) -> Rows:
     return _work(facts, np.concatenate([copies, named(facts, _GRADIENT)]))
 
 
-def _is(facts: Facts, rows: Rows, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+def _is(facts: Facts, rows: AnyRows, pattern: re.Pattern[str]) -> Mask:
     return facts.trace.matches(facts.trace.slices.name[rows], pattern.fullmatch)
 
 
-def _is_around(facts: Facts, rows: Rows, is_convolution: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _is_around(facts: Facts, rows: AnyRows, is_convolution: Mask) -> Mask:
     """Mask of the copies in permute, copy, convolution, or in convolution, permute, copy; (rows,).
 
     Args:
@@ -63,23 +62,23 @@ def _is_around(facts: Facts, rows: Rows, is_convolution: NDArray[np.bool_]) -> N
     is_permute, padded = _is(facts, rows, _PERMUTE), np.pad(is_convolution, 2)
     before, after = padded[3:-1], padded[:-4]  # the next operation, and that before the permute
     copies = _is(facts, rows, _COPY)
-    found: NDArray[np.bool_] = copies & np.pad(is_permute, 1)[:-2] & (before | after)
+    found: Mask = copies & np.pad(is_permute, 1)[:-2] & (before | after)
     return found
 
 
-def _that_copy(facts: Facts, ops: Rows) -> Rows:
+def _that_copy(facts: Facts, ops: AnyRows) -> AnyRows:
     """Those of some operations inside of which something is copied, ascending."""
     around = climb(facts.nesting, named(facts, _WRITES), _mask(facts, ops))
     return distinct(around[around != NULL])
 
 
-def _mask(facts: Facts, rows: Rows) -> NDArray[np.bool_]:
+def _mask(facts: Facts, rows: AnyRows) -> Mask:
     chosen = np.zeros(len(facts.trace.slices), dtype=bool)
     chosen[rows] = True
     return chosen
 
 
-def _work(facts: Facts, ops: Rows) -> Rows:
+def _work(facts: Facts, ops: AnyRows) -> AnyRows:
     """What copies within some operations."""
     writes = named(facts, _WRITES)
     writes = _inside(facts, writes, writes, _mask(facts, ops))
@@ -91,9 +90,9 @@ def _work(facts: Facts, ops: Rows) -> Rows:
     return _inside(facts, rows, calls, _mask(facts, writes))
 
 
-def _inside(facts: Facts, rows: Rows, calls: Rows, chosen: NDArray[np.bool_]) -> Rows:
+def _inside(facts: Facts, rows: AnyRows, calls: AnyRows, chosen: Mask) -> AnyRows:
     """The slices whose calls are inside of chosen ones."""
-    found: Rows = rows[climb(facts.nesting, calls, chosen) != NULL]
+    found: AnyRows = rows[climb(facts.nesting, calls, chosen) != NULL]
     return found
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
+from stepwhy.base.columns.types import Ints
 from stepwhy.base.units import format_count
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL
@@ -39,7 +39,7 @@ def long_waits(facts: Facts) -> tuple[Evidence, ...]:
     )
 
 
-def _waits(facts: Facts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _waits(facts: Facts) -> tuple[Ints, Ints]:
     """Number and wait of each steady unprofiled step; from its length where it was only timed."""
     marks, observed = facts.trace.marks, facts.observed
     none = np.zeros(0, dtype=np.int64)
@@ -56,7 +56,7 @@ def _waits(facts: Facts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return rows, np.where(known, waits_ns, beyond_ns)
 
 
-def _pattern(steps: NDArray[np.int64]) -> str:
+def _pattern(steps: Ints) -> str:
     """', every 12 steps' if most of them follow each other at this distance; else ''."""
     distances = np.diff(steps)
     usual = int(np.median(distances)) if len(distances) > 1 else 0

@@ -8,8 +8,8 @@ import numpy as np
 
 from stepwhy.analyse.activity.selection import of_role
 from stepwhy.analyse.facts import Facts
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.slices import steady_work, strings_among
 from stepwhy.trace import NULL, Kind, Role
 
@@ -35,7 +35,7 @@ _CONSTANTS = frozenset({"Const", "HostConst"})
 _PASSED_ON = frozenset({"_Retval", "_Send", "_HostSend", "NoOp"})
 
 
-def rows_of_random_input(facts: Facts, reads: Mapping[str, list[str]]) -> tuple[Rows, Rows]:
+def rows_of_random_input(facts: Facts, reads: Mapping[str, list[str]]) -> tuple[AnyRows, AnyRows]:
     """Work of the steady steps that generates random input, and all other; (slices,) each.
 
     Args:
@@ -45,7 +45,7 @@ def rows_of_random_input(facts: Facts, reads: Mapping[str, list[str]]) -> tuple[
     return _rows(facts, random_input(_ops(facts), reads))
 
 
-def _rows(facts: Facts, nodes: frozenset[str]) -> tuple[Rows, Rows]:
+def _rows(facts: Facts, nodes: frozenset[str]) -> tuple[AnyRows, AnyRows]:
     """Work of some nodes in the steady steps, and of all other nodes; (slices,) each."""
     scope, rows = facts.trace.slices.scope, steady_work(facts, Kind.KERNEL, Kind.OP)
     rows = rows[scope[rows] != NULL]

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.intervals import Intervals, Measure
-from stepwhy.diagnose.shared.columns import Rows
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.shared.measure import idle, on_scale, time_of
 from stepwhy.trace import Phase
 
 
-def launched_within(facts: Facts, host: Intervals) -> Rows:
+def launched_within(facts: Facts, host: Intervals) -> AnyRows:
     """Device slices that the backward pass launches in some time; (slices,)."""
     work, calls = facts.launches.joined
     starts = facts.trace.slices.start_ns[calls]
     inside = Measure(host).within(starts, starts + 1) > 0
-    found: Rows = work[inside & (facts.phases[calls] == Phase.BACKWARD)]
+    found: AnyRows = work[inside & (facts.phases[calls] == Phase.BACKWARD)]
     return found
 
 
-def cost_per_step_ns(facts: Facts, host: Intervals, work: Rows, steps: int) -> int:
+def cost_per_step_ns(facts: Facts, host: Intervals, work: AnyRows, steps: int) -> int:
     """Time of the mean step that some work of backward passes takes, ns.
 
     On an accelerator, that is the time of its device work, and of the host where devices wait for

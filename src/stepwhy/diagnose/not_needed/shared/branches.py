@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwhy.analyse.facts import Facts
+from stepwhy.base.columns.types import AnyRows, Mask
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Mask, Rows
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.trace import NULL
@@ -30,7 +30,7 @@ class Branch(NamedTuple):
         one_in: The results are used once in so many steps; 0 if unknown.
     """
 
-    rows: Rows
+    rows: AnyRows
     condition: str
     cost_ns: int
     one_in: int = 0
@@ -61,7 +61,7 @@ def _of_programs(facts: Facts) -> Iterator[Branch]:
             yield Branch(shorter, condition, min(used, other))
 
 
-def _ns(facts: Facts, rows: Rows) -> int:
+def _ns(facts: Facts, rows: AnyRows) -> int:
     return on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
 
 
@@ -74,7 +74,7 @@ def _of_graph(facts: Facts) -> Iterator[Branch]:
         yield Branch(rows, "tf.cond", _ns(facts, rows))
 
 
-def _is_rarely_read(facts: Facts, unread: Rows) -> Mask:
+def _is_rarely_read(facts: Facts, unread: AnyRows) -> Mask:
     """Whether nothing reads the result of a node in most of several steps; (rows,).
 
     Args:
@@ -90,7 +90,7 @@ def _is_rarely_read(facts: Facts, unread: Rows) -> Mask:
     return found
 
 
-def _unread(facts: Facts) -> Rows:
+def _unread(facts: Facts) -> AnyRows:
     """Operations of a graph whose results end at a branch that is not taken, and these ends.
 
     The `Switch` at the entry of a branch runs in any case; what reads it only if it is taken. The

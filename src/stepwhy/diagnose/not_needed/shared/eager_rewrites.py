@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.operands import shapes_of, types_of
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.slices import launched_ops
 from stepwhy.trace import NULL, Kind, Phase
 
@@ -93,7 +93,7 @@ def of_pytorch(facts: Facts) -> list[Rewrite]:
     return [rewrite for rewrite in found if rewrite.row not in differentiated]
 
 
-def _ops(facts: Facts, rows: Rows) -> list[_Op]:
+def _ops(facts: Facts, rows: AnyRows) -> list[_Op]:
     trace = facts.trace
     names, shapes = trace.slices.name[rows], shapes_of(trace)[rows]
     types = types_of(trace)[rows]
@@ -188,7 +188,7 @@ def _differentiated(facts: Facts, rows: Sequence[int]) -> set[int]:
     return {row for row, number, name in own if number != NULL and (number, name) in nodes}
 
 
-def _nodes(facts: Facts, rows: Sequence[int] | Rows) -> Iterator[str]:
+def _nodes(facts: Facts, rows: Sequence[int] | AnyRows) -> Iterator[str]:
     """Name of an operation or node in one spelling: 'indexput' for both."""
     for name in facts.trace.slices.name[list(rows)].tolist():
         text = facts.trace.string(name).rpartition(":")[2].strip()

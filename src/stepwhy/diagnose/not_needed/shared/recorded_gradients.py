@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct, numbered
 from stepwhy.base.columns.nesting import outermost
+from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.backward_time import cost_per_step_ns, launched_within
 from stepwhy.diagnose.shared.backward_nodes import callers, is_node, is_operation, node_calls
-from stepwhy.diagnose.shared.columns import Mask, Rows
 from stepwhy.diagnose.shared.measure import idle, steady, time_of
 from stepwhy.trace import NULL, Phase
 
@@ -42,12 +41,12 @@ class RecordedGradients(msgspec.Struct, frozen=True):
         copies: Slices of the operations that copy a gradient because it is recorded; (slices,).
     """
 
-    nodes: Rows
+    nodes: AnyRows
     of_steps: float
     made: float
     used: float
-    again: Rows
-    copies: Rows
+    again: AnyRows
+    copies: AnyRows
 
     def waited_for(self, facts: Facts) -> float:
         """Share of the time of these nodes in which devices wait for the host, 0..1; 1 on a CPU."""
@@ -66,7 +65,7 @@ class RecordedGradients(msgspec.Struct, frozen=True):
         return _cost_ns(facts, self.copies)
 
 
-def _cost_ns(facts: Facts, rows: Rows) -> int:
+def _cost_ns(facts: Facts, rows: AnyRows) -> int:
     host = time_of(facts, rows)
     work = facts.in_steady(launched_within(facts, host))
     return cost_per_step_ns(facts, host & steady(facts), work, facts.steady_count)
@@ -87,7 +86,7 @@ def recorded_gradients(facts: Facts) -> RecordedGradients | None:
     return RecordedGradients(outermost(facts.nesting, nodes), of_steps, made, used, again, copies)
 
 
-def _share_of_steps(found: Rows, count: int) -> float:
+def _share_of_steps(found: AnyRows, count: int) -> float:
     """Share of the steps that are among those found; the first and the last one may be cut.
 
     Args:
@@ -108,12 +107,12 @@ class _Graph(NamedTuple):
         again: Slices that exist only because of it; see `RecordedGradients`.
     """
 
-    made: Rows
-    used: Rows
-    again: Rows
+    made: AnyRows
+    used: AnyRows
+    again: AnyRows
 
 
-def _graph(facts: Facts, nodes: Rows) -> _Graph:
+def _graph(facts: Facts, nodes: AnyRows) -> _Graph:
     """The graph of gradients that some nodes make.
 
     Args:
@@ -144,7 +143,7 @@ def _graph(facts: Facts, nodes: Rows) -> _Graph:
     return _Graph(slices.sequence[made], own[is_used], again)
 
 
-def _holds(facts: Facts, rows: Rows, nodes: Rows) -> Mask:
+def _holds(facts: Facts, rows: AnyRows, nodes: AnyRows) -> Mask:
     """Whether a slice encloses or is one of some nodes: the engine's, around each; (rows,)."""
     slices = facts.trace.slices
     parents = facts.nesting.parent[nodes]
@@ -153,7 +152,7 @@ def _holds(facts: Facts, rows: Rows, nodes: Rows) -> Mask:
     return found
 
 
-def _is_for_gradients(facts: Facts, nodes: Rows, only_here: Mask) -> bool:
+def _is_for_gradients(facts: Facts, nodes: AnyRows, only_here: Mask) -> bool:
     """Whether a forward pass is only there to be differentiated by recorded nodes.
 
     Then no other pass runs the node of its last product. Those of earlier ones may run as well,
@@ -168,28 +167,26 @@ def _is_for_gradients(facts: Facts, nodes: Rows, only_here: Mask) -> bool:
     return bool((only_here & facts.trace.matches(names, _OF_PRODUCT.search)).any())
 
 
-def _copies(facts: Facts, nodes: Rows) -> Rows:
+def _copies(facts: Facts, nodes: AnyRows) -> AnyRows:
     """Copies of gradients that are added to none: other gradients are kept as they are."""
     slices = facts.trace.slices
     is_sum = np.zeros(len(slices) + 1, dtype=bool)
     is_sum[nodes[facts.trace.matches(slices.name[nodes], _ACCUMULATES.search)]] = True
     rows = np.flatnonzero(np.isin(slices.name, facts.trace.strings_where({_CLONE})))
-    found: Rows = rows[is_sum[callers(facts)[rows]]]
+    found: AnyRows = rows[is_sum[callers(facts)[rows]]]
     return found
 
 
-def _numbers(facts: Facts, rows: Rows) -> NDArray[np.int64]:
+def _numbers(facts: Facts, rows: AnyRows) -> Ints:
     """Sequence numbers, distinct between threads; (rows,)."""
     slices = facts.trace.slices
-    found: NDArray[np.int64] = (
+    found: Ints = (
         slices.sequence[rows].astype(np.int64) * len(facts.trace.tracks) + slices.track[rows]
     )
     return found
 
 
-def _makers(
-    facts: Facts, rows: Rows, pattern: re.Pattern[str], keys: dict[str, int]
-) -> NDArray[np.int64]:
+def _makers(facts: Facts, rows: AnyRows, pattern: re.Pattern[str], keys: dict[str, int]) -> Ints:
     """A number for the sequence number and for the operation that has made a node; (rows,).
 
     Threads count for themselves, so that operations of two threads may share a sequence number.
@@ -204,7 +201,7 @@ def _makers(
     names, place = numbered(slices.name[rows])
     texts = [_made_by(facts.trace.string(int(name)), pattern) for name in names.tolist()]
     of_name = np.array([keys.setdefault(text, len(keys)) for text in texts], dtype=np.int64)
-    found: NDArray[np.int64] = slices.sequence[rows].astype(np.int64) * _MOST_NAMES + of_name[place]
+    found: Ints = slices.sequence[rows].astype(np.int64) * _MOST_NAMES + of_name[place]
     return found
 
 

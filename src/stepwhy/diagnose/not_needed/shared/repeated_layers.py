@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.intervals import Intervals
+from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.diagnose.not_needed.shared.backward_time import cost_per_step_ns, launched_within
 from stepwhy.diagnose.shared.backward_nodes import NodeCalls, callers, is_operation, node_calls
-from stepwhy.diagnose.shared.columns import Mask, Rows
 from stepwhy.diagnose.shared.measure import steady
 from stepwhy.trace import Phase
 
@@ -34,10 +34,10 @@ class RepeatedLayers(msgspec.Struct, frozen=True):
         work: Device slices of the steady steps that they launched; (slices,).
     """
 
-    rows: Rows
-    nodes: Rows
+    rows: AnyRows
+    nodes: AnyRows
     time: Intervals
-    work: Rows
+    work: AnyRows
 
     def cost_ns(self, facts: Facts) -> int:
         """Time of the mean step that they take, ns."""
@@ -59,7 +59,7 @@ def repeated_layers(facts: Facts) -> RepeatedLayers | None:
     return RepeatedLayers(calls.rows[chosen], calls.nodes[chosen], time, work)
 
 
-def _repeats_forward(facts: Facts, rows: Rows, nodes: Rows) -> Mask:
+def _repeats_forward(facts: Facts, rows: AnyRows, nodes: AnyRows) -> Mask:
     """Whether operations follow each other in their node as some of the forward pass do; (rows,).
 
     Args:
@@ -76,7 +76,7 @@ def _repeats_forward(facts: Facts, rows: Rows, nodes: Rows) -> Mask:
     return found
 
 
-def _is_known(facts: Facts, rows: Rows, nodes: Rows) -> Mask:
+def _is_known(facts: Facts, rows: AnyRows, nodes: AnyRows) -> Mask:
     """Whether an operation and a neighbour of it in its node are neighbours in the forward pass.
 
     The only operation of a node has to occur in the forward pass; (rows,).
@@ -92,7 +92,7 @@ def _is_known(facts: Facts, rows: Rows, nodes: Rows) -> Mask:
     return found
 
 
-def _of_forward(facts: Facts) -> tuple[NDArray[np.int64], Rows]:
+def _of_forward(facts: Facts) -> tuple[Ints, AnyRows]:
     """Pairs of operations that follow each other in the forward pass, and all names of them."""
     slices = facts.trace.slices
     rows = np.flatnonzero(is_operation(facts) & (facts.phases == Phase.FORWARD))
@@ -104,9 +104,9 @@ def _of_forward(facts: Facts) -> tuple[NDArray[np.int64], Rows]:
     return np.unique(_pairs(facts, names)[joined]), np.unique(names)
 
 
-def _pairs(facts: Facts, names: NDArray[Any]) -> NDArray[np.int64]:
+def _pairs(facts: Facts, names: NDArray[Any]) -> Ints:
     """A number for each pair of neighbouring names; (names - 1,)."""
-    found: NDArray[np.int64] = names[:-1].astype(np.int64) * len(facts.trace.strings) + names[1:]
+    found: Ints = names[:-1].astype(np.int64) * len(facts.trace.strings) + names[1:]
     return found
 
 

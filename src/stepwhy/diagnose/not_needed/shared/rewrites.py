@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from stepwhy.analyse.facts import Facts
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.not_needed.shared.eager_rewrites import MOST_CHANGED, Rewrite, of_pytorch
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.trace import FlowKind, Kind
 
@@ -74,7 +74,7 @@ def _of_programs(facts: Facts) -> Found:
     return Found(copies, bool(own[of_argument].sum() >= own[~of_argument].sum()))
 
 
-def _of_graph(facts: Facts, flows: Rows) -> list[Rewrite]:
+def _of_graph(facts: Facts, flows: AnyRows) -> list[Rewrite]:
     """Those of a graph, where the sizes of results and what flows where were recorded.
 
     Args:
@@ -97,7 +97,7 @@ def _of_graph(facts: Facts, flows: Rows) -> list[Rewrite]:
     return found
 
 
-def _around(facts: Facts, read: Rows, targets: Rows) -> list[int]:
+def _around(facts: Facts, read: AnyRows, targets: AnyRows) -> list[int]:
     """The read of the whole variable before its changed copy, and the assignment of that.
 
     Both may copy as well: nothing else tells TensorFlow that the old values are not needed.
@@ -109,7 +109,7 @@ def _around(facts: Facts, read: Rows, targets: Rows) -> list[int]:
     return rows
 
 
-def _changed(facts: Facts, name: str, size: int, sources: Rows, flows: Rows) -> int | None:
+def _changed(facts: Facts, name: str, size: int, sources: AnyRows, flows: AnyRows) -> int | None:
     """Bytes that differ between the result of an operation and a buffer; None if unknown.
 
     Args:
@@ -129,7 +129,7 @@ def _changed(facts: Facts, name: str, size: int, sources: Rows, flows: Rows) -> 
     return size - int(slices.bytes[moved].sum()) if moved else None
 
 
-def _read_sizes(facts: Facts, row: int, flows: Rows) -> list[int]:
+def _read_sizes(facts: Facts, row: int, flows: AnyRows) -> list[int]:
     table = facts.trace.flows
     sizes: list[int] = facts.trace.slices.bytes[
         table.source[flows[table.target[flows] == row]]

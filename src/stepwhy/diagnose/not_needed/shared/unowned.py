@@ -6,16 +6,15 @@ import re
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.intervals import windows_at
 from stepwhy.base.columns.nesting import outermost
+from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.backward_time import cost_per_step_ns, launched_within
 from stepwhy.diagnose.shared.backward_nodes import is_node
-from stepwhy.diagnose.shared.columns import Mask, Rows
 from stepwhy.diagnose.shared.measure import steady, time_of
 from stepwhy.trace import NULL
 
@@ -43,9 +42,9 @@ class Unowned(msgspec.Struct, frozen=True):
         left_out: Why a graph was not walked although others were; '' if all were.
     """
 
-    unused: Rows
-    half: Rows
-    nodes: Rows
+    unused: AnyRows
+    half: AnyRows
+    nodes: AnyRows
     steps: int
     parameters: tuple[tuple[str, int], ...] = ()
     dropped: tuple[tuple[str, int], ...] = ()
@@ -67,14 +66,14 @@ class Unowned(msgspec.Struct, frozen=True):
         return round(share * backward_ns)
 
 
-def _time_ns(facts: Facts, nodes: Rows) -> int:
+def _time_ns(facts: Facts, nodes: AnyRows) -> int:
     """Time of some nodes: on accelerators, of their device work."""
     host = time_of(facts, nodes)
     rows = launched_within(facts, host) if facts.has_accelerator else nodes
     return time_of(facts, rows).total_ns
 
 
-def _outer_nodes(facts: Facts) -> Rows:
+def _outer_nodes(facts: Facts) -> AnyRows:
     return outermost(facts.nesting, np.flatnonzero(is_node(facts)))
 
 
@@ -111,7 +110,7 @@ def find_unowned(facts: Facts) -> Unowned | None:
     )
 
 
-def _line(facts: Facts, walks: Rows) -> str:
+def _line(facts: Facts, walks: AnyRows) -> str:
     """Line of the first walk that has found unused nodes, else of the first one; '' if unknown."""
     events, text = facts.trace.events, facts.trace.string
     found = [walk for walk in walks.tolist() if text(int(events.name[walk]))]
@@ -124,9 +123,7 @@ def _refused(why: str) -> Unowned:
     return Unowned(none, none, none, 1, refusal=why)
 
 
-def _spans(
-    facts: Facts, times_ns: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _spans(facts: Facts, times_ns: Ints) -> tuple[Ints, Ints]:
     """From the first walk of each step to its end, ns; (steps,) each."""
     steps = facts.recorded_steps
     own = np.maximum(np.searchsorted(steps.starts, times_ns, side="right") - 1, 0)
@@ -134,7 +131,7 @@ def _spans(
     return times_ns[first], np.maximum(steps.ends[own[first]], times_ns[first])
 
 
-def _noted(facts: Facts, walks: Rows, column: str) -> list[tuple[int, int]]:
+def _noted(facts: Facts, walks: AnyRows, column: str) -> list[tuple[int, int]]:
     """The first and last of consecutive sequence numbers that some walks have noted.
 
     Raises:
@@ -157,7 +154,7 @@ def _ranges(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _are_among(facts: Facts, nodes: Rows, ranges: list[tuple[int, int]]) -> Mask:
+def _are_among(facts: Facts, nodes: AnyRows, ranges: list[tuple[int, int]]) -> Mask:
     """Whether the sequence number of each node is in one of some ranges; (nodes,)."""
     bounds = np.array(ranges, dtype=np.int64).reshape(-1, 2)
     firsts, lasts = np.sort(bounds[:, 0]), np.sort(bounds[:, 1])
@@ -167,7 +164,7 @@ def _are_among(facts: Facts, nodes: Rows, ranges: list[tuple[int, int]]) -> Mask
     return found
 
 
-def _with_leaves(facts: Facts, nodes: Rows, unused: Mask) -> Mask:
+def _with_leaves(facts: Facts, nodes: AnyRows, unused: Mask) -> Mask:
     """The mask, also set where a gradient is added to a parameter right after such a node."""
     slices = facts.trace.slices
     adds = facts.trace.matches(slices.name[nodes], lambda name: _ACCUMULATES in name)

@@ -7,8 +7,8 @@ import numpy as np
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.units import NS_PER_S
-from stepwhy.diagnose.shared.columns import Rows
 from stepwhy.diagnose.shared.ddp import all_reduces
 from stepwhy.diagnose.shared.measure import time_of
 from stepwhy.result import Evidence
@@ -69,11 +69,11 @@ def rate_evidence(facts: Facts) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-def _large(facts: Facts) -> Rows:
+def _large(facts: Facts) -> AnyRows:
     """Collectives whose library recorded their size, ascending."""
     recorded = np.sort(facts.trace.collectives.slice)
     rows = facts.in_steady(recorded)
-    chosen: Rows = rows[facts.trace.slices.bytes[rows] >= _LARGE]
+    chosen: AnyRows = rows[facts.trace.slices.bytes[rows] >= _LARGE]
     return chosen
 
 
