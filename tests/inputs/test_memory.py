@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwhy.read.inputs.memory import available_bytes
+from stepwhy.read.inputs.memory import available_bytes, data_bytes
 
 MIB = 1 << 20
 MACHINE = {"proc/meminfo": f"MemTotal: 99 kB\nMemAvailable: {8 * 1024} kB\n"}  # 8 MiB
@@ -71,3 +71,13 @@ def test_the_tightest_limit_counts(tmp_path, files, expected):
 def test_available_memory_of_this_machine():
     left = available_bytes()
     assert left is None or left > 0
+
+
+def test_data_of_the_process_count_towards_its_limit(tmp_path):
+    root = system(tmp_path, {"proc/self/status": "VmSize:\t99 kB\nVmData:\t  3 kB\n"})
+    assert data_bytes(root) == 3 * 1024
+
+
+def test_unreported_data_are_an_error(tmp_path):
+    with pytest.raises(ValueError, match="does not report"):
+        data_bytes(tmp_path)

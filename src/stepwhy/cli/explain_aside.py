@@ -265,16 +265,12 @@ def _limit_memory(left_bytes: int | None) -> None:
         Path("/proc/self/oom_score_adj").write_text(_MOST_EXPENDABLE)
     if left_bytes is None:
         return
+    from stepwhy.read.inputs.memory import data_bytes
+
     with contextlib.suppress(OSError, ValueError):
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        limit = _data_bytes() + int(left_bytes * _SHARE_OF_MEMORY)
+        limit = data_bytes() + int(left_bytes * _SHARE_OF_MEMORY)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-
-
-def _data_bytes() -> int:
-    """Memory of this process that counts towards `RLIMIT_DATA`."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData:")), 0)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,13 @@ import resource
 import threading
 import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from stepwhy.base.errors import QueryLimitError
 from stepwhy.base.units import format_bytes, format_ns
-from stepwhy.read.inputs.memory import available_bytes
+from stepwhy.read.inputs.memory import available_bytes, data_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,19 +111,13 @@ def bounded_memory(limits: Limits) -> Iterator[None]:
     """Let allocations fail that go far beyond the limit, such as Python's objects of huge rows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with suppress(OSError, ValueError):  # the system does not tell how much is in use
-        most = _data_bytes() + _TIMES_WITH_ROWS * limits.memory_bytes
+        most = data_bytes() + _TIMES_WITH_ROWS * limits.memory_bytes
         if soft == resource.RLIM_INFINITY or most < soft:
             resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-def _data_bytes() -> int:
-    """Memory of this process that counts towards `RLIMIT_DATA`."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData:"))
 
 
 __all__ = [

@@ -70,6 +70,23 @@ def available_bytes(root: Path = _ROOT) -> int | None:
     return max(min(left), 0) if left else None
 
 
+def data_bytes(root: Path = _ROOT) -> int:
+    """Memory of this process that counts towards `RLIMIT_DATA`.
+
+    Args:
+        root: The root of the file system.
+
+    Raises:
+        ValueError: The system does not report it.
+
+    Source: proc(5), ``VmData``.
+    """
+    for line in _read(root / "proc/self/status").splitlines():
+        if line.startswith("VmData:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError("the system does not report how much memory a process uses")
+
+
 def _machine_bytes(root: Path) -> Iterator[int]:
     for line in _read(root / "proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
@@ -123,4 +140,5 @@ __all__ = [
     "MAPPED_TIMES",
     "available_bytes",
     "check_fits",
+    "data_bytes",
 ]
