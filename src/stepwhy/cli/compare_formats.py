@@ -98,7 +98,11 @@ def show(
     """
     for form, file in wanted:
         if form == "text" and file is None:
-            _print_report(result, folder)
+            from stepwhy.show.terminal.measurement import render_comparison
+
+            render_comparison(result)
+            if folder:
+                output.line(f"Runs: {folder}")
         else:
             _put(_rendered(form, result, gate, name), file)
 
@@ -119,14 +123,6 @@ def show_failure(wanted: list[Target], error: StepwhyError, name: str) -> None:
     for form, file in wanted:
         if form in FAILURES:
             _put(FAILURES[form](error, name), file)
-
-
-def _print_report(result: Comparison, folder: Path | None) -> None:
-    from stepwhy.show.terminal.measurement import render_comparison
-
-    render_comparison(result)
-    if folder:
-        output.line(f"Runs: {folder}")
 
 
 def _rendered(form: str, result: Comparison, gate: Gate, name: str) -> str:

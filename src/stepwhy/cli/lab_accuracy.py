@@ -99,7 +99,13 @@ def recompute() -> Accuracy:
     save_result(lab_folder() / ACCURACY_FILE, found)
     package = lab_folder().parent / "src" / "stepwhy" / "predict"
     if package.is_dir():
-        _write(package / CALIBRATION_FILE, calibration(found, stored_gpu_grade()))
+        path = package / CALIBRATION_FILE
+        try:
+            write_whole(path, calibration(found, stored_gpu_grade()))
+        except OSError as error:
+            raise OutputError(
+                f"{path} cannot be written: {error.strerror}", "Free space"
+            ) from error
     return found
 
 
@@ -141,13 +147,6 @@ def _measured(pair: Pair, size: str, repeats: int, folder: Path) -> PairAccuracy
         refusal=next((one.refusal for one in valid if one.refusal), ""),
         size=size,
     )
-
-
-def _write(path: Path, text: bytes) -> None:
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}", "Free space") from error
 
 
 def _today() -> date:

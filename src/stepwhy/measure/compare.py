@@ -76,7 +76,8 @@ def compare(
     medians = first.step_ns, second.step_ns
     change = _compare_pairs(ratio, margin) if ratio else _compare_single_runs(a, b, medians, margin)
     unlike = machine_differences(a, b)
-    quiet = _quiet(a, b, enough=len(counted) == len(pairs) >= requested)
+    known = was_quiet([*a, *b], 0)
+    quiet = None if known is None else len(counted) == len(pairs) >= requested
     environment = _environment_notes(unlike, alternated=alternated)
     return Comparison(
         a=first,
@@ -167,11 +168,6 @@ def _environment_notes(unlike: Sequence[str], *, alternated: bool) -> tuple[str,
         else "Unlike environments, so the step times do not compare"
     )
     return (f"{what}: {'; '.join(unlike)}.",)
-
-
-def _quiet(a: Sequence[Sample], b: Sequence[Sample], *, enough: bool) -> bool | None:
-    known = was_quiet([*a, *b], 0)
-    return None if known is None else enough
 
 
 def _notes(

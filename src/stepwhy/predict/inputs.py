@@ -128,22 +128,18 @@ def _cost_ns(facts: Facts, edit: Edit) -> int | None:
     """The part of the mean step that disappears, moves or is replaced, ns; None if unknown."""
     about = edit.cost_ns
     if about is None and edit.what in {"ops", "kernels"} and edit.pattern:
-        about = _matching_ns(facts, edit.pattern)
+        # Computing time of the mean step in operations whose name matches, ns.
+        rows = facts.slices(Kind.KERNEL, Kind.OP, steady=True)
+        self_ns = facts.nesting.self_ns(rows)
+        names = facts.trace.slices.name[rows]
+        chosen = facts.trace.matches(names, lambda name: fnmatchcase(name, edit.pattern))
+        share = float(self_ns[chosen].sum()) / max(float(np.sum(self_ns)), 1.0)
+        about = round(share * facts.breakdown["compute"])
     elif about is None and edit.what in _CATEGORIES:
         about = facts.breakdown[_CATEGORIES[edit.what]]
     if about is None or edit.factor is None:
         return about
     return round(about * (1 - 1 / edit.factor))
-
-
-def _matching_ns(facts: Facts, pattern: str) -> int:
-    """Computing time of the mean step in operations whose name matches, ns."""
-    rows = facts.slices(Kind.KERNEL, Kind.OP, steady=True)
-    self_ns = facts.nesting.self_ns(rows)
-    names = facts.trace.slices.name[rows]
-    chosen = facts.trace.matches(names, lambda name: fnmatchcase(name, pattern))
-    share = float(self_ns[chosen].sum()) / max(float(np.sum(self_ns)), 1.0)
-    return round(share * facts.breakdown["compute"])
 
 
 def _driver_delay_ns(facts: Facts) -> int | None:

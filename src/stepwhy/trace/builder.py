@@ -253,7 +253,12 @@ class TraceBuilder:
 
     def _column(self, table: Table, name: str) -> Block:
         """A column of the rows so far; its parts are freed."""
-        return _joined([b.pop(name) for b in self._blocks[table]], _DEFAULTS[table, name])
+        parts = [b.pop(name) for b in self._blocks[table]]
+        null = _DEFAULTS[table, name]
+        # A column that is null everywhere takes no memory.
+        if all((part[:1] == null).all() and (part == null).all() for part in parts):
+            return constant(null, sum(map(len, parts)), parts[0].dtype)
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
 def _to_array(values: Sequence[int] | Block, dtype: str) -> Block:
@@ -265,15 +270,3 @@ def _to_array(values: Sequence[int] | Block, dtype: str) -> Block:
     ):
         return values
     return np.asarray(values, dtype=dtype)
-
-
-def _joined(parts: list[Block], null: int) -> Block:
-    """Concatenate the parts of a column; one that is null everywhere takes no memory.
-
-    Args:
-        parts: At least one part; (rows,) each.
-        null: The null of the column.
-    """
-    if all((part[:1] == null).all() and (part == null).all() for part in parts):
-        return constant(null, sum(map(len, parts)), parts[0].dtype)
-    return np.concatenate(parts) if len(parts) > 1 else parts[0]

@@ -75,7 +75,15 @@ class JobWatch:
         steps, time_ns = self._progress(ranks)
         change = self._compare(ranks, steps, time_ns) if steps else None
         if self._open and self.noticed is not None:
-            self._hear(self.noticed)
+            noticed = self.noticed
+            asked = tuple(
+                _heard(one, self._open[one.rank], noticed.step or 0) for one in noticed.asked
+            )
+            self.noticed = noticed._replace(asked=asked)
+            if not any(one.is_open for one in asked):
+                self._withdraw(self._open)
+                self._open = {}
+                self._change.restart()
         elif change is not None:
             self._act(ranks, change)
         return self.noticed
@@ -157,15 +165,6 @@ class JobWatch:
 
     def _current(self) -> Noticed:
         return self.noticed or Noticed(None)
-
-    def _hear(self, noticed: Noticed) -> None:
-        """See what the ranks have answered."""
-        asked = tuple(_heard(one, self._open[one.rank], noticed.step or 0) for one in noticed.asked)
-        self.noticed = noticed._replace(asked=asked)
-        if not any(one.is_open for one in asked):
-            self._withdraw(self._open)
-            self._open = {}
-            self._change.restart()
 
     @staticmethod
     def _withdraw(chosen: Mapping[int | None, Path]) -> None:

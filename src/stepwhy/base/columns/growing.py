@@ -84,18 +84,16 @@ class NarrowColumn:
     def append(self, values: AnyInts) -> None:
         """Append values; (any,)."""
         if len(values):
-            self._widen(narrowest(int(values.min()), int(values.max())))
+            dtype = narrowest(int(values.min()), int(values.max()))
+            if dtype.itemsize > self._held.dtype.itemsize:
+                narrow, self._held = self._held.values(), Growing(dtype)
+                for chunk in chunks(len(narrow)):
+                    self._held.append(narrow[chunk])
             self._held.append(values)
 
     def values(self) -> AnyInts:
         """All values, without a copy; nothing can be appended while the array is alive."""
         return self._held.values()
-
-    def _widen(self, dtype: np.dtype[Any]) -> None:
-        if dtype.itemsize > self._held.dtype.itemsize:
-            narrow, self._held = self._held.values(), Growing(dtype)
-            for chunk in chunks(len(narrow)):
-                self._held.append(narrow[chunk])
 
 
 class BufferedColumn:

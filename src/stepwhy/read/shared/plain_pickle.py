@@ -155,17 +155,14 @@ class _Machine:
         while self._below:
             items = self._stack
             self._stack = self._below.pop()
-            self._add(items)
+            # A key without a value is left out.
+            holder = self._stack[-1] if self._stack else None
+            if isinstance(holder, list):
+                holder.extend(items)
+            elif isinstance(holder, dict):
+                with suppress(_CutOffError):
+                    self._set(holder, items[: len(items) // 2 * 2])
         return self._stack[0] if self._stack else None
-
-    def _add(self, items: list[Any]) -> None:
-        """Add items to the innermost open container; a key without a value is left out."""
-        holder = self._stack[-1] if self._stack else None
-        if isinstance(holder, list):
-            holder.extend(items)
-        elif isinstance(holder, dict):
-            with suppress(_CutOffError):
-                self._set(holder, items[: len(items) // 2 * 2])
 
     def _refuse(self) -> None:
         place = self._at - 1

@@ -178,15 +178,11 @@ def _integers(raw: msgspec.Raw, column: Column) -> NDArray[Any]:
         values = np.fromstring(text[1:-1], dtype=np.int64, sep=",")
         # NumPy clips numbers of more than 64 bits to these.
         if values.min() > _INT64.min and values.max() < _INT64.max:
-            return _checked_cast(values, column)
+            held: NDArray[Any] = values.astype(column.dtype, copy=False)
+            if held is not values and (held != values).any():
+                raise OverflowError(f"{column.name} does not fit into {column.dtype}")
+            return held
     return np.asarray(msgspec.json.decode(raw, type=list[int]), dtype=column.dtype)
-
-
-def _checked_cast(values: NDArray[np.int64], column: Column) -> NDArray[Any]:
-    held: NDArray[Any] = values.astype(column.dtype, copy=False)
-    if held is not values and (held != values).any():
-        raise OverflowError(f"{column.name} does not fit into {column.dtype}")
-    return held
 
 
 def _null(column: Column) -> int:

@@ -97,17 +97,15 @@ class Found(msgspec.Struct):
         self.ranges.add(batch, rows)
         self.phases.update(phases_of(batch))
         for i in of_phase(batch, (_METADATA,)).tolist():
-            self._learn(batch.events[i])
+            # A later name of a process replaces an earlier one.
+            event = batch.events[i]
+            if event.name == "process_name" and event.args:
+                name = event.args.get("name")
+                self.tensors.pop(event.pid, None)
+                if isinstance(name, str) and name:
+                    self.tensors[event.pid] = name
         instants = of_phase(batch, _INSTANTS).tolist()
         self.cycles += sum(batch.events[i].name == "CYCLE_START" for i in instants)
-
-    def _learn(self, event: Any) -> None:
-        """Add the name of a tensor; a later name of a process replaces an earlier one."""
-        if event.name == "process_name" and event.args:
-            name = event.args.get("name")
-            self.tensors.pop(event.pid, None)
-            if isinstance(name, str) and name:
-                self.tensors[event.pid] = name
 
     def count_others(self, health: Health) -> None:
         """Count the records that are not ranges."""

@@ -75,7 +75,8 @@ class Lanes(AbstractContextManager["Lanes"]):
         while position < end:
             if not pending or pending[0].begin != position:
                 self._discard(pending)
-                self._start_all(pending, position, end)
+                for sweep in self._sweeps:
+                    self._start_next(pending, sweep, position, end)
             stretch = pending.popleft()
             swept = stretch.swept.result()
             position = swept.end
@@ -88,11 +89,6 @@ class Lanes(AbstractContextManager["Lanes"]):
             yield swept
             if swept.status != DONE:
                 return
-
-    def _start_all(self, pending: deque[_Pending], position: int, end: int) -> None:
-        """Start a stretch on every sweep, the first one at a position that is known."""
-        for sweep in self._sweeps:
-            self._start_next(pending, sweep, position, end)
 
     def _start_next(self, pending: deque[_Pending], sweep: Sweep, position: int, end: int) -> None:
         """Start the stretch after the last pending one; at a position if none is pending."""

@@ -220,7 +220,12 @@ class Slices:
         if self._track_rows[track] == NULL:
             self._resolve_track(track, batch, position)
         if stack != NULL and self._frames[stack] == NULL:
-            self._frames[stack] = self._own_frame(str(args_of(batch.events[position]).call_stack))
+            # String of the innermost frame of a call stack that is not the framework's.
+            frames = str(args_of(batch.events[position]).call_stack).split(";")
+            own = next(
+                (f for f in frames if f and "site-packages" not in f and "torch/" not in f), ""
+            )
+            self._frames[stack] = self._builder.intern(shorten_path(own)) if own else NULL
 
     def _resolve_track(self, track: int, batch: SliceBatch, position: int) -> None:
         meaning = self._names.meanings_of(batch.titles[[position]])[0]
@@ -232,12 +237,6 @@ class Slices:
         else:
             row_of = self._tracks.stream if meaning[ON_DEVICE] else self._tracks.thread
             self._track_rows[track] = row_of(event)
-
-    def _own_frame(self, stack: str) -> int:
-        """String of the innermost frame of a call stack that is not the framework's."""
-        frames = stack.split(";")
-        own = next((f for f in frames if f and "site-packages" not in f and "torch/" not in f), "")
-        return self._builder.intern(shorten_path(own)) if own else NULL
 
     def add(
         self, batch: SliceBatch, start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]

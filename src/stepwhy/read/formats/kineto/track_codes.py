@@ -56,7 +56,12 @@ class TrackCodes(Codes):
                 self._devices.add((key[0], key[2]))
             return super().__missing__(key)
         self._beyond.append(hash(key))
-        return self._shared_code(self._shared_track(key))
+        shared = self._shared_track(key)
+        code = self.get(shared)
+        if code is None:
+            code = super().__missing__(shared)
+            self.shared[code] = shared
+        return code
 
     def count_beyond(self) -> int:
         """Number of threads and streams that share a code."""
@@ -67,13 +72,6 @@ class TrackCodes(Codes):
             return SharedTrack("thread")
         device = (key[0], key[2])
         return SharedTrack("stream", device if device in self._devices else None)
-
-    def _shared_code(self, shared: SharedTrack) -> int:
-        code = self.get(shared)
-        if code is None:
-            code = super().__missing__(shared)
-            self.shared[code] = shared
-        return code
 
 
 __all__ = ["MAX_TRACKS", "SharedTrack", "TrackCodes"]

@@ -86,7 +86,14 @@ class Tracks:
         """Track of the device stream of a record."""
         key = stream_key(event)
         if key not in self._rows:
-            self._rows[key] = self._new_stream(event, args_of(event))
+            args = args_of(event)
+            written = args.stream if args.stream is not None else event.tid
+            stream = as_int(
+                str(written).removeprefix("stream ").strip() if written is not None else None
+            )
+            self._rows[key] = self._stream_on(
+                self._process(event.pid), self._device_of(event, args), stream
+            )
         return self._rows[key]
 
     def shared(self, shared: SharedTrack, event: Event[KinetoArgs]) -> int:
@@ -104,13 +111,6 @@ class Tracks:
         else:
             device = self._device_of(event, args_of(event))
         return self._builder.track(Role.STREAM, _OTHERS, device=device)
-
-    def _new_stream(self, event: Event[KinetoArgs], args: KinetoArgs) -> int:
-        written = args.stream if args.stream is not None else event.tid
-        stream = as_int(
-            str(written).removeprefix("stream ").strip() if written is not None else None
-        )
-        return self._stream_on(self._process(event.pid), self._device_of(event, args), stream)
 
     def _stream_on(self, process: int, device: int, stream: int) -> int:
         track = self._builder.track(

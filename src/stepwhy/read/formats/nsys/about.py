@@ -61,7 +61,11 @@ def count_messages(export: Export) -> None:
 def meta_of(format_name: str, export: Export) -> Meta:
     """Facts about the run."""
     kinds = export.activity.kinds
-    traced = _traced_cuda(export)
+    # Whether the profiler was set up to trace CUDA; None if that is not recorded.
+    rows = export.database.read("META_DATA_CAPTURE", (), ("name", "value"))
+    settings = zip(rows.texts["name"], rows.texts["value"], strict=True)
+    what = {value.lower() for name, value in settings if name == _TRACED}
+    traced = any("cuda" in value for value in what) if what else None
     # No device is expected only if CUDA was traced and unused, on a machine without a GPU.
     expected = bool(kinds & (DEVICE_KINDS | CALL_KINDS)) or len(export.gpus) > 0 or not traced
     limit = _limit(export, traced) if expected and not kinds & DEVICE_KINDS else ""
@@ -75,11 +79,3 @@ def _limit(export: Export, traced: bool | None) -> str:
         return f"the file holds calls of the CUDA API, but nothing that a GPU did. {_RECORD_AGAIN}"
     held = "named ranges (NVTX), but nothing" if kinds else "nothing"
     return f"the file holds {held} that a GPU did: {_WHY_NOTHING[traced]}. {_RECORD_AGAIN}"
-
-
-def _traced_cuda(export: Export) -> bool | None:
-    """Whether the profiler was set up to trace CUDA; None if that is not recorded."""
-    rows = export.database.read("META_DATA_CAPTURE", (), ("name", "value"))
-    settings = zip(rows.texts["name"], rows.texts["value"], strict=True)
-    traced = {value.lower() for name, value in settings if name == _TRACED}
-    return any("cuda" in value for value in traced) if traced else None

@@ -199,7 +199,11 @@ class _Statistics:
                     self._unknown += 1
 
     def _add(self, row: Row, node: Any) -> None:
-        sizes = _output_sizes(node)
+        sizes: dict[int, int] = {}  # of the outputs whose allocation is recorded, bytes
+        for output in node.output:
+            size = output.tensor_description.allocation_description.requested_bytes
+            if output.tensor_description.HasField("allocation_description") and 0 <= size < 1 << 48:
+                sizes[output.slot] = size
         activity = self._activity(row, node, sum(sizes.values()) if sizes else NULL)
         if activity is None:
             self._untimed += 1
@@ -307,16 +311,6 @@ def _interval(node: Any) -> tuple[int, int]:
     if node.all_start_nanos > 0:
         return node.all_start_nanos, node.all_end_rel_nanos
     return node.all_start_micros * 1000, node.all_end_rel_micros * 1000
-
-
-def _output_sizes(node: Any) -> dict[int, int]:
-    """Bytes by output number, of the outputs whose allocation is recorded."""
-    sizes = {}
-    for output in node.output:
-        size = output.tensor_description.allocation_description.requested_bytes
-        if output.tensor_description.HasField("allocation_description") and 0 <= size < 1 << 48:
-            sizes[output.slot] = size
-    return sizes
 
 
 def _note(observed: Observed, activity: Activity, node: Any, sizes: dict[int, int]) -> None:
