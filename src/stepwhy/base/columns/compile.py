@@ -57,15 +57,18 @@ def compile_all() -> None:
     with code_cache.draft() as folder:
         numba.config.CACHE_DIR = str(folder)
         for path in code_cache.sources():
-            parts = path.relative_to(Path(stepwhy.__file__).parents[1]).with_suffix("").parts
-            name = ".".join(part for part in parts if part != "__init__")
-            importlib.import_module(name)
+            importlib.import_module(_module_name(path))
         code_cache.write_manifest(folder, numba.__version__)
         code_cache.publish(folder)
 
 
 def _numba() -> Any:
     return importlib.import_module("numba")
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(Path(stepwhy.__file__).parents[1]).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
 
 
 def _main(arguments: list[str]) -> int | str:
