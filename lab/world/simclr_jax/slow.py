@@ -87,7 +87,7 @@ def train_step(p, mom, a, b):
 
 def knn_accuracy(p, x, y):
     f = np.asarray(jax.jit(encode)(p, x[:600, 4:28, 4:28]))
-    f /= np.linalg.norm(f, axis=1, keepdims=True) + 1e-6
+    f = f / (np.linalg.norm(f, axis=1, keepdims=True) + 1e-6)
     s = f[300:] @ f[:300].T
     return float((y[:300][s.argmax(1)] == y[300:600]).mean())
 
