@@ -50,6 +50,7 @@ INTERPRETER = {
     ),
     *(
         "cli/lab_pairs.py",
+        "cli/lab_world.py",
         "cli/trial_runs.py",
         "base/columns/compile.py",
         "base/columns/compiled.py",
@@ -95,8 +96,8 @@ def test_only_one_module_starts_processes_of_our_own():
         "apps/agents/child.py",
         "record/launcher/child.py",
         "record/sampling/helper.py",
+        "record/sampling/periods.py",
         "record/sampling/py_spy.py",
-        "record/sampling/stacks.py",
     }
     assert {one for one in found if one[0] not in annotated} == OF_THE_USER | OWN
 
@@ -107,8 +108,8 @@ def test_only_one_module_starts_processes_of_our_own():
         "apps/agents/child.py",
         "record/launcher/child.py",
         "record/sampling/helper.py",
+        "record/sampling/periods.py",
         "record/sampling/py_spy.py",
-        "record/sampling/stacks.py",
     ],
 )
 def test_where_a_process_is_only_named_none_is_started(path):
