@@ -1,8 +1,8 @@
 """Generate the pages of the diagnoses, or check that they are up to date.
 
-A page is made of the module's docstring, its thresholds with their comments, what a real run was
-reported to show (docs/reports.py), and the cases of the literate test, so that it cannot say
-anything else than the code and the tests do.
+A page is made of the module's docstring, the advice beside it, its thresholds with their comments,
+what a real run was reported to show (docs/reports.py), and the cases of the literate test, so that
+it cannot say anything else than the code and the tests do.
 
     python docs/generate_diagnoses.py            write docs/diagnoses
     python docs/generate_diagnoses.py --check    exit code 1 when a page there is out of date
@@ -13,15 +13,17 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from stepwhy import diagnose
+from stepwhy.diagnose.shared.advice import SECTION, advice_text
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from stepwhy.diagnose import Diagnosis
+    from stepwhy.diagnose import Diagnosis, Rule
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "diagnoses"
@@ -33,6 +35,7 @@ _THRESHOLD = re.compile(
     r"^(?P<name>[A-Z][A-Z_]+| {4}(?:least|most)_[a-z]+) ?= ?(?P<value>[\d._]+),?  # (?P<why>.+)$",
     re.MULTILINE,
 )
+_VALUE = re.compile(r" ?\{\w+\}")
 _NO_REPORT = (
     "## A real report\n\nNone yet: no program of the lab and no recorded trace shows the pattern. "
     "The examples below were made by hand."
@@ -69,11 +72,30 @@ def _page(module: Diagnosis) -> str:
         summary,
         f"Family: {rule.family}. When found: “{rule.found}”. When clear: “{rule.clear}”.",
         rest.strip(),
+        _advice(rule),
         _thresholds(module),
         _report(REPORTS / f"{rule.id}.txt"),
         _examples(TESTS / f"{rule.id}.md"),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _advice(rule: Rule) -> str:
+    """The sections of the file beside the module, one level deeper, if it has one."""
+    if not Path(inspect.getfile(sys.modules[rule.module])).with_suffix(".md").exists():
+        return ""
+    sections = [*SECTION.finditer(advice_text(rule.module))]
+    bodies = [_without_values(found) for found in sections]
+    if len(sections) == 1:
+        return f"## Advice\n\n{bodies[0]}"
+    named = [f"### `{s['name']}`\n\n{body}" for s, body in zip(sections, bodies, strict=True)]
+    return "\n\n".join(["## Advice", "Which of these fits depends on the run.", *named])
+
+
+def _without_values(section: re.Match[str]) -> str:
+    """A section below its heading; a run fills in what its text names in braces."""
+    _, _, body = section[0].strip().partition("\n\n")
+    return body.replace(section["text"], _VALUE.sub("", section["text"]))
 
 
 def _thresholds(module: Diagnosis) -> str:

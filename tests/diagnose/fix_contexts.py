@@ -99,151 +99,153 @@ model, held_out, step = keras.Sequential([keras.layers.Dense(2)]), (inputs, labe
 model.compile("sgd", "mse")
 """
 CONTEXTS = {
-    ("frequent_evaluation", "_OFTEN"): ("keras", PREDICTS, "assert outputs.shape == (4, 2)"),
-    ("frequent_evaluation", "_BATCH"): ("keras", PREDICTS, "assert outputs.shape == (4, 2)"),
-    ("frequent_evaluation", "_VALIDATION"): (
+    ("ddp", "bucket-view"): ("torch", MODEL + GROUP, UNGROUP),
+    ("frequent_evaluation", "often"): ("keras", PREDICTS, "assert outputs.shape == (4, 2)"),
+    ("frequent_evaluation", "batch"): ("keras", PREDICTS, "assert outputs.shape == (4, 2)"),
+    ("frequent_evaluation", "validation"): (
         "keras",
         PREDICTS,
         "assert len(model.history.history['val_loss']) == 2",
     ),
-    ("input_bound", "_PYTORCH_WORKERS"): ("torch", DATA, "assert loader.num_workers == 2"),
-    ("input_bound", "_PYTORCH_MORE"): ("torch", "import os" + DATA, "loader.num_workers"),
-    ("input_bound", "_TF_DATA"): ("tensorflow", TF2, "assert next(iter(dataset)).shape == 4"),
-    ("input_bound", "_TF_CACHE"): ("tensorflow", TF2, "assert next(iter(dataset)).shape == 4"),
-    ("input_bound", "_TF_AHEAD"): ("tensorflow", TF2, "assert next(iter(dataset)) == 0"),
-    ("input_bound", "_TF_PARALLEL"): ("tensorflow", TF2, "assert next(iter(dataset)) == 0"),
-    ("input_bound", "_TF_QUEUE"): ("tensorflow", GRAPH + QUEUE, END),
-    ("python_preprocessing", "_TF"): ("tensorflow", TF2 + RECORDS, "next(iter(dataset))"),
-    ("python_preprocessing", "_TF_FED"): ("tensorflow", TF2 + RECORDS, "next(iter(dataset))"),
-    ("python_preprocessing", "_PYDATASET"): (
+    ("input_bound", "pytorch-workers"): ("torch", DATA, "assert loader.num_workers == 2"),
+    ("input_bound", "pytorch-more"): ("torch", "import os" + DATA, "loader.num_workers"),
+    ("input_bound", "tf-data"): ("tensorflow", TF2, "assert next(iter(dataset)).shape == 4"),
+    ("input_bound", "tf-cache"): ("tensorflow", TF2, "assert next(iter(dataset)).shape == 4"),
+    ("input_bound", "tf-ahead"): ("tensorflow", TF2, "assert next(iter(dataset)) == 0"),
+    ("input_bound", "tf-parallel"): ("tensorflow", TF2, "assert next(iter(dataset)) == 0"),
+    ("input_bound", "tf-queue"): ("tensorflow", GRAPH + QUEUE, END),
+    ("python_preprocessing", "tf"): ("tensorflow", TF2 + RECORDS, "next(iter(dataset))"),
+    ("python_preprocessing", "tf-fed"): ("tensorflow", TF2 + RECORDS, "next(iter(dataset))"),
+    ("python_preprocessing", "pydataset"): (
         "keras",
         DATA + "\nimport keras",
         "assert len(Batches().prepared) and Batches().workers == 2",
     ),
-    ("python_preprocessing", "_PYTORCH"): ("torch", DATA, "assert len(Prepared()[3]) == 2"),
-    ("python_preprocessing", "_PYTORCH_FILES"): (
+    ("python_preprocessing", "pytorch"): ("torch", DATA, "assert len(Prepared()[3]) == 2"),
+    ("python_preprocessing", "pytorch-files"): (
         "torch",
         DATA + "paths, read = [1, 2], lambda path: np.full(3, path)",
         "assert Decoded()[1].shape == (3,) and len(Decoded()) == 2",
     ),
-    ("serial_input", "_RANDOM"): ("tensorflow", GRAPH, END),
-    ("queue_starvation", "_FASTER"): ("tensorflow", GRAPH + QUEUE, END),
-    ("queue_starvation", "_SMALLER"): ("tensorflow", GRAPH + QUEUE, END),
-    ("repeated_preprocessing", "_PYTORCH"): ("torch", DATA, "assert len(Prepared()[3]) == 3"),
-    ("repeated_preprocessing", "_TF_DATA"): ("tensorflow", TF2, "next(iter(dataset))"),
-    ("repeated_preprocessing", "_TF_EPOCHS"): ("tensorflow", TF2, "next(iter(dataset))"),
-    ("feed_dict_copy", "_CONVERTED"): ("tensorflow", GRAPH + FEEDS, END),
-    ("feed_dict_copy", "_LARGE"): ("tensorflow", GRAPH + FEEDS, "session.run(rows)" + END),
-    ("launch_bound", "_TRAINING"): ("torch", MODEL + EAGER, "model(batch).sum().backward()"),
-    ("launch_bound", "_INFERENCE"): ("torch", MODEL + EAGER, "assert output.shape == (4, 2)"),
-    ("launch_bound", "_REST"): ("torch", MODEL, ""),
-    ("debug_settings", "_FIX"): (
+    ("serial_input", "random"): ("tensorflow", GRAPH, END),
+    ("queue_starvation", "faster"): ("tensorflow", GRAPH + QUEUE, END),
+    ("queue_starvation", "smaller"): ("tensorflow", GRAPH + QUEUE, END),
+    ("repeated_preprocessing", "pytorch"): ("torch", DATA, "assert len(Prepared()[3]) == 3"),
+    ("repeated_preprocessing", "tf-data"): ("tensorflow", TF2, "next(iter(dataset))"),
+    ("repeated_preprocessing", "tf-epochs"): ("tensorflow", TF2, "next(iter(dataset))"),
+    ("feed_dict_copy", "converted"): ("tensorflow", GRAPH + FEEDS, END),
+    ("feed_dict_copy", "large"): ("tensorflow", GRAPH + FEEDS, "session.run(rows)" + END),
+    ("launch_bound", "training"): ("torch", MODEL + EAGER, "model(batch).sum().backward()"),
+    ("launch_bound", "inference"): ("torch", MODEL + EAGER, "assert output.shape == (4, 2)"),
+    ("launch_bound", "rest"): ("torch", MODEL, ""),
+    ("debug_settings", "fix"): (
         "torch",
         "import torch",
         "assert not torch.is_anomaly_enabled()",
     ),
-    ("launch_bound", "_JAX"): ("jax", JAX, "assert params == 4 and losses.shape == (4,)"),
-    ("launch_bound", "_TENSORFLOW"): ("tensorflow", TF2, "train_step(1)"),
-    ("launch_bound", "_SESSIONS"): ("tensorflow", GRAPH, END),
-    ("host_sync", "_PYTORCH"): (
+    ("launch_bound", "jax"): ("jax", JAX, "assert params == 4 and losses.shape == (4,)"),
+    ("launch_bound", "tensorflow"): ("tensorflow", TF2, "train_step(1)"),
+    ("launch_bound", "sessions"): ("tensorflow", GRAPH, END),
+    ("host_sync", "pytorch"): (
         "torch",
         "import torch; step, running_loss, loss = 0, 0, torch.ones(())",
         "assert running_loss == 1",
     ),
-    ("large_fetch", "_FIX"): ("tensorflow", GRAPH + FETCHES, END),
-    ("session_overhead", "FEED_LESS"): ("tensorflow", GRAPH + FETCHES, "assert loss == 2" + END),
-    ("single_device_towers", "_SPREAD"): (
+    ("large_fetch", "fix"): ("tensorflow", GRAPH + FETCHES, END),
+    ("session_evidence", "feed-less"): ("tensorflow", GRAPH + FETCHES, "assert loss == 2" + END),
+    ("single_device_towers", "spread"): (
         "tensorflow",
         GRAPH + NETWORK + "tower = lambda i: loss",
         "assert len(losses) == towers" + END,
     ),
-    ("single_device_towers", "_SPREAD_TASKS"): (
+    ("single_device_towers", "spread-tasks"): (
         "tensorflow",
         GRAPH + NETWORK + "tower = lambda i: tf.ones([i + 1]) * 2",
         'assert losses[1].device == "/job:worker/task:1"' + END,
     ),
-    ("unfetched_tower", "_FIX"): (
+    ("unfetched_tower", "fix"): (
         "tensorflow",
         GRAPH + "batch, tower = tf.ones([4, 3]), lambda i, images: images + i",
         "assert len(logits) == towers" + END,
     ),
-    ("soft_placement_fallback", "_FIX"): ("tensorflow", GRAPH, "tf.Session(config=config)" + END),
-    ("uncolocated_gradients", "_FIX"): ("tensorflow", GRAPH + NETWORK, END),
-    ("variable_traffic", "_FIX"): ("tensorflow", GRAPH + NETWORK, END),
-    ("exposed_transfer", "_LOADER"): ("torch", DATA, "assert batch.shape == (2, 3)"),
-    ("exposed_transfer", "_TASKS"): ("tensorflow", GRAPH + NETWORK, END),
-    ("slow_link", "_COMBINE_TF"): ("tensorflow", GRAPH + NETWORK, "assert flat.shape == 5" + END),
-    ("slow_link", "_COMBINE_TORCH"): (
+    ("soft_placement_fallback", "fix"): ("tensorflow", GRAPH, "tf.Session(config=config)" + END),
+    ("uncolocated_gradients", "fix"): ("tensorflow", GRAPH + NETWORK, END),
+    ("variable_traffic", "fix"): ("tensorflow", GRAPH + NETWORK, END),
+    ("exposed_transfer", "loader"): ("torch", DATA, "assert batch.shape == (2, 3)"),
+    ("exposed_transfer", "tasks"): ("tensorflow", GRAPH + NETWORK, END),
+    ("slow_link", "combine-tf"): ("tensorflow", GRAPH + NETWORK, "assert flat.shape == 5" + END),
+    ("slow_link", "combine-torch"): (
         "torch",
         "import torch; tensors, device = [torch.ones(2, 2)] * 2, 'cpu'",
         "assert flat.shape == (8,)",
     ),
-    ("slow_link", "_PIN"): ("torch", DATA, "assert batch.shape == (2, 3)"),
-    ("unfused_batch_norm", "_TENSORFLOW"): ("tensorflow", GRAPH + NORMS, END),
-    ("unfused_batch_norm", "_PREDICTING"): ("tensorflow", GRAPH + NORMS + STORED, END),
-    ("unfused_batch_norm", "_PYTORCH"): ("torch", "from torch import nn", "nn.Sequential(*layers)"),
-    ("unfavourable_layout", "_CHANNELS_LAST"): ("torch", IMAGES, LAST),
-    ("unfavourable_layout", "_CHANNELS_LAST_AMD"): ("torch", IMAGES, LAST),
-    ("unfavourable_layout", "_PERMUTED"): (
+    ("slow_link", "pin"): ("torch", DATA, "assert batch.shape == (2, 3)"),
+    ("unfused_batch_norm", "tensorflow"): ("tensorflow", GRAPH + NORMS, END),
+    ("unfused_batch_norm", "predicting"): ("tensorflow", GRAPH + NORMS + STORED, END),
+    ("unfused_batch_norm", "pytorch"): ("torch", "from torch import nn", "nn.Sequential(*layers)"),
+    ("unfavourable_layout", "channels-last"): ("torch", IMAGES, LAST),
+    ("unfavourable_layout", "channels-last-amd"): ("torch", IMAGES, LAST),
+    ("unfavourable_layout", "permuted"): (
         "torch",
         "import torch; images, network = torch.ones(2, 8, 8, 3), torch.nn.Conv2d(3, 4, 3)",
         "assert pooled.shape == (2, 4)",
     ),
-    ("unfavourable_layout", "_TRANSPOSED"): ("tensorflow", GRAPH + NORMS, END),
-    ("unfavourable_layout", "_TF_FIRST"): (
+    ("unfavourable_layout", "transposed"): ("tensorflow", GRAPH + NORMS, END),
+    ("unfavourable_layout", "tf-first"): (
         "tensorflow",
         GRAPH + NORMS + "images = tf.ones([2, 8, 8, 3])",
         END,
     ),
-    ("unfavourable_layout", "_TF_LAST"): ("tensorflow", GRAPH + NORMS, END),
-    ("swapping", "_ANY"): ("tensorflow", TF2, "assert array.shape == (3,)"),
-    ("swapping", "_TF"): ("tensorflow", TF2, "assert next(iter(dataset)).shape == 64"),
-    ("swapping", "_TORCH"): ("torch", DATA + 'np.save("data.npy", np.ones(3))', "loader.dataset"),
-    ("memory_headroom", "_PYTORCH"): (
+    ("unfavourable_layout", "tf-last"): ("tensorflow", GRAPH + NORMS, END),
+    ("swapping", "any"): ("tensorflow", TF2, "assert array.shape == (3,)"),
+    ("swapping", "tf"): ("tensorflow", TF2, "assert next(iter(dataset)).shape == 64"),
+    ("swapping", "torch"): ("torch", DATA + 'np.save("data.npy", np.ones(3))', "loader.dataset"),
+    ("memory_headroom", "pytorch"): (
         "torch",
         DATA + "loss = torch.ones((), requires_grad=True)",
         "assert loss.grad == 0.5",
     ),
-    ("memory_headroom", "_TENSORFLOW"): ("tensorflow", TF2, "next(iter(dataset))"),
-    ("memory_headroom", "_INFERENCE"): (
+    ("memory_headroom", "tensorflow"): ("tensorflow", TF2, "next(iter(dataset))"),
+    ("memory_headroom", "inference"): (
         "torch",
         "import torch; requests = [torch.ones(2, 3)] * 2",
         "assert batch.shape == (4, 3)",
     ),
-    ("exposed_communication", "_PYTORCH"): ("torch", MODEL + GROUP + WRAPPED, UNGROUP),
-    ("exposed_communication", "_FEW_BUCKETS"): ("torch", MODEL + GROUP, UNGROUP),
-    ("warmup_included", "_PYTORCH"): (
+    ("exposed_communication", "exchange-at-last"): ("torch", MODEL + GROUP + WRAPPED, UNGROUP),
+    ("exposed_communication", "few-buckets"): ("torch", MODEL + GROUP, UNGROUP),
+    ("warmup_included", "pytorch"): (
         "torch",
         "import torch; loader, step = range(3), lambda batch: None",
         "",
     ),
-    ("wall_device_gap", "_LATER"): (
+    ("wall_device_gap", "later"): (
         "torch",
         "import torch; loader, step = range(3), lambda batch: None",
         "",
     ),
-    ("host_sync", "_JAX_READ"): (
+    ("host_sync", "jax-read"): (
         "jax",
         "step, params, batch = 0, 1, 2\ndef train_step(params, batch): return params, 0.5",
         "",
     ),
-    ("host_sync", "_JAX"): ("jax", "import jax; step, params = 0, jax.numpy.ones(3)", ""),
-    ("wall_device_gap", "_PYTORCH"): ("torch", "", ""),
-    ("wall_device_gap", "_PYTORCH_GPU"): ("torch", "", ""),
-    ("wall_device_gap", "FEED_LESS"): ("tensorflow", GRAPH + FETCHES, END),
+    ("host_sync", "jax"): ("jax", "import jax; step, params = 0, jax.numpy.ones(3)", ""),
+    ("wall_device_gap", "pytorch"): ("torch", "", ""),
+    ("wall_device_gap", "pytorch-gpu"): ("torch", "", ""),
 }
 COMPILED = {
-    ("exposed_transfer", "_TENSORFLOW"),  # needs a GPU
-    ("host_sync", "_TO_DEVICE"),  # needs a GPU
-    ("idle_cores", "_TENSORFLOW"),  # only before TensorFlow has run anything
-    ("host_sync", "_TO_HOST"),  # needs a GPU
-    ("launch_bound", "_OLD"),  # needs a GPU
+    ("graph_growth", "fix"),  # leaves the metric out
+    ("misplaced_op", "fix"),  # leaves the variable out
+    ("exposed_transfer", "tensorflow"),  # needs a GPU
+    ("host_sync", "to-device"),  # needs a GPU
+    ("idle_cores", "tensorflow"),  # only before TensorFlow has run anything
+    ("host_sync", "to-host"),  # needs a GPU
+    ("launch_bound", "old"),  # needs a GPU
 }
 COMMANDS = {
-    ("slow_link", "_PCIE"),
-    ("allocator_pressure", "_PYTORCH"),
-    ("page_faults", "_FIX"),
-    ("pipeline_bubble", "_MEGATRON"),
-    ("stage_imbalance", "_LAST_MEGATRON"),
-    ("exposed_communication", "_PIPELINE"),
+    ("slow_link", "pcie"),
+    ("allocator_pressure", "pytorch"),
+    ("page_faults", "fix"),
+    ("pipeline_bubble", "megatron"),
+    ("stage_imbalance", "last-megatron"),
+    ("exposed_communication", "pipeline"),
 }

@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests import recorded
+from tests.advice import CODE
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.parameters import parameter_types
 from stepwhy.analyse.steps.counters import series
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.errors import StepwhyError
-from stepwhy.diagnose import TABLE, load, run_all
+from stepwhy.diagnose import run_all
 from stepwhy.result import Fix
 from stepwhy.trace import DeviceKind, Kind, Phase
 from stepwhy.trace.notation import parse
@@ -232,24 +233,13 @@ def test_what_is_found_about_the_work_of_the_device(path):
     assert judged.intersection(name for name, _ in fixes) == FOUND.get(path.name, set())
 
 
-def every_fix():
-    for name in TABLE:
-        for key, value in vars(load(name)).items():
-            values = value.values() if isinstance(value, dict) else (value,)
-            yield from ((name, key, fix) for fix in values if isinstance(fix, Fix) and fix.code)
-
-
 def test_every_snippet_needs_evidence():
-    free = [
-        (name, key)
-        for name, key, fix in every_fix()
-        if not any(re.search(pattern, fix.code) for pattern in NEEDS)
-    ]
-    assert free == []
+    needs = [key for key, code in CODE.items() if any(re.search(row, code) for row in NEEDS)]
+    assert sorted(CODE.keys() - needs) == []
 
 
 def test_every_row_is_of_some_advice():
-    code = "\n".join(fix.code for _, _, fix in every_fix())
+    code = "\n".join(CODE.values())
     assert [pattern for pattern in NEEDS if not re.search(pattern, code)] == []
 
 

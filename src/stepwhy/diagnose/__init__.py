@@ -1,8 +1,9 @@
 """Diagnoses: one module per failing pattern, which turns the facts of a run into a finding.
 
 In: `Facts`. Out: findings, ranked; each with a verdict, and with a cost, evidence and a fix if it
-is found. A diagnosis is one module in the folder of its family, one literate test and one line in
-the table below; no diagnosis imports another. `shared.rule` says what it must have.
+is found. A diagnosis is one module in the folder of its family, its advice in Markdown beside it, a
+literate test and a line in the table below; no diagnosis imports another. `shared.rule` says what
+it must have.
 Imports: `analyse` and below.
 """
 

@@ -66,7 +66,7 @@ from stepwhy.diagnose.shared.line_evidence import (
     WAITS,
     line_evidence,
 )
-from stepwhy.diagnose.shared.rule import Edit, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Facts, Finding, Rule, saving
 from stepwhy.result import LineBreakdown, LineOperation, LineTime
 
 RULE = Rule(
@@ -126,7 +126,7 @@ def diagnose(facts: Facts) -> Finding:
         default=None,
     )
     if hot is not None:
-        return RULE.finding(None, tuple(line_evidence(facts, hot[0], lines)), _FIX)
+        return RULE.finding(None, tuple(line_evidence(facts, hot[0], lines)), RULE.fix("read"))
     if any(_added_ns(facts, row) > MOST * row.time_ns for row in longest):
         return RULE.incomplete(
             "program-lines", "The longest line mostly runs copies that JAX's compiler added."
@@ -236,7 +236,7 @@ def _beside(
     explained_ns = sum(map(_cost_ns, here))
     is_open = explained_ns < SMALL * facts.wall_ns and all(f.cost_ns_per_step for f in here)
     if not is_open or elsewhere > LEAST_GAINED * (time_ns - explained_ns):
-        return RULE.finding(None, hot.evidence, _FIX)
+        return RULE.finding(None, hot.evidence, RULE.fix("read"))
     return _leading(facts, hot, row, time_ns)
 
 
@@ -249,16 +249,16 @@ def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> 
     waits = 0 if row is None else sum(row.categories.get(name, 0) for name in WAITS)
     own_ns = time_ns - waits
     if own_ns < MOST * time_ns:
-        return RULE.finding(time_ns, hot.evidence, _FIX_WAIT)
+        return RULE.finding(time_ns, hot.evidence, RULE.fix("wait"))
     if row is not None and not _may_be_left_out(hot, row):
-        return RULE.finding(None, hot.evidence, _FIX_OWN, title=_OWN)
+        return RULE.finding(None, hot.evidence, RULE.fix("own"), title=_OWN)
     gain = saving("the line half as long, or gone", LEAST_GAINED * own_ns, own_ns)
     gain = replace(gain, note=_NOTE)
     # A replay removes operations by name, and so those of other lines as well.
     in_python = row is not None and row.categories.get("python", 0) > _work_ns(row)
     change = Edit("python" if in_python else "ops", "gone", cost_ns=own_ns)
     edit = None if facts.has_accelerator or row is None else change
-    return RULE.finding(time_ns, hot.evidence, _FIX, gain, edit)
+    return RULE.finding(time_ns, hot.evidence, RULE.fix("read"), gain, edit)
 
 
 def _may_be_left_out(hot: Finding, row: LineTime) -> bool:
@@ -294,24 +294,4 @@ def _is_of_pairs(shapes: str) -> bool:
 
 
 _NOTE = "A bound, not a prediction: from a line half as long to one that is gone. It may be needed."
-_FIX = Fix(
-    "Read the line, and ask whether each step needs it. What does not change can be computed once, "
-    "before the loop. A comparison of all pairs can often be a product of matrices. To see what it "
-    "costs in all, leave it out in a short run.",
-    "",
-    "changes-numerics",
-)
 _OWN = "Much of what the step computes is this line, and nothing shows that it can be less"
-_FIX_OWN = Fix(
-    "This is what the step consists of, not a fault that was found: the line computes once with "
-    "what is there. Ask whether each step needs the result. To see what the line costs in all, "
-    "leave it out in a short run.",
-    "",
-    "changes-numerics",
-)
-_FIX_WAIT = Fix(
-    "The line waits for something else, so that a shorter line need not be a gain. Find out what "
-    "it waits for: the device, the next batch, or another process.",
-    "",
-    "none",
-)

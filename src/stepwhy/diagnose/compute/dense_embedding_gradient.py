@@ -92,9 +92,10 @@ def diagnose(facts: Facts) -> Finding:
 def _fix(facts: Facts, updating: AnyRows) -> Fix:
     """The fix by framework, and by whether the optimizer takes sparse gradients."""
     if not is_pytorch(facts):
-        return _TENSORFLOW
+        return RULE.fix("tensorflow")
     names = facts.trace.slices.name[updating]
-    return _SAME_OPTIMIZER if facts.trace.matches(names, _TAKES_SPARSE.match).any() else _TORCH
+    takes_sparse = facts.trace.matches(names, _TAKES_SPARSE.match).any()
+    return RULE.fix("same-optimizer" if takes_sparse else "torch")
 
 
 def _dense_gradients(facts: Facts, backward: AnyRows) -> AnyRows | None:
@@ -108,29 +109,3 @@ def _dense_gradients(facts: Facts, backward: AnyRows) -> AnyRows | None:
     names = facts.trace.slices.name[backward]
     found: AnyRows = backward[facts.trace.matches(names, pattern.fullmatch)]
     return found
-
-
-_TORCH = Fix(
-    "Let every large table have a sparse gradient, nn.EmbeddingBag as well, and give all tables an "
-    "optimizer of their own that updates only the rows of the batch. A table that stays with the "
-    "other optimizer costs as much as before.",
-    "embedding = nn.Embedding(words, width, sparse=True)\n"
-    "of_tables = torch.optim.SparseAdam(embedding.parameters())\n"
-    "of_rest = torch.optim.AdamW(layers.parameters())",
-    "changes-numerics",
-)
-_SAME_OPTIMIZER = Fix(
-    "Let every large table have a sparse gradient, nn.EmbeddingBag as well. The optimizer of the "
-    "program takes sparse gradients, unless it decays weights, and then updates only the rows of "
-    "the batch.",
-    "embedding = nn.Embedding(words, width, sparse=True)",
-    "changes-numerics",
-)
-_TENSORFLOW = Fix(
-    "Look rows up in the variable itself, not in a tensor that is computed from it, and regularise "
-    "the rows that were looked up instead of the whole table. The gradient then has only these "
-    "rows.",
-    "rows = tf.nn.embedding_lookup(table, words)    # table: the tf.Variable\n"
-    "penalty = tf.nn.l2_loss(rows)                  # not tf.nn.l2_loss(table)",
-    "changes-numerics",
-)

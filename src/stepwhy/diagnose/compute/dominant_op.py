@@ -40,7 +40,7 @@ from stepwhy.base.columns.types import Ints
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import Group, by_string, merged, nearest, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Rule
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.read.kernel_names import Family, kernel_row
 from stepwhy.trace import NULL, Kind, Phase
@@ -119,9 +119,9 @@ def diagnose(facts: Facts) -> Finding:
     is_large = ops[0].total_ns >= DOMINANT * total_ns
     if is_large and facts.share("compute") >= COMPUTE_BOUND:
         if _adds_rows(facts, ops[0].name):
-            return RULE.finding(None, evidence, _ONE_HOT)
+            return RULE.finding(None, evidence, RULE.fix("one-hot"))
         if _fills_slices(facts, ops[0].name):
-            return RULE.finding(None, evidence, _UNBIND)
+            return RULE.finding(None, evidence, RULE.fix("unbind"))
     return RULE.nothing(evidence)
 
 
@@ -191,20 +191,3 @@ def _evidence(
     of = f", sum of {devices} devices" if facts.has_accelerator and devices > 1 else ""
     found.extend(times(facts, f"device time of the operation{of}", ops[:5]))
     return tuple(found)
-
-
-_UNBIND = Fix(
-    "A loop takes a tensor apart by indexing. The gradient of each slice is a tensor of zeros as "
-    "large as the whole one. Split it once with unbind, whose gradient is one tensor, or replace "
-    "the loop by a layer such as nn.LSTM.",
-    "for inputs_t in inputs.unbind(1):    # not inputs[:, t]\n    state = cell(inputs_t, state)",
-    "none",
-)
-_ONE_HOT = Fix(
-    "A scatter in the backward pass is the gradient of indexing, usually of an embedding table. "
-    "Multiply by one-hot rows instead: the gradient is then a matrix product. Remove "
-    "xla_gpu_deterministic_ops from XLA_FLAGS if it is there: it makes scatters slow.",
-    "rows = jax.nn.one_hot(tokens, len(table), dtype=table.dtype)\n"
-    "hidden = rows @ table      # instead of table[tokens]",
-    "changes-memory",
-)

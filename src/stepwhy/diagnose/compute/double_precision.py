@@ -43,7 +43,7 @@ from collections.abc import Mapping
 from stepwhy.analyse.program.parameters import parameter_types
 from stepwhy.diagnose.compute.shared.float64 import Float64Work, float64_work
 from stepwhy.diagnose.shared.measure import times
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.sampled import own_lines
 
 RULE = Rule(
@@ -92,7 +92,7 @@ def _of_parameters(facts: Facts, types: Mapping[str, int]) -> Finding:
     if doubled < MOST or compute < SHARE * facts.wall_ns:
         return RULE.nothing(evidence)
     gain = saving("compute in float32", LEAST_SAVED * compute, MOST_SAVED * compute)
-    fix = _FIXES.get(facts.trace.meta.framework, _ANY)
+    fix = RULE.fix(_FIXES.get(facts.trace.meta.framework, "any"))
     return RULE.finding(round(COST * compute), evidence, fix, gain, Edit("ops", "replaced"))
 
 
@@ -113,35 +113,7 @@ def _of_operations(facts: Facts, work: Float64Work) -> Finding:
     )
     cost = round(OF_OPERATIONS * work.computing_ns) + work.converting_ns
     gain = saving("compute in float32", LEAST_SAVED * time_ns, cost)
-    return RULE.finding(cost, evidence, _MIXED, gain, Edit("ops", "replaced"))
+    return RULE.finding(cost, evidence, RULE.fix("mixed"), gain, Edit("ops", "replaced"))
 
 
-_ANY = Fix("Convert the data and the model to float32.", "", "changes-numerics")
-_TORCH = Fix(
-    "Convert the data to float32 where it becomes a tensor, and remove .double() and "
-    "torch.set_default_dtype(torch.float64).",
-    "inputs = torch.from_numpy(array).float()\nmodel = model.float()    # before the optimizer",
-    "changes-numerics",
-)
-_TENSORFLOW = Fix(
-    "Convert the data to float32 before it enters the graph: variables and operations take over "
-    "its type.",
-    'data = data.astype("float32")',
-    "changes-numerics",
-)
-_JAX = Fix(
-    "Do not set jax_enable_x64 for the training, and convert the data to float32. Enable it only "
-    "around what needs 64 bits.",
-    'jax.config.update("jax_enable_x64", False)\n'
-    "params = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), params)",
-    "changes-numerics",
-)
-_MIXED = Fix(
-    "Convert the float64 tensor to float32 where it is made: the named operation makes float64 of "
-    "its result, and so do all that follow. Most come from NumPy, whose default is float64, and "
-    "from torch.tensor or torch.arange with dtype=torch.float64.",
-    'bias = torch.from_numpy(array.astype("float32"))\n'
-    'self.register_buffer("bias", bias)    # not a float64 array',
-    "changes-numerics",
-)
-_FIXES = {"pytorch": _TORCH, "tensorflow": _TENSORFLOW, "jax": _JAX}
+_FIXES = {"pytorch": "torch", "tensorflow": "tensorflow", "jax": "jax"}

@@ -110,73 +110,10 @@ def _evidence(facts: Facts, rows: NDArray[np.int32], time: int) -> tuple[Evidenc
 def _fix(facts: Facts, faster: Faster) -> Fix:
     framework = facts.trace.meta.framework
     if not faster:
-        return _LOOK_UP if framework == "pytorch" else _ANY
+        return RULE.fix("look-up" if framework == "pytorch" else "any")
     if framework == "pytorch":
-        trains = is_training(facts)
-        return (_INFERENCE if trains is False else _TRAINING)[faster]
-    return _ANY if framework != "tensorflow" else _KERAS[faster]
-
-
-_TF32 = Fix(
-    "Allow TF32, which multiplies with 10 bits of mantissa and adds in FP32. Then try "
-    "bfloat16 with torch.autocast, which is faster still.",
-    'torch.set_float32_matmul_precision("high")   # matrix products\n'
-    "torch.backends.cudnn.allow_tf32 = True       # convolutions",
-    "changes-numerics",
-)
-_BFLOAT16 = Fix(
-    "Compute in mixed precision with bfloat16, for which this device has faster units than for "
-    "FP32. It needs no scaling of the loss.",
-    'with torch.autocast("cuda", dtype=torch.bfloat16):\n    loss = model(batch)',
-    "changes-numerics",
-)
-_FLOAT16 = Fix(
-    "Compute in mixed precision with float16: this device has matrix units for it, but neither for "
-    "bfloat16 nor for TF32. Scale the loss, because small gradients become zero.",
-    'scaler = torch.amp.GradScaler("cuda")      # once\n'
-    'with torch.autocast("cuda", dtype=torch.float16):\n'
-    "    loss = model(batch)\n"
-    "scaler.scale(loss).backward()\n"
-    "scaler.step(optimizer)\n"
-    "scaler.update()",
-    "changes-numerics",
-)
-_FLOAT16_INFERENCE = Fix(
-    "Compute in float16: this device has matrix units for it, but neither for bfloat16 nor for "
-    "TF32.",
-    'with torch.inference_mode(), torch.autocast("cuda", torch.float16):\n'
-    "    output = model(batch)",
-    "changes-numerics",
-)
-_BFLOAT16_INFERENCE = Fix(
-    "Compute in bfloat16, for which this device has faster units than for FP32.",
-    'with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16):\n'
-    "    output = model(batch)",
-    "changes-numerics",
-)
-_LOOK_UP = Fix(
-    "Look up which types the device multiplies fast. Compute capability 8.0 and above: TF32 and "
-    "bfloat16. 7.0 and 7.5: float16, with a scaled loss when training; a GeForce GTX has no "
-    "matrix units. Below: FP32 is the right choice.",
-    "print(torch.cuda.get_device_name(), torch.cuda.get_device_capability())",
-    "changes-numerics",
-)
-_ANY = Fix(
-    "Look up which types the device multiplies fast, and compute matrix products in one of them.",
-    "",
-    "changes-numerics",
-)
-_MIXED_FLOAT16 = Fix(
-    "Compute in mixed precision with float16, for which this device has matrix units. A model of "
-    "Keras scales the loss by itself.",
-    'keras.mixed_precision.set_global_policy("mixed_float16")   # at the start',
-    "changes-numerics",
-)
-_MIXED_BFLOAT16 = Fix(
-    "Compute in mixed precision with bfloat16, for which this device has matrix units.",
-    'keras.mixed_precision.set_global_policy("mixed_bfloat16")  # at the start',
-    "changes-numerics",
-)
-_TRAINING = {"tf32": _TF32, "bfloat16": _BFLOAT16, "float16": _FLOAT16}
-_INFERENCE = {"tf32": _TF32, "bfloat16": _BFLOAT16_INFERENCE, "float16": _FLOAT16_INFERENCE}
-_KERAS = {"tf32": _MIXED_BFLOAT16, "bfloat16": _MIXED_BFLOAT16, "float16": _MIXED_FLOAT16}
+        infers = is_training(facts) is False and faster != "tf32"
+        return RULE.fix(f"{faster}-inference" if infers else faster)
+    if framework == "tensorflow":
+        return RULE.fix("mixed-float16" if faster == "float16" else "mixed-bfloat16")
+    return RULE.fix("any")

@@ -33,7 +33,7 @@ from __future__ import annotations
 from stepwhy.diagnose.compute.shared.one_hot import OneHot, of_graph, of_pytorch
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.diagnose.shared.sampled import own_lines
 
 RULE = Rule(
@@ -62,7 +62,7 @@ def diagnose(facts: Facts) -> Finding:
         )
     cost = on_scale(facts, mean_within(facts, time_of(facts, found.rows)), "compute")
     evidence = _evidence(facts, found, cost)
-    fix = _TORCH if is_pytorch(facts) else _TENSORFLOW
+    fix = RULE.fix("torch" if is_pytorch(facts) else "tensorflow")
     return RULE.judge(facts, cost, evidence, fix, shown=1)
 
 
@@ -75,18 +75,3 @@ def _evidence(facts: Facts, found: OneHot, cost: int) -> tuple[Evidence, ...]:
         *times(facts, "time of the operation", by_name(facts, found.rows)[:4]),
         *own_lines(facts),
     )  # fmt: skip
-
-
-_TORCH = Fix(
-    "Look the rows up by an embedding, or index the matrix: the values are the same.",
-    "hidden = torch.nn.functional.embedding(tokens, self.weight)\n"
-    "# instead of one_hot(tokens, words).float() @ self.weight",
-    "none",
-)
-_TENSORFLOW = Fix(
-    "Look the rows up: the values are the same. For a product with transposed one-hot rows, which "
-    "adds rows of the same number, there is tf.math.unsorted_segment_sum.",
-    "hidden = tf.gather(weights, tokens)\n"
-    "# instead of tf.matmul(tf.one_hot(tokens, words), weights)",
-    "none",
-)

@@ -37,7 +37,7 @@ from stepwhy.diagnose.compute.shared.calls import (
 )
 from stepwhy.diagnose.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch, is_training
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.diagnose.shared.slices import strings_of
 from stepwhy.trace import NULL, Kind
 
@@ -70,7 +70,7 @@ def diagnose(facts: Facts) -> Finding:
     # The type in which the matrix kernels compute.
     names = strings_of(facts, facts.trace.slices.name, Kind.KERNEL)
     is_bfloat16 = any(_BFLOAT16.search(facts.trace.string(name)) for name in names)
-    fix = _TO_BFLOAT16 if is_bfloat16 else _TO_FLOAT16
+    fix = RULE.fix("to-bfloat16" if is_bfloat16 else "to-float16")
     return RULE.judge(facts, cost, evidence, fix, shown=2, unless=is_needed)
 
 
@@ -91,23 +91,3 @@ def _evidence(facts: Facts, rows: AnyRows, causes: AnyRows, cost: int) -> tuple[
     ]  # fmt: skip
     causing = by_string(facts, slices.name[causes], slices.dur_ns[rows])[:4]
     return (*found, *times(facts, "time of conversions for the operation", causing))
-
-
-_TEXT = (
-    "Convert the model and its input once to the type in which its matrix products compute, and "
-    "remove torch.autocast. The trace shows no training, which would need autocast."
-)
-_TO_FLOAT16 = Fix(
-    _TEXT,
-    "model = model.to(torch.float16)         # once\n"
-    "with torch.inference_mode():\n"
-    "    output = model(batch.to(torch.float16))",
-    "changes-numerics",
-)
-_TO_BFLOAT16 = Fix(
-    _TEXT,
-    "model = model.to(torch.bfloat16)        # once\n"
-    "with torch.inference_mode():\n"
-    "    output = model(batch.to(torch.bfloat16))",
-    "changes-numerics",
-)

@@ -97,50 +97,11 @@ def _fixed_ns(facts: Facts) -> int:
 
 def _fix(facts: Facts, examples: int, *, runs_several: bool) -> Fix:
     if runs_several:
-        return _FIT if examples <= SMALL else _SEVERAL_STEPS
+        return RULE.fix("fit" if examples <= SMALL else "several-steps")
     if is_in_fit(facts.trace):
-        return _LARGER_FIT
+        return RULE.fix("larger-fit")
     if facts.trace.meta.framework == "jax":
-        return _JAX
+        return RULE.fix("jax")
     if uses_sessions(facts):
-        return _SESSION
-    return _LOADER if uses_loader(facts) else _ANY
-
-
-_TEXT = (
-    "Raise the batch size, for example to 64, and adapt the learning rate: a step takes hardly "
-    "longer. Compare examples per second, and the loss after the same number of examples."
-)
-_ANY = Fix(_TEXT, "", "changes-numerics")
-_LARGER_FIT = Fix(_TEXT, "model.fit(inputs, labels, batch_size=64)", "changes-numerics")
-_FIT = Fix(
-    f"{_TEXT} If the batch has to stay small, let Keras run several steps per call: this does not "
-    "change the training, but callbacks for batches are called once per call.",
-    "model.fit(inputs, labels, batch_size=64)\n"
-    "# or, with small batches:\n"
-    'model.compile("adam", "mse", steps_per_execution=16)',
-    "changes-numerics",
-)
-_SEVERAL_STEPS = Fix(
-    "Let Keras run several steps per call: the training stays the same, but callbacks for batches "
-    "are called once per call.",
-    'model.compile("adam", "mse", steps_per_execution=16)',
-    "none",
-)
-_LOADER = Fix(
-    _TEXT, "loader = DataLoader(dataset, batch_size=64, shuffle=True)", "changes-numerics"
-)
-_SESSION = Fix(
-    f"{_TEXT} Feed as many rows per run, or let the dataset make batches of that size.",
-    "dataset = dataset.batch(64)   # or feed 64 rows per run",
-    "changes-numerics",
-)
-_JAX = Fix(
-    f"{_TEXT} If the batch has to stay small, run several steps in one call by jax.lax.scan.",
-    "@jax.jit\n"
-    "def run_steps(params, batches):            # a leading axis of steps\n"
-    "    return jax.lax.scan(step, params, batches)\n"
-    "\n"
-    "params, losses = run_steps(params, batches)",
-    "changes-numerics",
-)
+        return RULE.fix("session")
+    return RULE.fix("loader" if uses_loader(facts) else "any")

@@ -230,72 +230,19 @@ def _going(facts: Facts, rows: Ints, way: str) -> Ints:
 
 def _fix(facts: Facts, by_library: Ints, by_program: Ints) -> Fix:
     if len(by_program) > len(by_library):
-        return _PERMUTED if is_pytorch(facts) else _TRANSPOSED
+        return RULE.fix("permuted" if is_pytorch(facts) else "transposed")
     if facts.trace.meta.framework != "tensorflow":
         return _channels_last(facts, by_library)
     to_first = len(_going(facts, by_library, "first")) >= len(_going(facts, by_library, "last"))
-    return _TF_FIRST if to_first else _TF_LAST
+    return RULE.fix("tf-first" if to_first else "tf-last")
 
 
 def _channels_last(facts: Facts, rows: Ints) -> Fix:
     """How to keep that layout in PyTorch; MIOpen needs a setting for it."""
     if not is_pytorch(facts):
-        return _ANY
+        return RULE.fix("any")
     by_miopen = facts.trace.matches(facts.trace.slices.name[rows], _MIOPEN.search).any()
-    return _CHANNELS_LAST_AMD if by_miopen else _CHANNELS_LAST
+    return RULE.fix("channels-last-amd" if by_miopen else "channels-last")
 
 
 _MIOPEN = regex(r"batched_transpose|transpose_NCHW2|2NCHW")
-_ANY = Fix(
-    "Keep the model and its input in the layout that the convolutions use, so that no conversion "
-    "is needed.",
-    "",
-    "none",
-)
-_CHANNELS_LAST = Fix(
-    "Keep the model and its input in channels-last layout, which the convolutions use, so "
-    "that no conversion is needed. Measure the result: operations without a channels-last "
-    "kernel convert back.",
-    "model = model.to(memory_format=torch.channels_last)\n"
-    "images = images.to(memory_format=torch.channels_last)",
-    "none",
-)
-_CHANNELS_LAST_AMD = Fix(
-    _CHANNELS_LAST.text,
-    'os.environ["PYTORCH_MIOPEN_SUGGEST_NHWC"] = "1"   # before torch\n' + _CHANNELS_LAST.code,
-    "none",
-)
-_TRANSPOSED = Fix(
-    "Transpose the input once, or read it in that layout, and remove the transpositions "
-    "around each convolution. Adapt the axes of biases, reductions and concatenations.",
-    "images = tf.transpose(images, [0, 2, 3, 1])    # once\n"
-    'net = tf.nn.conv2d(images, kernel, strides=1, padding="SAME")\n'
-    "net = tf.reduce_mean(net, axis=[1, 2])         # was [2, 3]",
-    "none",
-)
-_PERMUTED = Fix(
-    "Permute the images once, without .contiguous(): the view has channels-last memory, which "
-    "convolutions read directly, and all activations keep that layout. Remove permute and "
-    ".contiguous() around each convolution, and adapt the dimensions of reductions, concatenations "
-    "and normalisations: channels are dimension 1.",
-    "images = images.permute(0, 3, 1, 2)    # once: a view of N, H, W, C\n"
-    "features = network(images)\n"
-    "pooled = features.mean((2, 3))         # was (1, 2)",
-    "none",
-)
-_TF_FIRST = Fix(
-    "The device computes in channels-first layout. Build the model in that layout, so that "
-    "only the input is converted.",
-    "images = tf.transpose(images, [0, 3, 1, 2])    # once\n"
-    "net = tf.nn.conv2d(images, kernel, strides=1, padding='SAME',\n"
-    '                   data_format="NCHW")',
-    "none",
-)
-_TF_LAST = Fix(
-    "The device computes in channels-last layout. Build the model in that layout, so that "
-    "only the input is converted.",
-    "images = tf.transpose(images, [0, 2, 3, 1])    # once\n"
-    "net = tf.nn.conv2d(images, kernel, strides=1, padding='SAME',\n"
-    '                   data_format="NHWC")',
-    "none",
-)

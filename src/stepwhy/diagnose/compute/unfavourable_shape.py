@@ -41,7 +41,7 @@ from stepwhy.diagnose.compute.shared.calls import calls_in_order
 from stepwhy.diagnose.shared.measure import by_name, by_string, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.measure import times as time_of_each
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.trace import Kind
 
@@ -79,7 +79,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence[:2])
     least = LEAST_SAVED if facts.share("compute") >= COMPUTE_BOUND else 0.0
     gain = saving("pad matrix sizes", least * time, SAVED * time)
-    fix = _PYTORCH if is_pytorch(facts) else _ANY
+    fix = RULE.fix("pytorch" if is_pytorch(facts) else "any")
     edit = Edit("kernels", "faster", "*align1*", factor=1 / (1 - SAVED), cost_ns=time)
     return RULE.finding(round(SAVED * time), evidence, fix, gain, edit)
 
@@ -100,18 +100,3 @@ def _evidence(facts: Facts, rows: AnyRows, time: int) -> tuple[Evidence, ...]:
     ops = by_string(facts, slices.name[calls.ops[own]], slices.dur_ns[calls.rows[own]])
     places = time_of_each(facts, "time in products of the operation", ops[:3])
     return (*found, *places, *time_of_each(facts, "time of the kernel", by_name(facts, rows)[:3]))
-
-
-_TEXT = (
-    "Pad the number of features, the hidden size or the vocabulary to a multiple of 8, or of 64 if "
-    "it is in the thousands. If all sizes are multiples already, copy slices of a wider matrix "
-    "into one of their own. "
-)
-_PYTORCH = Fix(
-    f"{_TEXT}To see the sizes, record with torch.profiler.profile(record_shapes=True).",
-    "padding = -batch.shape[-1] % 8              # up to a multiple of 8\n"
-    "batch = torch.nn.functional.pad(batch, (0, padding))\n"
-    "layer = torch.nn.Linear(batch.shape[-1], 512)   # of the model",
-    "changes-memory",
-)
-_ANY = Fix(_TEXT.rstrip(), "", "changes-memory")

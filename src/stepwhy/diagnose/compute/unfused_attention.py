@@ -45,7 +45,7 @@ from stepwhy.diagnose.compute.shared.calls import (
 )
 from stepwhy.diagnose.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.trace import NULL, Phase
 
 RULE = Rule(
@@ -80,7 +80,7 @@ def diagnose(facts: Facts) -> Finding:
     cost = on_scale(facts, mean_within(facts, time_of(facts, calls.rows[between])), "compute")
     evidence = on_device(_evidence(facts, calls, between, count, cost), device)
     edit = Edit("kernels", "fused", host_ns=calls.host_ns(facts, between))
-    return RULE.judge(facts, cost, evidence, _FIX, shown=2, edit=edit)
+    return RULE.judge(facts, cost, evidence, RULE.fix(), shown=2, edit=edit)
 
 
 def _between(facts: Facts, calls: Calls) -> tuple[Mask, int]:
@@ -135,15 +135,3 @@ def _evidence(
     ops = by_string(facts, slices.name[calls.ops[between]], slices.dur_ns[rows])
     found.extend(times(facts, "time of the operation", ops[:4]))
     return tuple(found)
-
-
-_FIX = Fix(
-    "Use the library's fused attention, which does not write the scores to memory. In "
-    "torch.nn.MultiheadAttention, pass need_weights=False; in a Transformers model, pass "
-    'attn_implementation="sdpa".',
-    "hidden = torch.nn.functional.scaled_dot_product_attention(\n"
-    "    query, key, value, attn_mask=mask)\n"
-    "# or\n"
-    "hidden, _ = attention(query, key, value, need_weights=False)",
-    "changes-numerics",
-)

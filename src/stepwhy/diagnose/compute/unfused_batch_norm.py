@@ -55,7 +55,7 @@ from stepwhy.diagnose.compute.shared.batch_norm import (
 )
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.placement import listed
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.trace import NULL
 
 RULE = Rule(
@@ -97,7 +97,7 @@ def diagnose(facts: Facts) -> Finding:
     together = mean_within(facts, time_of(facts, found.rows))
     cost = on_scale(facts, max(together - needed, 0), "compute")
     evidence = _evidence(facts, found, cost)
-    fix = _PYTORCH if not has_nodes else _PREDICTING if found.predicts else _TENSORFLOW
+    fix = RULE.fix("pytorch" if not has_nodes else "predicting" if found.predicts else "tensorflow")
     return RULE.judge(facts, cost, evidence, fix, shown=2)
 
 
@@ -160,28 +160,3 @@ def _line(facts: Facts, found: UnfusedNorms) -> list[Evidence]:
         Evidence("device time of the line that takes longest", facts.mean_ns(ns), "ns", text(line))
         for line, ns in times.most_common(1)
     ]
-
-
-_TENSORFLOW = Fix(
-    "Use the fused batch normalisation. Update the running statistics as before, from the "
-    "mean and variance that it returns.",
-    "net, mean, variance = tf.nn.fused_batch_norm(net, gamma, beta)\n"
-    "# or: tf.layers.batch_normalization(net, training=True, fused=True)\n"
-    "# TF2: tf_keras.layers.BatchNormalization(); that of Keras 3 needs a\n"
-    "#      compiler: model.compile(..., jit_compile=True)",
-    "changes-numerics",
-)
-_PREDICTING = Fix(
-    "Use the fused batch normalisation with the stored statistics: TensorFlow then computes it "
-    "in the convolution. Or fold the statistics into the kernel and the bias of the convolution "
-    "when the model is exported.",
-    "net = tf.nn.fused_batch_norm(net, gamma, beta, moving_mean,\n"
-    "                             moving_variance, is_training=False)[0]",
-    "changes-numerics",
-    "outputs",
-)
-_PYTORCH = Fix(
-    "Use the library's module, which maintains its own running statistics.",
-    "layers = [nn.Conv2d(3, 32, 3, bias=False), nn.BatchNorm2d(32), nn.ReLU()]",
-    "changes-numerics",
-)

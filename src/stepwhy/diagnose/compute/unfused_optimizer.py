@@ -118,41 +118,9 @@ def _fix(facts: Facts, name: str) -> Fix:
     optimizer = match["optimizer"] if match else ""
     on_device = facts.has_accelerator
     if optimizer in (_FUSED_ON_DEVICE if on_device else _FUSED):
-        fix = _AT_ONCE_ON_DEVICE if on_device else _AT_ONCE_FUSED
+        fix = RULE.fix("at-once-on-device" if on_device else "at-once-fused")
     elif optimizer in _FOREACH:
-        fix = _LISTS_ON_DEVICE if on_device else _LISTS
+        fix = RULE.fix("lists-on-device" if on_device else "lists")
     else:
-        fix = _OWN
+        fix = RULE.fix("own")
     return replace(fix, code=fix.code.replace("AdamW", optimizer))
-
-
-_AT_ONCE_FUSED = Fix(
-    "Use the fused implementation, which PyTorch has for CPUs since version 2.4.",
-    "optimizer = torch.optim.AdamW(params, lr=rate, fused=True)",
-    "changes-numerics",
-)
-_AT_ONCE_ON_DEVICE = Fix(
-    "Use the fused implementation, which updates many parameters in each kernel. Without "
-    "foreach=False, PyTorch updates lists of parameters, which is nearly as fast.",
-    "optimizer = torch.optim.AdamW(params, lr=rate, fused=True)",
-    "changes-numerics",
-)
-_LISTS_ON_DEVICE = Fix(
-    "Update lists of parameters, as PyTorch does on a GPU by default.",
-    "optimizer = torch.optim.AdamW(params, lr=rate, foreach=True)",
-    "changes-memory",
-)
-_LISTS = Fix(
-    "Update lists of parameters. This helps with many small parameters; with few large ones "
-    "it can be slower, so compare.",
-    "optimizer = torch.optim.AdamW(params, lr=rate, foreach=True)",
-    "changes-memory",
-)
-_OWN = Fix(
-    "Update lists of parameters with torch._foreach_... operations, as PyTorch's own optimizers "
-    "do; or use one of those, with fused=True.",
-    "torch._foreach_mul_(moments, beta)            # one call for all\n"
-    "torch._foreach_add_(moments, gradients, alpha=1 - beta)\n"
-    "torch._foreach_add_(params, moments, alpha=-rate)",
-    "changes-memory",
-)

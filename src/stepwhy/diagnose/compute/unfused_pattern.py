@@ -52,7 +52,7 @@ from stepwhy.diagnose.shared.eager_calls import eager_loop
 from stepwhy.diagnose.shared.measure import grouped, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.precision import faster_type
 from stepwhy.diagnose.shared.program import is_compiled, is_pytorch, replays_graphs
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import launched_ops
 from stepwhy.trace import NULL, Phase, among
 
@@ -102,7 +102,7 @@ def diagnose(facts: Facts) -> Finding:
     chains = _chains(facts, calls)
     cost = _cost_ns(facts, calls, chains)
     evidence = on_device(_evidence(facts, calls, chains, cost), device)
-    fix = _LIBRARY if faster_type(facts) == "none" else _FIX
+    fix = RULE.fix("library" if faster_type(facts) == "none" else "compile")
     edit = Edit("kernels", "fused", host_ns=_host_ns(facts, calls, chains))
     return RULE.judge(facts, cost, evidence, fix, shown=2, edit=edit)
 
@@ -134,7 +134,7 @@ def _on_cpu(facts: Facts) -> Finding:
         *times(facts, "time of the chain", grouped(each)[:3]),
     )
     gain = saving("fuse small operations", RULE.least_saved * cost, MOST_SAVED_ON_CPU * cost)
-    return RULE.finding(cost, evidence, _CPU, gain)
+    return RULE.finding(cost, evidence, RULE.fix("cpu"), gain)
 
 
 def _forward_chains(facts: Facts, rows: AnyRows) -> list[Range]:
@@ -219,25 +219,3 @@ def _described(ops: Sequence[str]) -> str:
     text = " ".join(["", *(op for op in plain if op != "copy"), ""])
     known = [name for name, part in _NAMES if f" {' '.join(part)} " in text]
     return f"{', '.join(known)}: {shown}" if known else shown
-
-
-_LIBRARY = Fix(
-    "Use the library's operation for the whole chain, where there is one: the compiler of PyTorch "
-    "does not support a GPU of this age.",
-    "",
-    "changes-numerics",
-)
-_CPU = Fix(
-    "Use the operation of PyTorch for the whole chain, such as a normalisation or an activation. "
-    "Or compile the function that contains it; this needs a C++ compiler.",
-    "self.norm = torch.nn.LayerNorm(width)\n"
-    "...\n"
-    'hidden = torch.nn.functional.gelu(hidden, approximate="tanh")',
-    "changes-numerics",
-)
-_FIX = Fix(
-    "Let the compiler fuse the operations of the model: the whole of it, or the function that "
-    "contains the longest chain. When you compare, leave out the first steps, which compile.",
-    "model = torch.compile(model)",
-    "changes-numerics",
-)

@@ -139,67 +139,14 @@ def _from_trace(facts: Facts, rows: AnyRows, cost: int) -> Finding:
 def _fix(facts: Facts, name: str) -> Fix:
     """What to do, by framework and by what saves."""
     if _IN_CHILD.search(name):
-        return _CHILD
+        return RULE.fix("child")
     if _ASYNCHRONOUS.search(name):
-        return _ASYNC
+        return RULE.fix("async")
     if name.startswith("Model."):
-        return _KERAS
+        return RULE.fix("keras")
     if uses_sessions(facts):
-        return _TF1
-    return _FIXES.get(facts.trace.meta.framework, _ANY)
+        return RULE.fix("tf1")
+    return RULE.fix(_FIXES.get(facts.trace.meta.framework, "any"))
 
 
-_ANY = Fix("Save every few hundred steps, or every few minutes.", "", "none")
-_ASYNC = Fix(
-    "Save less often: an asynchronous save still blocks while it copies the state, and waits for "
-    "the save before it, if that has not ended.",
-    "",
-    "none",
-)
-_CHILD = Fix(
-    "Save less often, and let the training go on while the child writes: wait for a child only "
-    "before the next one starts.",
-    "if step % 500 == 0:\n"
-    "    if writer is not None:\n"
-    "        writer.join()                            # usually long finished\n"
-    "    writer = context.Process(target=write, args=(state, path))\n"
-    "    writer.start()",
-    "none",
-)
-_TORCH = Fix(
-    "Save every few hundred steps, or write in a thread: only the copy of the state then blocks.",
-    "if step % 500 == 0:\n"
-    "    state = model.state_dict(), optimizer.state_dict()\n"
-    "    state = copy.deepcopy(state)                 # training goes on\n"
-    "    threading.Thread(target=torch.save, args=(state, path)).start()",
-    "none",
-)
-_KERAS = Fix(
-    "Save once per epoch, or every few hundred batches. Saving weights alone takes less time.",
-    "keras.callbacks.ModelCheckpoint(\n"
-    '    "model.weights.h5", save_weights_only=True,\n'
-    '    save_freq="epoch")            # or a number of batches, e.g. 500',
-    "none",
-)
-_TF = Fix(
-    "Save every few hundred steps, and let TensorFlow write in the background.",
-    "options = tf.train.CheckpointOptions(enable_async=True)\n"
-    "if step % 500 == 0:\n"
-    "    checkpoint.save(path, options=options)",
-    "none",
-)
-_TF1 = Fix(
-    "Save after some minutes, not after a few steps: a MonitoredTrainingSession does it by itself.",
-    "session = tf.train.MonitoredTrainingSession(\n"
-    "    checkpoint_dir=folder, save_checkpoint_secs=600)",
-    "none",
-)
-_JAX = Fix(
-    "Save every few hundred steps, or write in a thread: only the copy to the host then blocks.",
-    "if step % 500 == 0:\n"
-    "    state = jax.device_get(params)               # training goes on\n"
-    "    values = (path, *jax.tree.leaves(state))\n"
-    "    threading.Thread(target=np.savez, args=values).start()",
-    "none",
-)
-_FIXES = {"pytorch": _TORCH, "tensorflow": _TF, "jax": _JAX}
+_FIXES = {"pytorch": "torch", "tensorflow": "tf", "jax": "jax"}

@@ -41,7 +41,7 @@ from stepwhy.analyse.steps.cores import (
 )
 from stepwhy.analyse.steps.counters import series
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 
 RULE = Rule(
     __name__,
@@ -79,14 +79,7 @@ def diagnose(facts: Facts) -> Finding:
     is_too_many = threads * processes > cores and wanted >= OVERSUBSCRIBED * cores
     fitting = max(cores // processes, 1)
     # With the number of threads for one process.
-    fix = replace(_THREADS, code=_THREADS.code.replace("(2)", f"({fitting})"))
+    fix = RULE.fix("threads")
+    fix = replace(fix, code=fix.code.replace("(2)", f"({fitting})"))
     edit = Edit("threads", "count", count=fitting)
     return RULE.judge(facts, cost, evidence, fix, unless=not is_too_many, edit=edit)
-
-
-_THREADS = Fix(
-    "Set the number of threads at the start of the program, or with OMP_NUM_THREADS: as many as "
-    "there are cores for each process.",
-    "torch.set_num_threads(2)",
-    "changes-numerics",
-)

@@ -197,7 +197,7 @@ def _anomaly(facts: Facts) -> Finding:
     share = Evidence("share of the step in these checks", cost / max(facts.wall_ns, 1), "fraction")
     longest = times(facts, "time of the check", by_name(facts, rows))
     # No edit: the traceback that each forward operation keeps costs more, and is not recorded.
-    return RULE.finding(cost, (checks, share, *longest), _FIX)
+    return RULE.finding(cost, (checks, share, *longest), RULE.fix())
 
 
 def _backward(facts: Facts, pattern: re.Pattern[str]) -> AnyRows:
@@ -205,11 +205,3 @@ def _backward(facts: Facts, pattern: re.Pattern[str]) -> AnyRows:
     rows: AnyRows = facts.slices(Kind.OP, steady=True)
     rows = rows[facts.phases[rows] == Phase.BACKWARD]
     return rows[facts.trace.matches(facts.trace.slices.name[rows], pattern.fullmatch)]
-
-
-_FIX = Fix(
-    "Turn anomaly detection off, also in the arguments of a trainer. Turn it on for a few steps "
-    "when a loss becomes NaN.",
-    "torch.autograd.set_detect_anomaly(False)",
-    "none",
-)

@@ -174,10 +174,10 @@ def _fix(facts: Facts, sequence: list[str], repeats: int) -> Fix:
     if framework == "jax":
         # What repeats without a product is the update of one parameter after another.
         is_cell = any(_PRODUCT.search(name) for name in sequence)
-        return _JAX_SCAN if repeats >= LONG_LOOP and is_cell else _JAX
+        return RULE.fix("jax-scan" if repeats >= LONG_LOOP and is_cell else "jax")
     if framework == "pytorch":
         return _torch_fix(sequence, repeats)
-    return _TF if framework == "tensorflow" else _ANY
+    return RULE.fix("tf" if framework == "tensorflow" else "any")
 
 
 def _beside(facts: Facts, calls: Ints, repeats: int) -> Fix | None:
@@ -188,7 +188,7 @@ def _beside(facts: Facts, calls: Ints, repeats: int) -> Fix | None:
     if found is None:
         return None
     if not found.names:
-        return _JAX_BESIDE
+        return RULE.fix("jax-beside")
     return _mapped(found.names) if found.are_repeated else _compiled(found.names)
 
 
@@ -232,12 +232,12 @@ def _listed(names: tuple[str, ...]) -> str:
 def _torch_fix(sequence: list[str], repeats: int) -> Fix:
     """What to do in PyTorch, by what repeats."""
     if all(name in sequence for name in _CELL):
-        return _TORCH_CELL
+        return RULE.fix("torch-cell")
     if all(name in sequence for name in _ELEMENT):
-        return _TORCH_ELEMENTS
+        return RULE.fix("torch-elements")
     if _updates(sequence):
-        return _TORCH_UPDATE
-    return _TORCH_LONG if repeats >= UNROLLED else _TORCH
+        return RULE.fix("torch-update")
+    return RULE.fix("torch-long" if repeats >= UNROLLED else "torch")
 
 
 def _updates(sequence: list[str]) -> bool:
@@ -247,79 +247,3 @@ def _updates(sequence: list[str]) -> bool:
 
 
 _CALLER = "the function that calls them"
-_ANY = Fix("Compile the step, so that its operations are launched at once.", "", "changes-numerics")
-_TF = Fix(
-    "Make a graph of the whole step, with the gradients and the optimizer. In Keras, leave out "
-    "run_eagerly=True.",
-    "@tf.function\n"
-    "def train_step(batch):\n"
-    "    with tf.GradientTape() as tape:\n"
-    "        loss = loss_of(batch)\n"
-    "    gradients = tape.gradient(loss, variables)\n"
-    "    optimizer.apply_gradients(zip(gradients, variables))\n"
-    "    return loss",
-    "changes-numerics",
-)
-_JAX = Fix(
-    "Compile the whole step: the gradients and the update of the parameters.",
-    "@functools.partial(jax.jit, donate_argnums=0)\n"
-    "def train_step(params, batch):\n"
-    "    loss, gradients = jax.value_and_grad(loss_of)(params, batch)\n"
-    "    new = jax.tree.map(lambda p, g: p - rate * g, params, gradients)\n"
-    "    return new, loss",
-    "changes-numerics",
-)
-_JAX_BESIDE = Fix(
-    "The gradient is compiled already. Move the operations that the loop runs one by one beside "
-    "it, at the lines above, into a function, and compile that, or into the compiled step.",
-    "@jax.jit\n"
-    "def rest_of_step(*arrays):\n"
-    "    ...  # the operations at these lines, on arrays that are passed in",
-    "changes-numerics",
-)
-_JAX_SCAN = Fix(
-    "Compile the whole step, and write its loop with jax.lax.scan, so that the body is compiled "
-    "once, not once per iteration.",
-    "@jax.jit\n"
-    "def states_of(params, inputs):             # [time, batch, features]\n"
-    "    def cell(state, row):\n"
-    "        state = jnp.tanh(row + state @ params)\n"
-    "        return state, state\n"
-    "    return jax.lax.scan(cell, jnp.zeros_like(inputs[0]), inputs)[1]",
-    "changes-numerics",
-)
-_TORCH = Fix(
-    "Compile the model, which fuses small operations; this needs a C++ compiler. Replace a loop "
-    "over samples by operations on the whole batch.",
-    "model = torch.compile(model)",
-    "changes-numerics",
-)
-_TORCH_LONG = Fix(
-    "Replace the loop by operations on the whole batch, or on whole tensors. torch.compile is no "
-    "way around it: it unrolls the loop, and takes minutes to compile so many operations.",
-    "",
-    "changes-numerics",
-)
-_TORCH_ELEMENTS = Fix(
-    "The loop writes numbers to single elements of a tensor. Make the tensor in one call, or by "
-    "operations on whole tensors. If it is the same in each step, make it once, before the loop.",
-    "table = torch.tensor(values)       # one call for lists of numbers",
-    "none",
-)
-_TORCH_UPDATE = Fix(
-    "The operations change one parameter after another in place: let an optimizer of PyTorch do "
-    "it, which updates all of them at once, or use operations on lists of tensors.",
-    "optimizer = torch.optim.AdamW(model.parameters(), fused=True)\n"
-    "...\n"
-    "torch._foreach_mul_(moments, 0.9)       # in an optimizer of your own\n"
-    "torch._foreach_add_(moments, gradients, alpha=0.1)",
-    "changes-numerics",
-)
-_TORCH_CELL = Fix(
-    "Let PyTorch run the loop over time: nn.LSTM processes a whole sequence in one call. "
-    "torch.compile fuses the operations of other cells, but is slow to compile long loops.",
-    "self.recurrent = torch.nn.LSTM(width, width, batch_first=True)\n"
-    "...\n"
-    "states, _ = self.recurrent(inputs)         # [batch, time, features]",
-    "changes-numerics",
-)

@@ -99,7 +99,7 @@ def _in_steps(facts: Facts, called: StepEvents) -> Finding:
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence)
     fix = _fix(facts, called.rows)
-    sure = LEAST_SAVED_OF_BATCH if fix is _BATCH else LEAST_SAVED
+    sure = LEAST_SAVED_OF_BATCH if fix is RULE.fix("batch") else LEAST_SAVED
     gain = saving("evaluate less often", sure * cost, cost)
     return _titled(RULE.finding(cost, evidence, fix, gain))
 
@@ -137,12 +137,12 @@ def _between(facts: Facts, rows: AnyRows) -> Finding:
 def _fix(facts: Facts, rows: AnyRows) -> Fix:
     same = _same(facts, rows)
     if _name(facts, int(same[-1])) == "validation":
-        return _VALIDATION
-    return _BATCH if _batches(facts, same) == 1 else _OFTEN
+        return RULE.fix("validation")
+    return RULE.fix("batch" if _batches(facts, same) == 1 else "often")
 
 
 def _titled(found: Finding) -> Finding:
-    return replace(found, title=_OF_BATCH) if found.fix is _BATCH else found
+    return replace(found, title=_OF_BATCH) if found.fix is RULE.fix("batch") else found
 
 
 def _calls(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
@@ -186,25 +186,3 @@ def _median(values: AnyRows) -> int:
 
 
 _OF_BATCH = "Do not make a data set for each call of predict or evaluate"
-_OFTEN = Fix(
-    "Call it in every hundredth step or once per epoch, and for a part of the samples. "
-    "predict_on_batch or the model itself would only save the data set that each call makes, not "
-    "what it computes.",
-    "if step % 100 == 0:\n    outputs = model.predict(inputs, verbose=0)",
-    "none",
-)
-_BATCH = Fix(
-    "In each call, predict and evaluate make a data set, trace its functions and make an iterator, "
-    "here for a single batch. predict_on_batch, test_on_batch and the model itself do not. If not "
-    "every step needs the results, also call it less often.",
-    "outputs = model.predict_on_batch(inputs)       # not predict(inputs)",
-    "none",
-)
-_VALIDATION = Fix(
-    "fit evaluates validation_data after every epoch. Do so after every few epochs "
-    "(validation_freq), for fewer batches (validation_steps) or for fewer samples; or make epochs "
-    "longer (steps_per_epoch). Early stopping and other callbacks that read val_loss then react "
-    "once per evaluation.",
-    "model.fit(inputs, labels, epochs=10,\n          validation_data=held_out, validation_freq=5)",
-    "none",
-)

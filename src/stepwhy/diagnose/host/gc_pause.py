@@ -34,7 +34,7 @@ import numpy as np
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.shared.eager_calls import element_loop
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.diagnose.shared.steady_events import SHOWN, cost_per_step, steady_events, summary
 from stepwhy.trace import NULL
 
@@ -64,7 +64,7 @@ def diagnose(facts: Facts) -> Finding:
         *_freed(facts, inside.rows),
         *_lines(facts, inside.rows),
     )
-    return RULE.finding(cost, evidence, _FIX)
+    return RULE.finding(cost, evidence, RULE.fix())
 
 
 def _freed(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
@@ -90,18 +90,3 @@ def _lines(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
         for place in order.tolist()
         if lines[place] != NULL
     )
-
-
-_FIX = Fix(
-    "Collect garbage at a fixed interval, and exclude what was created before the loop. If memory "
-    "grows too much between two collections, shorten the interval. Keep values that the loop "
-    "gathers in arrays, not in nested lists or objects.",
-    "gc.collect()\n"
-    "gc.freeze()                   # what exists now is not searched again\n"
-    "gc.disable()\n"
-    "for step, batch in enumerate(batches):\n"
-    "    train_step(batch)\n"
-    "    if step % 1000 == 999:\n"
-    "        gc.collect()",
-    "changes-memory",
-)

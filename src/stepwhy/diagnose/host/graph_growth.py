@@ -233,19 +233,4 @@ def _origin(facts: Facts, growth: _Growth) -> tuple[str, str]:
 def _fix(facts: Facts, growth: _Growth) -> Fix:
     source, _ = _origin(facts, growth)
     where = f" The error would be raised at {source}." if source else ""
-    text = (
-        "Create the operations once, before the loop, and finalize the graph, so that a line that "
-        f"adds to it raises an error.{where} Feed values that change, or load them into a variable."
-    )
-    return Fix(text, _CODE, "none")
-
-
-_CODE = (
-    "accuracy = tf.reduce_mean(...)         # before the loop\n"
-    "rate_input = tf.placeholder(tf.float32, [])\n"
-    "set_rate = rate.assign(rate_input)\n"
-    "tf.get_default_graph().finalize()   # from here on, adding one raises\n"
-    "for step in range(steps):\n"
-    "    session.run(set_rate, {rate_input: rate_of(step)})\n"
-    "    session.run([train, accuracy], feed)"
-)
+    return RULE.fix(where=where)

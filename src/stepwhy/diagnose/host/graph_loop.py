@@ -34,7 +34,7 @@ from stepwhy.base.columns.groups import group_rows
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import by_name, by_string, times
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.trace import NULL, Kind
 
@@ -82,7 +82,7 @@ def diagnose(facts: Facts) -> Finding:
     is_small = duration_ns[looped].mean() <= SMALL_NS if len(looped) else False
     is_clear = not is_small or _is_recurrent(facts, looped, loop)
     shown = None if len(looped) else 0
-    return RULE.judge(facts, cost, evidence, _FIX, shown=shown, unless=is_clear)
+    return RULE.judge(facts, cost, evidence, RULE.fix(), shown=shown, unless=is_clear)
 
 
 def _is_recurrent(facts: Facts, looped: AnyRows, loop: str) -> bool:
@@ -119,12 +119,3 @@ def _loop(facts: Facts, looped: AnyRows) -> tuple[str, str]:
     lines = trace.nodes.source[inside]
     known = lines[lines != NULL]
     return loop, trace.string(int(known[0])) if len(known) else ""
-
-
-_FIX = Fix(
-    "If the iterations do not depend on each other, compute all rows in one operation: most "
-    "operations accept a batch, and tf.vectorized_map replaces most uses of tf.map_fn. If they do, "
-    "larger batches make each iteration worth its scheduling.",
-    "scores = tf.vectorized_map(score, rows)    # not tf.map_fn(score, rows)",
-    "changes-memory",
-)

@@ -157,60 +157,13 @@ def _fix(facts: Facts, rows: AnyRows) -> Fix:
     """What to do, by framework and by what most of the time is spent in."""
     framework = facts.trace.meta.framework
     if _is_debugging(facts, rows):
-        return _JAX_DEBUG
+        return RULE.fix("jax-debug")
     in_graph = framework == "tensorflow" and (facts.trace.slices.scope[rows] != NULL).any()
-    fix = _TF1 if in_graph else _FIXES.get(framework, _ANY)
+    fix = RULE.fix("tf1" if in_graph else _FIXES.get(framework, "any"))
     return replace(fix, text=f"{fix.text} {_REPORTED}")
 
 
 _REPORTED = "Values that are only reported, such as metrics, are not needed in every step."
 
 
-_ANY = Fix(
-    "Write it with operations of the framework. Compute what does not depend on the parameters in "
-    "the input pipeline.",
-    "",
-    "changes-numerics",
-)
-_TF1 = Fix(
-    "Write it with operations of the graph: tf.map_fn, tf.scan and tf.while_loop replace loops. "
-    "Compute what does not depend on the parameters in the input pipeline.",
-    "smoothed = tf.scan(lambda level, row: 0.9 * level + 0.1 * row, rows)",
-    "changes-numerics",
-)
-_TF = Fix(
-    "Write it with TensorFlow's operations: tf.experimental.numpy has NumPy's functions, tf.scan "
-    "and tf.map_fn replace loops. Compute what does not depend on the parameters in the input "
-    "pipeline.",
-    "import tensorflow.experimental.numpy as tnp\n"
-    "total = tnp.cumsum(rows, axis=0)    # not tf.numpy_function\n"
-    "smoothed = tf.scan(lambda level, row: 0.9 * level + 0.1 * row, rows)",
-    "changes-numerics",
-)
-_JAX = Fix(
-    "Write it with jax.numpy: jax.lax.scan replaces a loop whose iterations depend on each "
-    "other, jax.vmap one over samples. Compute what does not depend on the parameters before the "
-    "step.",
-    "def smooth(level, row):\n"
-    "    level = 0.9 * level + 0.1 * row\n"
-    "    return level, level\n"
-    "\n"
-    "_, smoothed = jax.lax.scan(smooth, rows[0], rows)    # no callback",
-    "changes-numerics",
-)
-_JAX_DEBUG = Fix(
-    "Remove the debugging callback, or return the value from the step and print it every hundred "
-    "steps.",
-    "params, loss = train_step(params, batch)\n"
-    "if step % 100 == 0:\n"
-    '    print(f"step {step}: loss {loss}")',
-    "none",
-)
-_TORCH = Fix(
-    "Write it with PyTorch's operations instead of NumPy: autograd derives their gradient, and no "
-    "autograd.Function is needed.",
-    "difference = scores[:, None, :] - scores[:, :, None]\n"
-    "ranks = torch.sigmoid(difference).sum(2)    # not scores.numpy()",
-    "changes-numerics",
-)
-_FIXES = {"pytorch": _TORCH, "tensorflow": _TF, "jax": _JAX}
+_FIXES = {"pytorch": "torch", "tensorflow": "tf", "jax": "jax"}

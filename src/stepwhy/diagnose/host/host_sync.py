@@ -30,7 +30,6 @@ slice of a longer run, the host may wait for work that was launched before the t
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import replace
 
 from stepwhy.base.columns.types import Ints
 from stepwhy.base.patterns import regex
@@ -137,19 +136,19 @@ def _places(facts: Facts, calls: Ints) -> list[Group]:
 def _fix(facts: Facts, calls: Ints) -> Fix:
     """Advice for what blocks longest: a copy, the reading of a value, or an explicit wait."""
     if not len(calls):
-        return _INFERENCE if is_pytorch(facts) else _ANY
+        return RULE.fix("inference" if is_pytorch(facts) else "any")
     blocking = _longest(facts, calls)
     if _JAX_WAIT.search(name_of(facts, blocking)):
-        return _JAX
+        return RULE.fix("jax")
     if _JAX_READS.search(name_of(facts, blocking)):
-        return _JAX_READ
+        return RULE.fix("jax-read")
     if not is_pytorch(facts):
-        return _ANY
+        return RULE.fix("any")
     around = name_of(facts, int(nearest_of(facts, np.array([blocking]), Kind.OP)[0]))
     if _COPY.fullmatch(around) and on_gpu(facts):
         return _of_copy(facts, blocking)
     reads = not around or _READ.fullmatch(around)
-    return _PYTORCH if reads and is_training(facts) else _INFERENCE
+    return RULE.fix("pytorch" if reads and is_training(facts) else "inference")
 
 
 def _longest(facts: Facts, calls: Ints) -> int:
@@ -167,10 +166,10 @@ def _of_copy(facts: Facts, call: int) -> Fix:
     launches, slices = facts.launches, facts.trace.slices
     work = launches.device_rows[launches.call_row == call]
     if len(work) and slices.copy[work[0]] == Copy.H2D:
-        return _TO_DEVICE
+        return RULE.fix("to-device")
     size = int(slices.bytes[work[0]]) if len(work) else NULL
     of_bytes = f" ({format_bytes(size)})" if size > 0 else ""
-    return replace(_TO_HOST, text=_TO_HOST.text.format(of_bytes))
+    return RULE.fix("to-host", of_bytes=of_bytes)
 
 
 # Source: operations of PyTorch that read one value, or copy a tensor between devices.
@@ -178,56 +177,3 @@ _READ = regex(r"aten::(item|_local_scalar_dense|is_nonzero|equal)")
 _COPY = regex(r"aten::(copy_|_to_copy|to|cpu)")
 _JAX_WAIT = regex(r"block_until_ready")
 _JAX_READS = regex(r"asarray\(jax\.Array\)")  # by float() as well
-_TO_HOST = Fix(
-    "The host waits while an operation copies a tensor{} from the device. Copy into pinned memory "
-    "without blocking, and use the copy a step later; or keep the tensor on the device.",
-    "host = torch.empty(values.shape, dtype=values.dtype).pin_memory()  # once\n"
-    "host.copy_(values, non_blocking=True)\n"
-    "copied = torch.cuda.Event()\n"
-    "copied.record()\n"
-    "...                                     # launch the next work\n"
-    "copied.synchronize()                    # before host is read",
-    "none",
-)
-_TO_DEVICE = Fix(
-    "The host waits while an operation copies a tensor to the device. Copy from pinned memory "
-    "without blocking.",
-    "values = values.pin_memory().to(device, non_blocking=True)",
-    "none",
-)
-_JAX = Fix(
-    "Do not call block_until_ready() in every step: the next step can be launched while the device "
-    "still works. Wait every few steps, so that the loop does not run too far ahead.",
-    "if step % 10 == 0:\n    jax.block_until_ready(params)",
-    "none",
-)
-_JAX_READ = Fix(
-    "Do not read values in every step: float(), .item() and np.asarray() wait until the device has "
-    "computed them. Compute what you report inside the compiled step, and read it every few steps.",
-    "params, loss = train_step(params, batch)   # loss stays on the device\n"
-    "if step % 100 == 0:\n"
-    '    print(f"step {step}: loss {float(loss)}")   # waits once',
-    "none",
-)
-_ANY = Fix(
-    (
-        "Do not read values from the device inside the loop: fetch them every few steps, in a "
-        "single call."
-    ),
-    "",
-    "none",
-)
-_INFERENCE = Fix(
-    "Do not read values from the device inside the loop: collect results there, and read them at "
-    "once. Copy to and from pinned memory without blocking.",
-    "",
-    "none",
-)
-_PYTORCH = Fix(
-    "Do not read values from the device inside the loop: accumulate them on the device and "
-    "read them every few steps. Copy to and from pinned memory without blocking.",
-    "running_loss += loss.detach()          # stays on the device\n"
-    "if step % 100 == 0:\n"
-    "    print(running_loss.item())         # waits once",
-    "none",
-)

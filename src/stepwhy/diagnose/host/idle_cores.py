@@ -31,6 +31,7 @@ would compete with them.
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.analyse.steps.cores import busy_cores, job_cores, sibling_processes, usable_cores
 from stepwhy.analyse.steps.counters import series
@@ -100,26 +101,6 @@ def _long_ns(facts: Facts) -> int:
 def _fix(facts: Facts, threads: int) -> Fix:
     """The fix by framework, with the number of threads for one process."""
     if facts.trace.meta.framework != "tensorflow":
-        return Fix(_TORCH.text, _TORCH.code.replace("(2)", f"({threads})"), _TORCH.risk)
-    return _SESSION if uses_sessions(facts) else _TENSORFLOW
-
-
-_TORCH = Fix(
-    "Remove the call or the variable that sets the number of threads (torch.set_num_threads, "
-    "OMP_NUM_THREADS; torchrun sets the variable to 1 if it is unset), or set it to the number of "
-    "cores divided by the number of processes.",
-    "torch.set_num_threads(2)",
-    "changes-numerics",
-)
-_SESSION = Fix(
-    "Leave intra_op_parallelism_threads of the session at 0: an operation then uses all cores.",
-    "config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=0)\n"
-    "session = tf.compat.v1.Session(config=config)",
-    "changes-numerics",
-)
-_TENSORFLOW = Fix(
-    "Leave the number of threads of an operation at 0, at the start of the program: it then uses "
-    "all cores.",
-    "tf.config.threading.set_intra_op_parallelism_threads(0)",
-    "changes-numerics",
-)
+        fix = RULE.fix("torch")
+        return replace(fix, code=fix.code.replace("(2)", f"({threads})"))
+    return RULE.fix("session" if uses_sessions(facts) else "tensorflow")

@@ -36,7 +36,7 @@ from stepwhy.diagnose.shared.feeds import (
     parts_or_reason,
     session_values,
 )
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 
 RULE = Rule(
     __name__,
@@ -72,16 +72,4 @@ def diagnose(facts: Facts) -> Finding:
     if cost < max(SHARE * parts.wall_ns, LEAST_NS):
         return RULE.nothing(evidence)
     gain = saving("fetch less", cost, min(cost + CALL_NS, parts.after_ns))
-    return RULE.finding(cost, evidence, _FIX, gain, Edit("dispatch", "gone"))
-
-
-_FIX = Fix(
-    "Select or reduce the values inside the graph, and fetch the result. Fetch whole "
-    "variables only when you need them, such as every hundred steps.",
-    "norm = tf.norm(tf.gather(table, watched))   # before the loop\n"
-    "for step in range(steps):\n"
-    "    _, length = session.run([train, norm], feed)\n"
-    "    if step % 100 == 0:\n"
-    "        vectors = session.run(table)",
-    "none",
-)
+    return RULE.finding(cost, evidence, RULE.fix(), gain, Edit("dispatch", "gone"))

@@ -153,77 +153,20 @@ def _launched(facts: Facts, rows: NDArray[np.int32]) -> int:
 def _fix(facts: Facts) -> Fix:
     """What launches less, by framework, device, and whether the program trains."""
     if facts.trace.meta.framework == "tensorflow":
-        return _SESSIONS if uses_sessions(facts) else _TENSORFLOW
+        return RULE.fix("sessions" if uses_sessions(facts) else "tensorflow")
     if not is_pytorch(facts) or not on_gpu(facts):
-        return _JAX if facts.trace.meta.framework == "jax" else _ANY
+        return RULE.fix("jax" if facts.trace.meta.framework == "jax" else "any")
     if is_compiled(facts):
-        return _REST
+        return RULE.fix("rest")
     if replays_graphs(facts):
-        return _GRAPHS
+        return RULE.fix("graphs")
     if faster_type(facts) == "none":
-        return _OLD  # the compiler needs compute capability 7.0, as matrix units do
-    return _INFERENCE if is_training(facts) is False else without_copies(_TRAINING, facts)
+        return RULE.fix("old")  # the compiler needs compute capability 7.0, as matrix units do
+    if is_training(facts) is False:
+        return RULE.fix("inference")
+    return without_copies(RULE.fix("training"), facts)
 
 
 _MUCH = 2 * SHARE
 _LONG_GAPS = "Launching takes little of the step; the device idles in longer gaps"
 _OF_OPTIMIZER = "Launching takes little of the step outside of the optimizer"
-_ANY = Fix(
-    "Let a compiler join operations, launch several steps at once, or raise the batch size.",
-    "",
-    "changes-numerics",
-)
-_TRAINING = Fix(
-    "Compile the model, which fuses kernels and records them as a graph, pass fused=True to an "
-    "optimizer that has it, or raise the batch size.",
-    'model = torch.compile(model, mode="reduce-overhead")  # with graphs',
-    "changes-numerics",
-)
-_INFERENCE = Fix(
-    "Compile the model, which fuses kernels and records them as a graph, or collect more requests "
-    "in a batch.",
-    'model = torch.compile(model, mode="reduce-overhead")  # with graphs\n'
-    "with torch.inference_mode():\n"
-    "    output = model(batch)",
-    "changes-numerics",
-)
-_OLD = Fix(
-    "Record the model as a CUDA graph, use foreach=True in an optimizer that has it, or raise the "
-    "batch size. The compiler of PyTorch does not support a GPU of this age.",
-    "model = torch.cuda.make_graphed_callables(model, (batch,))",
-    "unknown",
-)
-_GRAPHS = Fix(
-    "Parts of the step are replayed as a graph. Record the rest as well, or more work per graph.",
-    "",
-    "unknown",
-)
-_REST = Fix(
-    "Parts of the program are compiled. Bring the rest of the step into them: look for what runs "
-    "between them, and for what breaks the graph of operations.",
-    "explained = torch._dynamo.explain(model)(batch)\nprint(explained.break_reasons)",
-    "changes-numerics",
-)
-_JAX = Fix(
-    "Put the whole step into one jax.jit, and several steps into one call by jax.lax.scan. Or "
-    "raise the batch size.",
-    "@jax.jit\n"
-    "def run_steps(params, batches):\n"
-    "    return jax.lax.scan(step, params, batches)\n"
-    "\n"
-    "params, losses = run_steps(params, batches)",
-    "changes-numerics",
-)
-_SESSIONS = Fix(
-    "Let XLA fuse the graph into few kernels, or raise the batch size.",
-    "config = tf.ConfigProto()\n"
-    "options = config.graph_options.optimizer_options\n"
-    "options.global_jit_level = tf.OptimizerOptions.ON_1\n"
-    "session = tf.Session(config=config)",
-    "changes-numerics",
-)
-_TENSORFLOW = Fix(
-    "Let XLA fuse the graph into few kernels, run several steps per call, or raise the batch size.",
-    "@tf.function(jit_compile=True)\ndef train_step(batch): ...",
-    "changes-numerics",
-)

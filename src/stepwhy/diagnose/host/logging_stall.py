@@ -90,7 +90,7 @@ def _from_syncs(facts: Facts) -> Finding:
     )
     gain = saving("wait less often: remove storage", RULE.least_saved * cost, cost)
     title = "Do not wait for the disk after each record"
-    return RULE.finding(cost, evidence, _SYNC, gain, title=title)
+    return RULE.finding(cost, evidence, RULE.fix("sync"), gain, title=title)
 
 
 def _operations(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
@@ -115,37 +115,7 @@ def _lines(facts: Facts, lines: Counter[tuple[str, str]]) -> tuple[Evidence, ...
 def _fix(facts: Facts, rows: AnyRows, lines: Counter[tuple[str, str]]) -> Fix:
     """What to do, by what logs."""
     if len(rows) and (facts.trace.slices.scope[rows] != NULL).any():
-        return _TF1
+        return RULE.fix("tf1")
     libraries = {library for _, library in lines}
     is_board = "tensorboard" in libraries and is_pytorch(facts)
-    return _TENSORBOARD if is_board else _ANY
-
-
-_TF1 = Fix(
-    "Fetch and write summaries every hundred steps.",
-    "if step % 100 == 0:\n"
-    "    _, summary = session.run([train_op, summaries])\n"
-    "    writer.add_summary(summary, step)\n"
-    "else:\n"
-    "    session.run(train_op)",
-    "none",
-)
-_TENSORBOARD = Fix(
-    "Write scalars every hundred steps, and histograms and images once per epoch.",
-    'if step % 100 == 0:\n    writer.add_scalar("loss", loss, step)',
-    "none",
-)
-_SYNC = Fix(
-    "Write records without waiting for the disk, and wait once per hundred steps or with each "
-    "checkpoint. What was written is not lost if the process ends, only if the machine fails.",
-    'file.write(record + "\\n")\n'
-    "if step % 100 == 0:\n"
-    "    file.flush()\n"
-    "    os.fsync(file.fileno())",
-    "none",
-)
-_ANY = Fix(
-    "Log every hundred steps. Where every step matters, log the mean of the values since then.",
-    "",
-    "none",
-)
+    return RULE.fix("tensorboard" if is_board else "any")

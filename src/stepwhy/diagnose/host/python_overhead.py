@@ -83,7 +83,7 @@ def diagnose(facts: Facts) -> Finding:
     named = Evidence(
         "samples of the driving thread in one function", of_function, "fraction", function
     )
-    return _judge(facts, cost, (named, *_line_evidence(lines)), _ANY)
+    return _judge(facts, cost, (named, *_line_evidence(lines)), RULE.fix("any"))
 
 
 def _own_ns(facts: Facts, lines: Counter[tuple[str, bool]]) -> int:
@@ -126,7 +126,7 @@ def _of_elements(
         cost, evidence, where = elements.python_ns, (), ""
     reads = Evidence("single elements read per step", elements.per_step, "count", where)
     cost = max(cost + elements.cost_ns, 0)
-    return _judge(facts, cost, (reads, *evidence), _WHOLE_TENSORS)
+    return _judge(facts, cost, (reads, *evidence), RULE.fix("whole-tensors"))
 
 
 def _python_at(facts: Facts, lines: Collection[str]) -> int:
@@ -196,7 +196,7 @@ def _from_trace(facts: Facts) -> Finding:
     if facts.mean_ns(groups[0].total_ns) < RULE.least_share * facts.wall_ns:
         # Spread over many functions: what launches work, see launch-bound.
         return replace(RULE.nothing(evidence[:1]), title=_SPREAD)
-    return _judge(facts, _outside(facts), evidence, _ANY)
+    return _judge(facts, _outside(facts), evidence, RULE.fix("any"))
 
 
 _MUCH = 2 * RULE.least_share
@@ -205,18 +205,4 @@ _SPREAD = "No single Python function takes much of the step"
 _NO_STACKS = (
     "No stack of the training was sampled, and the trace has no Python frames. 'stepwhy run' "
     "samples stacks if the training lasts for some seconds."
-)
-_ANY = Fix(
-    "Start at the first line: do what does not depend on the step once, before the loop; work on "
-    "whole arrays, not on single elements; prepare batches ahead, in other processes.",
-    "",
-    "none",
-)
-_WHOLE_TENSORS = Fix(
-    "Compute on whole tensors, and read the result once. If Python has to see each element, "
-    "convert the tensor at once.",
-    "pairs = labels * classes + guesses           # no loop over elements\n"
-    "counts += torch.bincount(pairs.flatten(), minlength=classes**2)\n"
-    "values = guesses.flatten().tolist()          # once, not .item() for each",
-    "none",
 )

@@ -209,89 +209,17 @@ def fix_for(framework: str, reason: str) -> Fix:
         reason: Why something was compiled again, '' if unknown.
     """
     if not reason or framework not in _FIXES:
-        return _ANY
+        return RULE.fix("any")
     shape, value, function = _FIXES[framework]
     if _SHAPE.search(reason):
-        return shape
+        return RULE.fix(shape)
     if _DTYPE.search(reason):
-        return _ONE_TYPE
-    return function if _NEW_FUNCTION.search(reason) else value
+        return RULE.fix("one-type")
+    return RULE.fix(function if _NEW_FUNCTION.search(reason) else value)
 
 
-_ANY = Fix(
-    "Call compiled functions with the same shapes, types and Python values in every step, and "
-    "create them once, before the loop.",
-    "",
-    "none",
-)
-_ONE_TYPE = Fix(
-    "Convert the argument to one type before the call, in every step.",
-    "",
-    "none",
-)
-_TF_SHAPE = Fix(
-    "Leave the sizes that vary open in an input_signature, or pad batches to a few lengths. With "
-    "Keras' fit, pad them in the dataset (padded_batch with padded_shapes).",
-    "@tf.function(input_signature=[\n"
-    "    tf.TensorSpec([None, None], tf.int32),     # None: any size\n"
-    "    tf.TensorSpec([None], tf.int32),\n"
-    "])\n"
-    "def train_step(words, labels):\n"
-    "    ...",
-    "none",
-)
-_TF_VALUE = Fix(
-    "Pass values that change as tensors: tf.function traces once for each Python value.",
-    "train_step(batch, tf.constant(rate))       # not train_step(batch, rate)",
-    "none",
-)
-_TF_FUNCTION = Fix(
-    "Create the tf.function once, before the loop, and pass what changes as an argument.",
-    "train_step = tf.function(step_of)              # before the loop\n"
-    "for batch in dataset:\n"
-    "    train_step(batch)",
-    "none",
-)
-_JAX_SHAPE = Fix(
-    "Pad batches to one of a few lengths, so that few shapes are compiled, and leave the padding "
-    "out of the loss.",
-    "lengths = (64, 128, 256)\n"
-    "longest = max(map(len, texts))\n"
-    "length = min(n for n in lengths if longest <= n)\n"
-    "words = np.zeros([len(texts), length], int)\n"
-    "for row, text in zip(words, texts):\n"
-    "    row[:len(text)] = text",
-    "none",
-)
-_JAX_VALUE = Fix(
-    "Pass values that change as ordinary arguments: jax.jit compiles once for each value of a "
-    "static argument.",
-    "train_step = jax.jit(step_of)              # no static_argnums for rate\n"
-    "params = train_step(params, batch, rate)",
-    "none",
-)
-_JAX_FUNCTION = Fix(
-    "Call jax.jit once, before the loop, and pass what changes as an argument, not in a closure.",
-    "train_step = jax.jit(step_of)                  # before the loop\n"
-    "for batch, rate in zip(batches, rates):\n"
-    "    params = train_step(params, batch, rate)",
-    "none",
-)
-_TORCH_SHAPE = Fix(
-    "Compile for any size, or pad batches to a few lengths.",
-    "model = torch.compile(model, dynamic=True)\n"
-    "# or, for one dimension of one argument, before the first call:\n"
-    "torch._dynamo.mark_dynamic(words, 1)",
-    "none",
-)
-_TORCH_VALUE = Fix(
-    "Pass values that change as tensors, and keep counters of a module in buffers: torch.compile "
-    "makes a version for each Python value.",
-    "loss = train_step(batch, torch.tensor(rate))  # not (batch, rate)",
-    "none",
-)
 _FIXES = {
-    "tensorflow": (_TF_SHAPE, _TF_VALUE, _TF_FUNCTION),
-    "jax": (_JAX_SHAPE, _JAX_VALUE, _JAX_FUNCTION),
-    "pytorch": (_TORCH_SHAPE, _TORCH_VALUE, _TORCH_VALUE),
+    "tensorflow": ("tf-shape", "tf-value", "tf-function"),
+    "jax": ("jax-shape", "jax-value", "jax-function"),
+    "pytorch": ("torch-shape", "torch-value", "torch-value"),
 }

@@ -44,7 +44,7 @@ from stepwhy.analyse.activity.devices import intervals_of
 from stepwhy.analyse.program.session_parts import RUN
 from stepwhy.diagnose.shared.feeds import parts_or_reason
 from stepwhy.diagnose.shared.measure import on_scale
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.trace import NULL, Kind, Phase, Role, among
 
@@ -121,7 +121,7 @@ def diagnose(facts: Facts) -> Finding:
     share = Evidence("share of the step", cost / facts.wall_ns, "fraction")
     evidence = (share, count, *_calls(facts, repeats), *_operations(facts, repeats))
     gain = saving("compute each operation once", min(low, cost), cost)
-    fix = _READ if any(repeat.run.reads for repeat in repeats) else _FED
+    fix = RULE.fix("read" if any(repeat.run.reads for repeat in repeats) else "fed")
     return RULE.finding(cost, evidence, fix, gain, Edit("ops", "gone"))
 
 
@@ -239,27 +239,3 @@ def _operations(facts: Facts, repeats: Sequence[_Repeat]) -> Iterator[Evidence]:
     count = sum(len(repeat.again) for repeat in repeats) / facts.steady_count
     longest = ", ".join(facts.trace.string(scope) for scope, _ in times.most_common(_SHOWN))
     yield Evidence("operations computed again per step", count, "count", longest)
-
-
-_ONCE = (
-    "Fetch everything in one call, which computes each operation once, and metrics only in the "
-    "steps that need them. They are then those from before the update."
-)
-_FED = Fix(
-    _ONCE,
-    "for step in range(steps):\n"
-    "    if step % 100:\n"
-    "        session.run(train, feed)\n"
-    "    else:\n"
-    "        _, value, share = session.run([train, loss, accuracy], feed)",
-    "none",
-)
-_READ = Fix(
-    f"{_ONCE} Each call takes a batch of its own.",
-    "for step in range(steps):\n"
-    "    if step % 100:\n"
-    "        session.run(train)\n"
-    "    else:\n"
-    "        _, value, share = session.run([train, loss, accuracy])",
-    "none",
-)

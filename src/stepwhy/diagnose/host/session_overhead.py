@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from stepwhy.diagnose.shared.feeds import parts_or_reason
 from stepwhy.diagnose.shared.rule import Facts, Finding, Rule
-from stepwhy.diagnose.shared.session_evidence import FEED_LESS, is_overhead, session_evidence
+from stepwhy.diagnose.shared.session_evidence import feed_less, is_overhead, session_evidence
 
 RULE = Rule(
     __name__,
@@ -46,4 +46,4 @@ def diagnose(facts: Facts) -> Finding:
         return parts
     if not is_overhead(facts, parts):
         return RULE.nothing()
-    return RULE.finding(None, session_evidence(facts, parts), FEED_LESS)
+    return RULE.finding(None, session_evidence(facts, parts), feed_less())

@@ -29,7 +29,7 @@ from collections import Counter
 
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.trace import NULL
 
 RULE = Rule(
@@ -65,15 +65,4 @@ def diagnose(facts: Facts) -> Finding:
         Evidence("share of the step that prepares graphs", facts.share("compile"), "fraction"),
     )
     is_rare = len(rows) < FEWEST or per_step < MOST
-    return RULE.judge(facts, cost, evidence, _FIX, unless=is_rare)
-
-
-_FIX = Fix(
-    "Make the session once and pass it on. Its graph is then prepared in the first step only, and "
-    "the variables keep their values.",
-    "with tf.Session() as session:              # not inside the loop\n"
-    "    session.run(tf.global_variables_initializer())\n"
-    "    for _ in range(steps):\n"
-    "        session.run(train_op)",
-    "none",
-)
+    return RULE.judge(facts, cost, evidence, RULE.fix(), unless=is_rare)

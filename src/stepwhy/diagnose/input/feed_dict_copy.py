@@ -37,7 +37,7 @@ from stepwhy.diagnose.shared.feeds import (
     parts_or_reason,
     session_values,
 )
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 
 RULE = Rule(
     __name__,
@@ -69,16 +69,16 @@ def diagnose(facts: Facts) -> Finding:
         *_sizes(feeds),
     )
     kinds = {f.kind for f in feeds if f.bytes is None or f.bytes >= (feeds[0].bytes or 0) / 2}
-    fix = _LARGE if kinds == {"copy"} else _CONVERTED
+    fix = RULE.fix("large" if kinds == {"copy"} else "converted")
     # Time to copy all fed values once they have the right type.
     copying_ns = sum((feed.bytes or 0) / _COPIED * 1e9 for feed in feeds)
-    remaining_ns = 0 if fix is _LARGE else copying_ns
+    remaining_ns = 0 if fix is RULE.fix("large") else copying_ns
     feeding_ns = min(parts.before_ns - CALL_NS, longest_ns(feeds, _SLOWEST))
     cost = round(feeding_ns - remaining_ns)
     if cost < max(SHARE * parts.wall_ns, LEAST_NS):
         return RULE.nothing(evidence)
     gain = saving("convert what is fed once", cost, min(cost + CALL_NS, parts.before_ns))
-    if fix is _LARGE:
+    if fix is RULE.fix("large"):
         return RULE.finding(
             cost, evidence, fix, gain, Edit("input", "prefetch"), title=_LARGE_TITLE
         )
@@ -102,23 +102,4 @@ def _conversion(feed: SessionValue) -> str:
     return f"{feed.python_type}, {conversions[feed.kind]}"
 
 
-_CONVERTED = Fix(
-    "Create arrays of the placeholders' types before the loop, and feed slices of them.",
-    "rows = np.asarray(rows, np.float32)  # once: the placeholder's type\n"
-    "classes = np.asarray(classes, np.int32)\n"
-    "for step in range(steps):\n"
-    "    chosen = slice(first, first + batch)\n"
-    "    session.run(train, {x: rows[chosen], y: classes[chosen]})",
-    "none",
-)
 _LARGE_TITLE = "Let the graph read the large values that are fed"
-_LARGE = Fix(
-    "The values have the right type, but they are large. Let the graph read them, so that "
-    "the next batch is copied while this one is computed.",
-    "dataset = tf.data.Dataset.from_tensor_slices((x, y)).repeat()\n"
-    "dataset = dataset.batch(batch).prefetch(2)\n"
-    "iterator = tf.data.make_initializable_iterator(dataset)\n"
-    "rows, classes = iterator.get_next()\n"
-    "session.run(iterator.initializer, {x: all_rows, y: all_classes})",
-    "none",
-)

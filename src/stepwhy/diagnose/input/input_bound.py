@@ -89,10 +89,11 @@ def diagnose(facts: Facts) -> Finding:
     if ready:
         title = "Make batches cheaper to receive"
         gone = Edit("input", "gone")
-        return RULE.finding(cost, evidence, _PYTORCH_READY, edit=gone, title=title)
-    fix, edit = _fix(facts, fetches, working), _edit(facts, working=working)
-    title = _LESS_WORK if fix.text.startswith(_LIMITS) else ""
-    return RULE.finding(cost, evidence, fix, edit=edit, title=title)
+        return RULE.finding(cost, evidence, RULE.fix("pytorch-ready"), edit=gone, title=title)
+    way = _way(facts, fetches, working)
+    title = _LESS_WORK if way in _AT_LIMIT else ""
+    edit = _edit(facts, working=working)
+    return RULE.finding(cost, evidence, _fix(facts, way), edit=edit, title=title)
 
 
 def _works_itself(facts: Facts, fetches: AnyRows) -> bool:
@@ -169,105 +170,39 @@ def _edit(facts: Facts, *, working: bool) -> Edit | None:
     return Edit("input", "workers", count=workers_for(facts, work))
 
 
-def _fix(facts: Facts, fetches: AnyRows, working: bool) -> Fix:
+def _way(facts: Facts, fetches: AnyRows, working: bool) -> str:
+    """The name of the fix."""
     if uses_loader(facts):
-        work = find_batch_work(facts) if working else None
-        workers = workers_for(facts, work) if work else 2
-        return with_workers(_PYTORCH_WORKERS, workers) if working else _PYTORCH_MORE
-    if facts.trace.meta.framework == "tensorflow":
-        names = " ".join(g.name for g in by_name(facts, fetches))
-        return _TF_QUEUE if "Queue" in names else _of_stages(facts)
-    return _ANY
+        return "pytorch-workers" if working else "pytorch-more"
+    if facts.trace.meta.framework != "tensorflow":
+        return "any"
+    names = " ".join(g.name for g in by_name(facts, fetches))
+    return "tf-queue" if "Queue" in names else _of_stages(facts)
 
 
-def _of_stages(facts: Facts) -> Fix:
+def _of_stages(facts: Facts) -> str:
     """What the stages of the `tf.data` pipeline do not do already, as far as they are recorded."""
-    is_ahead, is_parallel = works_ahead(facts.trace), calls_in_parallel(facts.trace)
-    if not is_ahead:
-        return _TF_AHEAD if is_parallel else _TF_DATA
+    is_parallel = calls_in_parallel(facts.trace)
+    if not works_ahead(facts.trace):
+        return "tf-ahead" if is_parallel else "tf-data"
     if not is_parallel:
-        return _TF_PARALLEL
-    fix = _TF_LESS if caches(facts.trace) else _TF_CACHE
-    fills = shuffles(facts.trace) and long_waits(facts)
+        return "tf-parallel"
+    return "tf-less" if caches(facts.trace) else "tf-cache"
+
+
+def _fix(facts: Facts, way: str) -> Fix:
+    """The fix, as far as it depends on more than its name."""
+    fix = RULE.fix(way)
+    if way == "pytorch-workers":
+        work = find_batch_work(facts)
+        return with_workers(fix, workers_for(facts, work) if work else 2)
+    fills = way in _AT_LIMIT and shuffles(facts.trace) and long_waits(facts)
     return replace(fix, text=f"{fix.text} {_FILLS}") if fills else fix
 
 
-_PYTORCH_WORKERS = Fix(
-    (
-        "Let worker processes prepare the batches: without workers, the DataLoader runs in the "
-        "training loop."
-    ),
-    "loader = DataLoader(dataset, batch_size=32, num_workers=2,\n"
-    "                    persistent_workers=True)",
-    "none",
-)
-_PYTORCH_READY = Fix(
-    "The workers keep up, so more of them do not help: receiving a batch takes the time. Pass few "
-    "large tensors, which lie in shared memory; many small ones, and other objects, are pickled.",
-    "",
-    "none",
-)
-_PYTORCH_MORE = Fix(
-    "The workers cannot keep up: use as many as there are cores, or do less per sample "
-    "(decode smaller images, store preprocessed samples).",
-    "workers = len(os.sched_getaffinity(0))   # cores of this job\n"
-    "loader = DataLoader(dataset, batch_size=32, num_workers=workers,\n"
-    "                    persistent_workers=True)",
-    "none",
-)
-_TF_DATA = Fix(
-    "Prepare batches in parallel, ahead of the step.",
-    "dataset = (dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)\n"
-    "           .batch(batch_size).prefetch(tf.data.AUTOTUNE))",
-    "none",
-)
-_TF_AHEAD = Fix(
-    "The pipeline calls its functions in parallel, but does not work ahead: let it prepare batches "
-    "while the step computes.",
-    "dataset = dataset.prefetch(tf.data.AUTOTUNE)",
-    "none",
-)
-_TF_PARALLEL = Fix(
-    "The pipeline works ahead already. If one of its functions is called for one element at a "
-    "time, let it be called for several.",
-    "dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)",
-    "none",
-)
-_LIMITS = (
-    "The pipeline already calls its functions in parallel and works ahead, so more of either gains "
-    "little: it has to do less."
-)
+_AT_LIMIT = frozenset({"tf-less", "tf-cache"})  # more threads and buffers gain little
 _LESS_WORK = "Do less work per batch, which is prepared in parallel already"
 _FILLS = (
     "Few steps wait, but long: a shuffle buffer is filled before its first element, in each pass "
     "over the data."
 )
-_TF_CACHE = Fix(
-    f"{_LIMITS} If it prepares the same elements in each epoch, keep them with cache(), in memory "
-    "if they fit or in a file: behind the last stage whose result is always the same, before "
-    "shuffling and random augmentation. Otherwise do less work per element.",
-    "dataset = files.map(decode, num_parallel_calls=tf.data.AUTOTUNE)\n"
-    "dataset = dataset.cache()         # or .cache('/fast/disk/train')\n"
-    "dataset = dataset.shuffle(n)\n"
-    "dataset = dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE)\n"
-    "dataset = dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)",
-    "changes-memory",
-)
-_TF_LESS = Fix(
-    f"{_LIMITS} Do less work per element, or store what is the same in each epoch in files.",
-    "",
-    "none",
-)
-_TF_QUEUE = Fix(
-    "The queue runs empty: fill it with more threads, or replace it with a tf.data pipeline "
-    "that prefetches. A py_func that computes holds Python's GIL, so more threads do not speed it "
-    "up: precompute its results into TFRecords.",
-    "batch = tf.train.shuffle_batch(tensors, batch_size, capacity,\n"
-    "                               min_after_dequeue,\n"
-    "                               num_threads=os.cpu_count())\n"
-    "# or\n"
-    "dataset = dataset.map(parse, tf.data.experimental.AUTOTUNE)\n"
-    "dataset = dataset.batch(batch_size).prefetch(2)",
-    "none",
-)
-_ANY = Fix("Prepare the next batch in the background while the step computes.", "", "none")

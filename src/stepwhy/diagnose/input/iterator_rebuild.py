@@ -41,7 +41,7 @@ from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import strings_among
 from stepwhy.diagnose.shared.steady_events import cost_per_step, steady_events
 from stepwhy.trace import NULL, Kind, Role
@@ -86,7 +86,7 @@ def diagnose(facts: Facts) -> Finding:
     # JAX programs use a `DataLoader` as well as tf.data.
     loaders = events.name[rows_of_kinds(facts.trace, "epoch")]
     of_loader = is_pytorch(facts) or bool((loaders == events.name[row]).any())
-    return RULE.judge(facts, cost, evidence, _TORCH if of_loader else _TF)
+    return RULE.judge(facts, cost, evidence, RULE.fix("torch" if of_loader else "tf"))
 
 
 def _in_evaluations(facts: Facts, rows: Ints) -> Mask:
@@ -131,7 +131,7 @@ def _in_callback(facts: Facts, made: StepEvents, line: str, cost: int) -> Findin
     return RULE.finding(
         cost,
         evidence,
-        _PREDICT,
+        RULE.fix("predict"),
         gain,
         Edit("python", "gone"),
         title="Do not make a data set for each call of predict or evaluate",
@@ -154,7 +154,7 @@ def _in_sessions(facts: Facts) -> Finding:
         Evidence("with the time until the batch is there", times[1], "ns"),
         Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
     )
-    return RULE.judge(facts, cost, evidence, _TF1)
+    return RULE.judge(facts, cost, evidence, RULE.fix("tf1"))
 
 
 def _run_line(facts: Facts, rows: AnyRows) -> str:
@@ -170,37 +170,3 @@ def _run_line(facts: Facts, rows: AnyRows) -> str:
 # Functions of `keras.trainers.data_adapters.array_data_adapter`.
 _ADAPTERS = ("Dataset_flat_map_slice_batch_indices", "Dataset_map_grab_batch")
 _CALLBACK = regex(r": (?:\w+\.)?on_(?:train_|test_|predict_)?(?:batch|epoch)_(?:begin|end)\b")
-_PREDICT = Fix(
-    "In each call, predict, evaluate and fit make a data set, trace its functions and make an "
-    "iterator. predict_on_batch and the model itself do not. Call them in every hundredth step, "
-    "or once per epoch.",
-    "outputs = model.predict_on_batch(inputs)       # not predict(inputs)",
-    "none",
-)
-_TORCH = Fix(
-    "Make the iterator once, and a new one only when its epoch has ended. A loop over the loader "
-    "does the same.",
-    "def forever(loader):\n"
-    "    while True:\n"
-    "        yield from loader\n"
-    "\n"
-    "batches = forever(loader)\n"
-    "for step in range(steps):\n"
-    "    batch = next(batches)",
-    "changes-numerics",
-)
-_TF = Fix(
-    "Make the iterator once, before the loop. A loop over the data set does the same.",
-    "batches = iter(dataset.repeat())\nfor step in range(steps):\n    batch = next(batches)",
-    "changes-numerics",
-)
-_TF1 = Fix(
-    "Run the initializer once, before the loop, and repeat the data set.",
-    "iterator = tf.data.make_initializable_iterator(dataset.repeat())\n"
-    "batch = iterator.get_next()\n"
-    "...\n"
-    "session.run(iterator.initializer)\n"
-    "for step in range(steps):\n"
-    "    session.run(train)",
-    "changes-numerics",
-)

@@ -88,57 +88,6 @@ def diagnose(facts: Facts) -> Finding:
 
 def _fix(facts: Facts, work: BatchWork) -> Fix:
     if work.source == "generator":
-        return _JAX if facts.trace.meta.framework == "jax" else _THREAD
-    fix = {"DataLoader": _TORCH, "PyDataset": _KERAS}.get(work.source, _TF)
+        return RULE.fix("jax" if facts.trace.meta.framework == "jax" else "thread")
+    fix = RULE.fix({"DataLoader": "torch", "PyDataset": "keras"}.get(work.source, "tf"))
     return with_workers(fix, workers_for(facts, work))
-
-
-_TORCH = Fix(
-    "Let a worker process prepare the next batch: without workers, the DataLoader runs in the "
-    "training loop.",
-    "loader = DataLoader(dataset, batch_size=32, shuffle=True, num_workers=2,\n"
-    "                    persistent_workers=True)",
-    "changes-memory",
-)
-_KERAS = Fix(
-    "Let another process prepare the next batch: with one worker, a PyDataset runs in the training "
-    "loop.",
-    "class Batches(keras.utils.PyDataset):\n"
-    "    def __init__(self, **kwargs):\n"
-    "        super().__init__(workers=2, use_multiprocessing=True, **kwargs)",
-    "changes-memory",
-)
-_TF = Fix(
-    "Prefetch batches, as the last stage of the data set.",
-    "dataset = dataset.prefetch(2)",
-    "changes-memory",
-)
-_AHEAD = (
-    "def ahead(batches, count=2):\n"
-    "    ready = queue.Queue(count)\n"
-    "\n"
-    "    def fill():\n"
-    "        try:\n"
-    "            for batch in batches:\n"
-    "                ready.put(batch)\n"
-    "        finally:\n"
-    "            ready.put(None)\n"
-    "\n"
-    "    threading.Thread(target=fill, daemon=True).start()\n"
-    "    while (batch := ready.get()) is not None:\n"
-    "        yield batch\n"
-    "\n"
-    "for batch in ahead(batches):\n"
-)
-_THREAD = Fix(
-    "Let a thread prepare the next batches. NumPy and the framework release Python's GIL in long "
-    "operations; for loops in Python, use a process instead.",
-    f"{_AHEAD}    train_step(batch)",
-    "changes-memory",
-)
-_JAX = Fix(
-    "JAX computes while the loop prepares the next batch, unless the loop reads a result in each "
-    "step: read the loss every hundred steps. Or let a thread prepare the next batches.",
-    f"{_AHEAD}    params = train_step(params, batch)",
-    "changes-memory",
-)

@@ -57,7 +57,7 @@ from stepwhy.analyse.steps.counters import series
 from stepwhy.diagnose.input.shared.blocked import blocked_share
 from stepwhy.diagnose.input.shared.generator_stage import generator_stage
 from stepwhy.diagnose.input.shared.loaders import batches_ready
-from stepwhy.diagnose.shared.augmentation import RANDOM, is_random
+from stepwhy.diagnose.shared.augmentation import cheaper_augmentation, is_random
 from stepwhy.diagnose.shared.measure import contention_ns
 from stepwhy.diagnose.shared.program import feeds_placeholders, is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
@@ -89,15 +89,6 @@ _READERS = frozenset({
 })  # fmt: skip
 
 _SINGLE_ELEMENTS = "Let the generator yield whole batches: TensorFlow takes long for each element"
-_FIX_GENERATOR = Fix(
-    "Pass the arrays to from_tensor_slices, which needs no Python per element. If a generator is "
-    "needed, let it yield whole batches, or many elements at a time and unbatch them later.",
-    "dataset = tf.data.Dataset.from_tensor_slices((rows, labels)).batch(256)\n"
-    "def batches():          # or many rows at a time\n"
-    "    for start in range(0, len(rows), 256):\n"
-    "        yield rows[start : start + 256], labels[start : start + 256]",
-    "none",
-)
 _SERIAL = "The training loop itself prepares the batches: see serial-input and missing-prefetch."
 _NO_STACK = "No stack of the training was sampled."
 _NO_LINE = "No sampled line prepares batches."
@@ -145,7 +136,7 @@ def _of_generator(facts: Facts) -> Finding | None:
     share = Evidence("share of the step", cost / facts.wall_ns, "fraction")
     gain = saving("yield batches: remove input_wait", LEAST_SAVED * cost, cost)
     evidence, edit = (share, *stage.evidence()), Edit("input", "gone")
-    return RULE.finding(cost, evidence, _FIX_GENERATOR, gain, edit, title=_SINGLE_ELEMENTS)
+    return RULE.finding(cost, evidence, RULE.fix("generator"), gain, edit, title=_SINGLE_ELEMENTS)
 
 
 def _mostly_waits(facts: Facts, work: Preparation, cost: int, blocked: float) -> Finding:
@@ -254,30 +245,30 @@ _WHO = {
 
 def _fix(facts: Facts, work: Preparation) -> Fix:
     fix = _precomputed(facts, work)
-    if fix not in {_TF, _PYDATASET} or work.role is not SampleRole.THREAD:
+    if fix not in {RULE.fix("tf"), RULE.fix("pydataset")} or work.role is not SampleRole.THREAD:
         return fix
     return replace(fix, text=f"{fix.text} {_NO_THREADS if facts.lock_wait_ns else _PERHAPS}")
 
 
 def _precomputed(facts: Facts, work: Preparation) -> Fix:
     if is_random(work.line):
-        return _TF_RANDOM if work.entry == "py_func" else RANDOM
+        return RULE.fix("tf-random") if work.entry == "py_func" else cheaper_augmentation()
     if is_pytorch(facts):
-        return _PYTORCH_FILES if _reads(work) else _PYTORCH
+        return RULE.fix("pytorch-files" if _reads(work) else "pytorch")
     if work.entry == "PyDataset":
-        return _PYDATASET
+        return RULE.fix("pydataset")
     if facts.trace.meta.framework == "tensorflow":
-        return _TF if work.entry else _TF_FED
-    return _ANY
+        return RULE.fix("tf" if work.entry else "tf-fed")
+    return RULE.fix("any")
 
 
 def _more_threads(work: Preparation, needed: int) -> Fix:
     """The fix for threads that wait."""
     if work.entry != "feed":
-        how = _MORE_OF.get(work.entry, "")
-        return Fix(f"{_WAITS}{how} {_OR_FEWER}", "", "none")
+        return RULE.fix("more-threads", how=_MORE_OF.get(work.entry, ""))
     count = min(max(needed, 2), MOST_THREADS)
-    return replace(_MORE_FEEDERS, code=_MORE_FEEDERS.code.replace("(4)", f"({count})"))
+    fix = RULE.fix("more-feeders")
+    return replace(fix, code=fix.code.replace("(4)", f"({count})"))
 
 
 _MORE_THREADS = "Let more threads prepare batches, because the present ones mostly wait"
@@ -289,12 +280,6 @@ _PERHAPS = (
     "More threads help only as far as this code waits, for files or a network: only one thread at "
     "a time can run Python code."
 )
-_WAITS = (
-    "These threads mostly wait and use no core meanwhile: for storage, a network, a timer or "
-    "another process. Several of them wait at the same time, unless what they wait for is busy "
-    "itself."
-)
-_OR_FEWER = "Or wait less often: read more at a time, or keep what was read."
 _MORE_OF = {
     "py_func": (
         " Let more of them call the function: with num_parallel_calls in tf.data, with num_threads "
@@ -303,83 +288,3 @@ _MORE_OF = {
     "PyDataset": " Give the data set more workers, as threads: use_multiprocessing=False.",
     "generator": " Let tf.data interleave several generators, each with a part of the data.",
 }
-_MORE_FEEDERS = Fix(
-    f"{_WAITS} Start more threads that fill the queue, each with other elements. {_OR_FEWER}",
-    "for _ in range(4):\n    threading.Thread(target=fill_queue, daemon=True).start()",
-    "none",
-)
-_TF_RANDOM = Fix(
-    "By its name, the function augments at random, so that its results cannot be stored: each "
-    "epoch needs new ones. Write it with operations of TensorFlow (tf.image, tf.random), which run "
-    "in several threads and do not call Python. Or let one call do a whole batch, because each "
-    "call takes the interpreter's lock.",
-    "",
-    "unknown",
-)
-_TFRECORDS = (
-    "# once:\n"
-    "with tf.io.TFRecordWriter(path) as writer:\n"
-    "    for x in data:\n"
-    "        writer.write(to_example(x, prepare(x)).SerializeToString())\n"
-    "# in the training, TF1 and TF2:\n"
-    "dataset = (tf.data.TFRecordDataset(path).shuffle(n).repeat()\n"
-    "           .map(parse, tf.data.experimental.AUTOTUNE)\n"
-    "           .batch(batch_size).prefetch(2))"
-)
-_TF = Fix(
-    "Compute it once and store the result in TFRecords.",
-    _TFRECORDS,
-    "none",
-)
-_TF_FED = Fix(
-    "If this function prepares the fed values: compute it once, store the result in "
-    "TFRecords, and read them inside the graph, ahead of the step.",
-    _TFRECORDS,
-    "none",
-)
-_PYDATASET = Fix(
-    "Compute it once and store the result: load arrays in __getitem__ instead of computing them. "
-    "Or let several processes prepare the batches, as far as there are free cores.",
-    'np.save("prepared.npy", np.stack([prepare(x) for x in data]))   # once\n'
-    "\n"
-    "class Batches(keras.utils.PyDataset):\n"
-    "    def __init__(self, **kwargs):\n"
-    "        super().__init__(workers=2, use_multiprocessing=True, **kwargs)\n"
-    '        self.prepared = np.load("prepared.npy", mmap_mode="r")',
-    "changes-memory",
-)
-_PYTORCH = Fix(
-    "Compute it once and store the result: load arrays in __getitem__ instead of computing "
-    "them. More workers help as long as there are free cores.",
-    'np.save("prepared.npy", np.stack([prepare(x) for x in data]))   # once\n'
-    "\n"
-    "class Prepared(torch.utils.data.Dataset):\n"
-    "    def __init__(self):\n"
-    '        self.prepared = np.load("prepared.npy", mmap_mode="r")\n'
-    "\n"
-    "    def __len__(self):\n"
-    "        return len(self.prepared)\n"
-    "\n"
-    "    def __getitem__(self, i):\n"
-    "        return images[i], self.prepared[i].copy()",
-    "none",
-)
-_PYTORCH_FILES = Fix(
-    "Much of this time is in a library, not in the program's own code. If it reads or decodes "
-    "files that give the same values in every epoch: do that once, store the arrays uncompressed "
-    "and at the size that the model needs, and augment them later. Otherwise use a faster decoder, "
-    "or more workers as long as there are free cores.",
-    'np.save("decoded.npy", np.stack([read(path) for path in paths]))   # once\n'
-    "\n"
-    "class Decoded(torch.utils.data.Dataset):\n"
-    "    def __init__(self):\n"
-    '        self.decoded = np.load("decoded.npy", mmap_mode="r")\n'
-    "\n"
-    "    def __len__(self):\n"
-    "        return len(self.decoded)\n"
-    "\n"
-    "    def __getitem__(self, i):\n"
-    "        return augment(self.decoded[i].copy())",
-    "none",
-)
-_ANY = Fix("Compute it once, before training, and read the result during training.", "", "none")

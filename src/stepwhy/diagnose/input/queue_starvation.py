@@ -38,7 +38,7 @@ from stepwhy.analyse.input.pipelines import find_pipelines, starved_queue
 from stepwhy.analyse.steps.counters import series
 from stepwhy.base.columns.sums import total_of
 from stepwhy.diagnose.shared.measure import contention_ns
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.result import Pipeline
 from stepwhy.trace import NULL
 
@@ -84,7 +84,9 @@ def diagnose(facts: Facts) -> Finding:
     # The thread that cannot keep up with the training uses a core all the time.
     most = cost + contention_ns(facts, cost, 1.0)
     gain = saving("fill the queue: remove input_wait", LEAST_SAVED * cost, most)
-    return RULE.finding(cost, _evidence(facts, emptiest), _FASTER, gain, Edit("input", "free"))
+    return RULE.finding(
+        cost, _evidence(facts, emptiest), RULE.fix("faster"), gain, Edit("input", "free")
+    )
 
 
 def _without_steps(queues: list[Pipeline]) -> Finding:
@@ -97,7 +99,7 @@ def _without_steps(queues: list[Pipeline]) -> Finding:
                  starved.name),
         Evidence("samples", starved.samples, "count"),
     )  # fmt: skip
-    return RULE.finding(None, evidence, _FASTER)
+    return RULE.finding(None, evidence, RULE.fix("faster"))
 
 
 def _evidence(facts: Facts, queue: Pipeline) -> tuple[Evidence, ...]:
@@ -134,7 +136,7 @@ def _slow_start(facts: Facts, queues: list[Pipeline]) -> Finding | None:
     grown = _memory_gained(facts)
     if grown is not None:
         found.append(Evidence("memory allocated meanwhile", grown, "bytes"))
-    return RULE.finding(None, tuple(found), _SMALLER)
+    return RULE.finding(None, tuple(found), RULE.fix("smaller"))
 
 
 def _first_wait_ns(facts: Facts) -> int | None:
@@ -156,29 +158,3 @@ def _memory_gained(facts: Facts) -> int | None:
     if not len(before) or not len(after):
         return None
     return max(int(resident.values[after[0]] - resident.values[before[-1]]), 0)
-
-
-_FASTER = Fix(
-    "Enqueue many elements in one run and with several threads; tf.data does both. If Python "
-    "code creates the elements, create them once instead.",
-    "_, records = reader.read_up_to(names, batch_size)\n"
-    "examples = tf.io.parse_example(records, features)\n"
-    "batch = tf.train.shuffle_batch(decode(examples), batch_size, capacity,\n"
-    "                               min_after_dequeue, num_threads=2,\n"
-    "                               enqueue_many=True)\n"
-    "# TF2\n"
-    "dataset = (tf.data.TFRecordDataset(path).shuffle(n).repeat()\n"
-    "           .batch(batch_size).map(decode, tf.data.AUTOTUNE)\n"
-    "           .prefetch(2))",
-    "none",
-)
-_SMALLER = Fix(
-    "Reduce min_after_dequeue: so many elements are prepared and kept in memory before the "
-    "first batch. Shuffle the file names as well.",
-    "batch = tf.train.shuffle_batch(tensors, batch_size,\n"
-    "                               capacity=23 * batch_size,\n"
-    "                               min_after_dequeue=20 * batch_size)\n"
-    "# TF2\n"
-    "dataset = dataset.shuffle(20 * batch_size)",
-    "none",
-)

@@ -53,7 +53,7 @@ from stepwhy.diagnose.input.shared.long_waits import long_waits
 from stepwhy.diagnose.input.shared.repeated_work import Repeated, iterated_again, restarted
 from stepwhy.diagnose.shared.augmentation import is_random
 from stepwhy.diagnose.shared.pipeline_stages import caches, shuffles
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS, stable_lines
 from stepwhy.trace import Trace
 
@@ -118,8 +118,8 @@ def diagnose(facts: Facts) -> Finding:
     evidence = (waits, *repeated.evidence, *long_waits(facts), *lines)
     # What fills a shuffle buffer runs while few steps wait, and delays no operation of the others.
     edit = None if long_waits(facts) and shuffles(facts.trace) else Edit("input", "gone")
-    fix = _TF_DATA if restarted(facts.trace) else _TF_EPOCHS
-    fix = fix if facts.trace.meta.framework == "tensorflow" else _PYTORCH
+    fix = RULE.fix("tf-data" if restarted(facts.trace) else "tf-epochs")
+    fix = fix if facts.trace.meta.framework == "tensorflow" else RULE.fix("pytorch")
     return RULE.finding(cost, evidence, fix, gain, edit)
 
 
@@ -136,7 +136,7 @@ def _of_functions(facts: Facts, repeated: Repeated) -> Finding:
     evidence = (share, *repeated.evidence, *at)
     most = min(MOST_SAVED_OF_LINES * cost, facts.wall_ns)
     gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, most)
-    return RULE.finding(cost, evidence, _PYTORCH, gain)
+    return RULE.finding(cost, evidence, RULE.fix("pytorch"), gain)
 
 
 def _lines(trace: Trace) -> tuple[Evidence, ...]:
@@ -172,42 +172,3 @@ def _steps_per_epoch(
         return []
     places = np.searchsorted(trace.marks.start_ns, starts_ns)
     return [Evidence("steps per epoch", round(float(np.median(np.diff(places)))), "count")]
-
-
-_PYTORCH = Fix(
-    "Prepare each element once: store the results in a file before training, or cache them "
-    "in memory if they fit. Workers do not share memory, so prefer a file with several "
-    "workers. Leave random augmentation in __getitem__.",
-    'np.save("prepared.npy", np.stack([prepare(x) for x in data]))   # once\n'
-    "\n"
-    "class Prepared(torch.utils.data.Dataset):\n"
-    "    def __init__(self):\n"
-    '        self.prepared = np.load("prepared.npy", mmap_mode="r")\n'
-    "\n"
-    "    def __len__(self):\n"
-    "        return len(self.prepared)\n"
-    "\n"
-    "    def __getitem__(self, i):\n"
-    "        return augment(self.prepared[i].copy())",
-    "changes-memory",
-)
-_TF_DATA = Fix(
-    "Cache the output of the deterministic part of the pipeline, in memory or in a file, "
-    "before shuffling and repeating it.",
-    "dataset = (files.map(decode, num_parallel_calls=tf.data.AUTOTUNE)\n"
-    "           .cache()                   # or .cache('/fast/disk/train')\n"
-    "           .shuffle(n).repeat().map(augment)\n"
-    "           .batch(batch_size).prefetch(tf.data.AUTOTUNE))",
-    "changes-memory",
-)
-_TF_EPOCHS = Fix(
-    "Keep the output of the part of the pipeline that is the same in each epoch: before shuffling "
-    "and random augmentation, in memory if all elements fit as they are there, else in a file. "
-    "Make the data set once: a new one has an empty cache.",
-    "dataset = files.map(decode, num_parallel_calls=tf.data.AUTOTUNE)\n"
-    "dataset = dataset.cache()         # or .cache('/fast/disk/train')\n"
-    "dataset = dataset.shuffle(n)\n"
-    "dataset = dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE)\n"
-    "dataset = dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)",
-    "changes-memory",
-)

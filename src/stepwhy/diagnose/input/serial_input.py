@@ -111,7 +111,9 @@ def _random(facts: Facts) -> Finding:
     if cost < RANDOM_SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:1])
     gain = saving("keep or prefetch random input", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _RANDOM, gain, Edit("input", "free"), title=_RANDOM_TITLE)
+    return RULE.finding(
+        cost, evidence, RULE.fix("random"), gain, Edit("input", "free"), title=_RANDOM_TITLE
+    )
 
 
 def _evidence(facts: Facts, rows: AnyRows, cost: int) -> tuple[Evidence, ...]:
@@ -137,9 +139,9 @@ def _evidence(facts: Facts, rows: AnyRows, cost: int) -> tuple[Evidence, ...]:
 
 def _fix(facts: Facts, work: BatchWork) -> Fix:
     if work.source == "generator":
-        fix = _GENERATOR_TORCH if is_pytorch(facts) else _GENERATOR
+        fix = RULE.fix("generator-torch" if is_pytorch(facts) else "generator")
     else:
-        fix = {"DataLoader": _TORCH, "PyDataset": _KERAS}.get(work.source, _TF)
+        fix = RULE.fix({"DataLoader": "torch", "PyDataset": "keras"}.get(work.source, "tf"))
     return with_workers(fix, workers_for(facts, work))
 
 
@@ -147,60 +149,4 @@ _UNKNOWN = (
     "Neither fetches of batches, nor stack samples of the work on them, nor which operation of a "
     "graph reads from which is recorded."
 )
-_TORCH = Fix(
-    "Let worker processes prepare the batches: without workers, the DataLoader runs in the "
-    "training loop. What is the same in every epoch can be computed once instead.",
-    "loader = DataLoader(dataset, batch_size=32, shuffle=True, num_workers=2,\n"
-    "                    persistent_workers=True)",
-    "changes-memory",
-)
-_KERAS = Fix(
-    "Let several processes prepare the batches: with one worker, a PyDataset runs in the training "
-    "loop. What is the same in every epoch can be computed once instead.",
-    "class Batches(keras.utils.PyDataset):\n"
-    "    def __init__(self, **kwargs):\n"
-    "        super().__init__(workers=2, use_multiprocessing=True, **kwargs)",
-    "changes-memory",
-)
-_TF = Fix(
-    "Call the function for several elements at a time, and prefetch batches.",
-    "dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)\n"
-    "dataset = dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)",
-    "none",
-)
-_GENERATOR_TORCH = Fix(
-    "Turn the generator into a Dataset that makes one sample, and let worker processes of a "
-    "DataLoader call it. What is the same in every epoch can be computed once instead.",
-    "class Samples(torch.utils.data.Dataset):\n"
-    "    def __len__(self):\n"
-    "        return len(texts)\n"
-    "\n"
-    "    def __getitem__(self, i):\n"
-    "        return make_sample(texts[i])\n"
-    "\n"
-    "loader = DataLoader(Samples(), batch_size=32, num_workers=2,\n"
-    "                    persistent_workers=True)",
-    "changes-memory",
-)
-_GENERATOR = Fix(
-    "Make each batch in a function of its number, and let several processes call it. What is the "
-    "same in every epoch can be computed once instead.",
-    'with multiprocessing.get_context("spawn").Pool(2) as workers:\n'
-    "    for batch in workers.imap(make_batch, range(steps)):\n"
-    "        params = train_step(params, batch)",
-    "changes-memory",
-)
 _RANDOM_TITLE = "Generate random input once, or ahead of the step"
-_RANDOM = Fix(
-    "If the numbers may be the same in each step, as in a benchmark, generate them once and "
-    "keep them in a variable. If they must be new, let an input pipeline generate them on the "
-    "CPU, ahead of the step.",
-    "# generated once, by the initializer:\n"
-    "values = tf.random_normal([2000, 5000])\n"
-    'a = tf.get_variable("a", initializer=values, trainable=False)\n'
-    "# or new ones in each step, generated during the previous one:\n"
-    "dataset = tf.data.Dataset.range(steps)\n"
-    "dataset = dataset.map(lambda _: tf.random_normal([2000, 5000]))\n"
-    "a = tf.data.make_one_shot_iterator(dataset.prefetch(2)).get_next()",
-    "changes-numerics",
-)

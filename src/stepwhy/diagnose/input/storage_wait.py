@@ -138,11 +138,11 @@ def _evidence(facts: Facts, waits: _Waits) -> tuple[Evidence, ...]:
 
 def _fix(facts: Facts, waits: _Waits) -> Fix:
     is_slow = waits.read_bytes * 1e9 < FAST_BYTES_PER_S * waits.share * facts.wall_ns
-    fix = _ANY
+    fix = RULE.fix("any")
     if uses_loader(facts):
-        fix = _TORCH
+        fix = RULE.fix("torch")
     elif facts.trace.meta.framework == "tensorflow":
-        fix = _TF
+        fix = RULE.fix("tf")
     return replace(fix, text=f"{fix.text} {_SMALL if is_slow else _LARGE}")
 
 
@@ -158,19 +158,3 @@ _LARGE = (
     "The disk may be near its limit: if that does not help, read fewer bytes, or keep the data in "
     "memory if it fits."
 )
-_TORCH = Fix(
-    "Let worker processes read ahead: without workers, the DataLoader reads in the training loop. "
-    "A process that waits for a disk needs no core, so try more of them, too.",
-    f"loader = DataLoader(dataset, batch_size=32, num_workers={WORKERS},\n"
-    "                    persistent_workers=True)",
-    "changes-memory",
-)
-_TF = Fix(
-    "Read several files at a time, ahead of the step.",
-    "dataset = tf.data.TFRecordDataset(\n"
-    "    paths, num_parallel_reads=tf.data.AUTOTUNE)\n"
-    "dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)\n"
-    "dataset = dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)",
-    "changes-memory",
-)
-_ANY = Fix("Read the next batches in threads, ahead of the step.", "", "changes-memory")

@@ -32,7 +32,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwhy.analyse.steps.stalls import restarts, rows_of_kinds
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.steady_events import cost_per_step, steady_events, summary
 
 RULE = Rule(
@@ -70,21 +70,6 @@ def diagnose(facts: Facts) -> Finding:
     # Where the loader keeps its workers, another one is created for each epoch.
     stages = facts.trace.stages
     is_kept = (stages.persistent[stages.name == loader] == 1).any()
-    return RULE.finding(cost, found, _NEW if is_kept else _PERSISTENT, gain, Edit("input", "gone"))
-
-
-_PERSISTENT = Fix(
-    "Let the workers live as long as the DataLoader.",
-    "loader = DataLoader(dataset, batch_size=32, num_workers=2,\n"
-    "                    persistent_workers=True)",
-    "changes-memory",
-)
-_NEW = Fix(
-    "The DataLoader keeps its workers, but each epoch creates another DataLoader: create it once.",
-    "loader = DataLoader(dataset, batch_size=32, num_workers=2,\n"
-    "                    persistent_workers=True)\n"
-    "for epoch in range(epochs):\n"
-    "    for batch in loader:\n"
-    "        train_step(batch, rate)",
-    "changes-memory",
-)
+    return RULE.finding(
+        cost, found, RULE.fix("new" if is_kept else "persistent"), gain, Edit("input", "gone")
+    )

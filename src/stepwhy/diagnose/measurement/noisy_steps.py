@@ -44,7 +44,7 @@ from stepwhy.analyse.steps.cores import CONTENDED, run_delay_share
 from stepwhy.analyse.steps.stalls import events_in, rows_of_kinds, stalling, time_of_kinds
 from stepwhy.base.columns.types import Floats, Mask, Times
 from stepwhy.base.units import format_count
-from stepwhy.diagnose.shared.rule import SHARE_BEYOND_MEDIAN, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import SHARE_BEYOND_MEDIAN, Evidence, Facts, Finding, Rule
 from stepwhy.result import CATEGORIES
 from stepwhy.trace import NULL
 
@@ -148,9 +148,9 @@ def diagnose(facts: Facts) -> Finding:
     lines = _visited(facts, steps) or _logged(facts, steps)
     evidence = (_share(steps), *_evidence(steps), *lines, *_differences(differences))
     if lines:
-        return RULE.finding(None, evidence, _NAMED, title=_ONE_LINE)
-    fix = _BATCHES if differences.get("compute", 0.0) >= MAIN else _IRREGULAR
-    return RULE.finding(None, evidence, _REGULAR if _interval(steps) else fix)
+        return RULE.finding(None, evidence, RULE.fix("named"), title=_ONE_LINE)
+    fix = RULE.fix("batches" if differences.get("compute", 0.0) >= MAIN else "irregular")
+    return RULE.finding(None, evidence, RULE.fix("regular") if _interval(steps) else fix)
 
 
 def _catches_up(facts: Facts, steps: _Steps) -> bool:
@@ -288,29 +288,3 @@ _VARIED = "Step times vary, but slow steps take little of the time"
 _EXPLAINED_TITLE = "Steps differ in length for a cause that other checks judge"
 _CONTENDED = "The process waits for CPU cores, which makes steps differ in length."
 _ONE_LINE = "Look at the line that makes some steps much slower than others"
-_NAMED = Fix(
-    "Only the slow steps run the named line. Make it faster, or run it less often or for less "
-    "data. The rest of this report describes other steps. Compare runs over whole intervals.",
-    "",
-    "none",
-)
-_REGULAR = Fix(
-    "See what the loop does in these steps only, such as an evaluation, images for a log, or an "
-    "update of the learning rate. Do it less often or for less data. Compare runs over whole "
-    "intervals.",
-    "",
-    "none",
-)
-_BATCHES = Fix(
-    "The operations of the slow steps take longer. If samples differ in length, put those of "
-    "similar length into one batch, so that less is padded, and compare the time per sample "
-    "instead of that per step. If they do not, other programs may have used the cores.",
-    "",
-    "changes-numerics",
-)
-_IRREGULAR = Fix(
-    "Do not compare two short runs by their median: 'stepwhy bench' repeats them alternately and "
-    "says which difference can be seen. Trace some of the slow steps to see what they do.",
-    "",
-    "none",
-)

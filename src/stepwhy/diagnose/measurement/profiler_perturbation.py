@@ -44,7 +44,7 @@ from stepwhy.analyse.steps.step_search import count_warm_up
 from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.units import format_count
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.trace import NULL
 
 RULE = Rule(
@@ -115,7 +115,7 @@ def _from_own(facts: Facts, own: AnyRows) -> Finding:
     )
     if low <= 0 or cost < RULE.least_share * facts.wall_ns:
         return replace(RULE.nothing(evidence), title=_RARE)
-    return RULE.finding(cost, evidence, _SESSION if uses_sessions(facts) else _OWN)
+    return RULE.finding(cost, evidence, RULE.fix("session" if uses_sessions(facts) else "own"))
 
 
 def _steps(facts: Facts, own: AnyRows, *, on_cores: bool) -> tuple[Ints, Mask]:
@@ -156,23 +156,3 @@ _UNSURE = "The step times vary too much to say what profiling adds."
 _FEW = f"Fewer than {FEWEST_STEPS} steps ran with, or without, the training's own profiler."
 _NONE = "Too few steps were traced to compare them with the others."
 _CONTENDED = "Other programs used the CPU cores, which makes some steps longer than others, too."
-_OWN = Fix(
-    "Record a few steps, once, and leave out what is not needed: with_stack, record_shapes and "
-    "profile_memory each add to the cost of every operation.",
-    "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2,\n"
-    "                                   active=5, repeat=1)\n"
-    "with torch.profiler.profile(schedule=schedule) as prof:\n"
-    "    for batch in loader:\n"
-    "        step(batch)\n"
-    "        prof.step()",
-    "none",
-)
-_SESSION = Fix(
-    "Trace one run in some hundreds, after the first one. Where only the step time is of interest, "
-    "measure it without tracing.",
-    "traced = tf.RunOptions(trace_level=tf.RunOptions.SOFTWARE_TRACE)\n"
-    "plain = tf.RunOptions(trace_level=tf.RunOptions.NO_TRACE)\n"
-    "options = traced if step % 500 == 10 else plain\n"
-    "session.run(train_op, options=options, run_metadata=metadata)",
-    "none",
-)

@@ -36,7 +36,7 @@ from __future__ import annotations
 from stepwhy.analyse.run.startup import StartPlace, StartUp, find_startup
 from stepwhy.analyse.steps.sampled_lines import FRAMEWORKS
 from stepwhy.base.units import format_ns
-from stepwhy.diagnose.shared.augmentation import RANDOM, is_random
+from stepwhy.diagnose.shared.augmentation import cheaper_augmentation, is_random
 from stepwhy.diagnose.shared.program import is_compiled, is_pytorch
 from stepwhy.diagnose.shared.rule import SHARE_OF_RUN, Evidence, Facts, Finding, Fix, Rule
 
@@ -104,14 +104,14 @@ def _does(place: StartPlace) -> str:
 def _fix(facts: Facts, start: StartUp, places: list[StartPlace], avoidable_ns: int) -> Fix:
     if start.compile_ns >= MAIN * avoidable_ns or not places:
         if facts.trace.meta.framework == "jax":
-            return _JAX
-        return _INDUCTOR if is_pytorch(facts) and is_compiled(facts) else _COMPILE
+            return RULE.fix("jax")
+        return RULE.fix("inductor" if is_pytorch(facts) and is_compiled(facts) else "compile")
     if sum(place.time_ns for place in places if place.imports) >= MAIN * avoidable_ns:
-        return _IMPORTS
+        return RULE.fix("imports")
     first = next(place for place in places if not place.imports)
     if first.package in FRAMEWORKS:
-        return _FRAMEWORK
-    return RANDOM if is_random(first.line) else _PREPARE
+        return RULE.fix("framework")
+    return cheaper_augmentation() if is_random(first.line) else RULE.fix("prepare")
 
 
 _STOPPED = (
@@ -124,51 +124,4 @@ _NOT_SAMPLED = (
 _CHILDREN = (
     "The first steady step came after {}. For up to {} of it, the main thread waited while "
     "processes that the program had started were running; what they did was not sampled."
-)
-_PREPARE = Fix(
-    "Start at the first line. Where its result is the same in each run, compute it once, and load "
-    "it from a file; arrays that are mapped into memory are there at once. Where it prepares "
-    "samples one by one, do so for each batch, in the workers of the loader.",
-    "# with the version of the preparation in its name\n"
-    'path = Path("prepared.npy")\n'
-    "if not path.exists():\n"
-    "    np.save(path, prepare(texts))\n"
-    'tokens = np.load(path, mmap_mode="r")',
-    "none",
-)
-_FRAMEWORK = Fix(
-    "Start at the first line: it calls the framework. Load and place only what the run uses, "
-    "create large arrays where they are used instead of copying them there, and do not initialise "
-    "weights that are loaded afterwards.",
-    "",
-    "none",
-)
-_IMPORTS = Fix(
-    "Import what only some runs use where it is used, not at the top of the program. "
-    "'python -X importtime train.py' shows what each import takes.",
-    "",
-    "none",
-)
-_JAX = Fix(
-    "Keep what is compiled for the next run. A Python loop in a jitted function becomes a copy of "
-    "its body per iteration: compile one layer once, with jax.lax.scan over the stacked parameters "
-    "of equal layers.",
-    "# a folder that outlives the run\n"
-    'jax.config.update("jax_compilation_cache_dir", "compiled")\n'
-    "body = lambda h, w: (layer(h, w), None)\n"
-    "hidden, _ = jax.lax.scan(body, hidden, weights)",
-    "none",
-)
-_INDUCTOR = Fix(
-    "Keep what Inductor compiles for the next run: by default, it is in a temporary folder, which "
-    "is empty in a new container. Compile the repeated block of a model, not all blocks as one.",
-    "# before torch is imported; a folder that outlives the run\n"
-    'os.environ["TORCHINDUCTOR_CACHE_DIR"] = "compiled"',
-    "none",
-)
-_COMPILE = Fix(
-    "Compile less: a Python loop in a compiled function becomes a copy of its body per iteration. "
-    "Compile the repeated block instead of the whole model.",
-    "",
-    "none",
 )

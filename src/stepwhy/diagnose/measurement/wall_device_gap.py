@@ -43,9 +43,9 @@ from stepwhy.analyse.program.session_parts import find_session_parts
 from stepwhy.analyse.steps.sampled_lines import python_lines
 from stepwhy.base.columns.types import Ints
 from stepwhy.diagnose.shared.program import is_pytorch, on_gpu
-from stepwhy.diagnose.shared.recording import HOST_NSIGHT, is_of_nsight, record_later
+from stepwhy.diagnose.shared.recording import is_of_nsight, record_later
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
-from stepwhy.diagnose.shared.session_evidence import FEED_LESS, is_overhead, session_evidence
+from stepwhy.diagnose.shared.session_evidence import feed_less, is_overhead, session_evidence
 from stepwhy.trace import Kind
 
 RULE = Rule(
@@ -153,17 +153,17 @@ def _fix(facts: Facts) -> Fix:
     if facts.observed is not None:
         return _observed_fix(facts)
     if is_of_nsight(facts):
-        return HOST_NSIGHT
+        return RULE.fix("nsight")
     framework = facts.trace.meta.framework
     if framework == "pytorch":
-        return _PYTORCH_GPU if on_gpu(facts) else _PYTORCH
-    return FEED_LESS if framework == "tensorflow" else _ANY
+        return RULE.fix("pytorch-gpu" if on_gpu(facts) else "pytorch")
+    return feed_less() if framework == "tensorflow" else RULE.fix("any")
 
 
 def _later_fix(facts: Facts) -> Fix:
     if not is_of_nsight(facts):
-        return _LATER
-    later = record_later(facts, _LATER)
+        return RULE.fix("later")
+    later = record_later(facts, RULE.fix("later"))
     return replace(later, text=f"{_SILENCE} {later.text}")
 
 
@@ -171,39 +171,10 @@ def _observed_fix(facts: Facts) -> Fix:
     """Fix for a run of `stepwhy run`, which already traced what it can: the hottest source line."""
     lines = [line for line, share in python_lines(facts.sampled) if share >= SHARE]
     where = f"Start at {lines[0]}." if lines else "Look at what the loop does there."
-    return Fix(
-        "Frameworks do not trace what a program does between two calls to them, such as sleeping, "
-        f"waiting, reading and writing. {where}",
-        "",
-        "none",
-    )
+    return RULE.fix("observed", where=where)
 
 
 _SILENCE = (
     "One silence takes most of it. In a first pass, that is work that later ones do not repeat, "
     "such as loading a library or compiling the operation after it."
 )
-_LATER = Fix(
-    f"{_SILENCE} Record later steps; if it recurs there, record Python stacks as well.",
-    "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2,\n"
-    "                                   active=5)\n"
-    "with torch.profiler.profile(schedule=schedule) as prof:\n"
-    "    for batch in loader:\n"
-    "        step(batch)\n"
-    "        prof.step()",
-    "none",
-)
-_PYTORCH = Fix(
-    "Record what the host does meanwhile: operations and Python stacks.",
-    "from torch.profiler import ProfilerActivity, profile\n"
-    "profile(activities=[ProfilerActivity.CPU], with_stack=True)",
-    "none",
-)
-_PYTORCH_GPU = Fix(
-    "Record what the host does meanwhile: operations and Python stacks.",
-    "from torch.profiler import ProfilerActivity, profile\n"
-    "activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]\n"
-    "profile(activities=activities, with_stack=True)",
-    "none",
-)
-_ANY = Fix("Record what the host does meanwhile.", "", "none")

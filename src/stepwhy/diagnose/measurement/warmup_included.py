@@ -35,7 +35,7 @@ from stepwhy.analyse.run.usable import shows_steady_steps
 from stepwhy.analyse.steps.step_search import count_warm_up
 from stepwhy.diagnose.shared.measure import by_name, times
 from stepwhy.diagnose.shared.recording import record_later
-from stepwhy.diagnose.shared.rule import SHARE_OF_RUN, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import SHARE_OF_RUN, Evidence, Facts, Finding, Rule
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
@@ -56,7 +56,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("The first steps of the observed run are left out.")
     if facts.share("compile") >= MOSTLY:
         return RULE.finding(
-            facts.breakdown["compile"], _first_use(facts), record_later(facts, _PYTORCH)
+            facts.breakdown["compile"], _first_use(facts), record_later(facts, RULE.fix("pytorch"))
         )
     steps = facts.steps
     if len(steps.starts) < FEWEST_STEPS:
@@ -66,7 +66,7 @@ def diagnose(facts: Facts) -> Finding:
     # Steps may also be left out for other reasons, although they are as long as the rest.
     if not count_warm_up(steps.durations_ns):
         return RULE.nothing()
-    return RULE.finding(None, _evidence(facts), record_later(facts, _PYTORCH))
+    return RULE.finding(None, _evidence(facts), record_later(facts, RULE.fix("pytorch")))
 
 
 def _evidence(facts: Facts) -> tuple[Evidence, ...]:
@@ -94,15 +94,3 @@ def _first_use(facts: Facts) -> tuple[Evidence, ...]:
         Evidence("share of first-use work", facts.share("compile"), "fraction"),
         *times(facts, "time in first-use calls", by_name(facts, long[~contains[long]])[:4]),
     )
-
-
-_PYTORCH = Fix(
-    "Start the profiler after the warm-up.",
-    "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2,\n"
-    "                                   active=5)\n"
-    "with torch.profiler.profile(schedule=schedule) as prof:\n"
-    "    for batch in loader:\n"
-    "        step(batch)\n"
-    "        prof.step()",
-    "none",
-)

@@ -46,7 +46,7 @@ from stepwhy.diagnose.shared.measure import (
     times,
 )
 from stepwhy.diagnose.shared.program import is_pytorch, on_gpu
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import strings_of
 from stepwhy.trace import Kind, among
 
@@ -85,7 +85,7 @@ def diagnose(facts: Facts) -> Finding:
     most = max(cost, _most_saved_ns(facts, calls))
     gain = saving("remove device memory calls", LEAST_SAVED * cost, most)
     gain = replace(gain, note=_MORE) if most > cost else gain
-    fix = _PYTORCH if is_pytorch(facts) and on_gpu(facts) else _ANY
+    fix = RULE.fix("pytorch" if is_pytorch(facts) and on_gpu(facts) else "any")
     return RULE.finding(cost, evidence, fix, gain, Edit("memory", "gone"))
 
 
@@ -134,15 +134,3 @@ def _growth(facts: Facts, what: str) -> list[Evidence]:
 
 
 _MORE = "It can save more than its cost: the host runs ahead of the device again."
-_ANY = Fix(
-    "Reduce peak memory, for example by a smaller batch, and keep the sizes of tensors constant.",
-    "",
-    "changes-memory",
-)
-_PYTORCH = Fix(
-    "Reduce peak memory or keep tensor sizes constant, and let the allocator's segments grow "
-    "instead of being replaced. A smaller batch, torch.utils.checkpoint, and a DataLoader with "
-    "drop_last=True help, too.",
-    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
-    "changes-memory",
-)

@@ -38,7 +38,7 @@ import numpy as np
 
 from stepwhy.analyse.program.gpus import sampled_gpus
 from stepwhy.analyse.steps.counters import Series
-from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Rule
 from stepwhy.diagnose.shared.sampled import during_steps
 
 RULE = Rule(
@@ -88,7 +88,7 @@ def diagnose(facts: Facts) -> Finding:
     ]
     if not growing:
         return RULE.nothing()
-    fix = {"pytorch": _TORCH, "tensorflow": _TF}.get(facts.trace.meta.framework, _ANY)
+    fix = RULE.fix({"pytorch": "torch", "tensorflow": "tf"}.get(facts.trace.meta.framework, "any"))
     return RULE.finding(None, tuple(_evidence(facts, growing)), fix)
 
 
@@ -136,24 +136,3 @@ def _evidence(facts: Facts, growing: list[_Growth]) -> Iterator[Evidence]:
             full = len(facts.trace.marks) + left
             yield Evidence("step at which memory is full, at the latest", round(full), "count",
                            memory.where)  # fmt: skip
-
-
-_TORCH = Fix(
-    "Find what is kept from step to step: losses and outputs in a list or a running sum hold the "
-    "whole graph of their step. Detach them, and limit histories and caches.",
-    "total += loss.detach()                   # not: total += loss\n"
-    "outputs.append(output.detach().cpu())    # without its graph",
-    "none",
-)
-_TF = Fix(
-    "Find what is kept from step to step: tensors in a list or a running sum stay in memory. Keep "
-    "their numbers, and limit histories and caches.",
-    "losses.append(float(loss))               # not: losses.append(loss)",
-    "none",
-)
-_ANY = Fix(
-    "Find what is kept from step to step: arrays in a list or a running sum stay in memory. Keep "
-    "their numbers, and limit histories and caches.",
-    "losses.append(float(loss))               # not: losses.append(loss)",
-    "none",
-)

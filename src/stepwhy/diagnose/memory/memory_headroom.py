@@ -107,36 +107,5 @@ def _evidence(
 def _fix(facts: Facts) -> Fix:
     framework = facts.trace.meta.framework
     if not is_training(facts):
-        return _INFERENCE if framework == "pytorch" else _REQUESTS
-    return {"tensorflow": _TENSORFLOW, "pytorch": _PYTORCH}.get(framework, _ANY)
-
-
-_TEXT = (
-    "If you accumulate gradients, use fewer and larger batches per update. Otherwise a "
-    "larger batch changes the training: adapt the learning rate and its schedule, and check "
-    "that validation results stay as good."
-)
-_ANY = Fix(_TEXT, "", "changes-numerics")
-_PYTORCH = Fix(
-    _TEXT,
-    "# 256 examples per update, in 2 batches instead of 64:\n"
-    "loader = DataLoader(data, batch_size=128)\n"
-    "accumulated = 2\n"
-    "(loss / accumulated).backward()   # optimizer.step() after each 2nd",
-    "changes-numerics",
-)
-_TENSORFLOW = Fix(
-    _TEXT,
-    "dataset = dataset.batch(256)\n# adapt the learning rate: warm up, compare the validation",
-    "changes-numerics",
-)
-_SERVING = (
-    "The trace shows no backward pass. If requests may wait, use larger batches: throughput "
-    "rises, but so does latency. Otherwise, let several models share the device."
-)
-_REQUESTS = Fix(_SERVING, "", "changes-numerics")
-_INFERENCE = Fix(
-    _SERVING,
-    "batch = torch.cat(requests)   # as many as the latency limit allows",
-    "changes-numerics",
-)
+        return RULE.fix("inference" if framework == "pytorch" else "requests")
+    return RULE.fix({"tensorflow": "tensorflow", "pytorch": "pytorch"}.get(framework, "any"))

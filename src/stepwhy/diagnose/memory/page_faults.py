@@ -34,7 +34,7 @@ from __future__ import annotations
 import msgspec
 
 from stepwhy.analyse.steps.counters import Series, series
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 
 RULE = Rule(
     __name__,
@@ -99,7 +99,7 @@ def diagnose(facts: Facts) -> Finding:
     cost = min(faults.per_step_ns, working)
     evidence = _evidence(faults)
     is_growing = faults.kept_bytes > KEPT * faults.mapped_bytes
-    return RULE.judge(facts, cost, evidence, _FIX, shown=1, unless=is_growing)
+    return RULE.judge(facts, cost, evidence, RULE.fix(), shown=1, unless=is_growing)
 
 
 def find_page_faults(facts: Facts) -> PageFaults | None:
@@ -138,17 +138,3 @@ def _evidence(faults: PageFaults) -> tuple[Evidence, ...]:
         Evidence("page faults per step", round(faults.per_step), "count"),
         Evidence("share of the CPU time in the kernel", faults.kernel_share, "fraction"),
     )
-
-
-_FIX = Fix(
-    "Make the C library keep freed memory: large tensors in its heap, and a heap that is not "
-    "trimmed. jemalloc and tcmalloc keep more, too. Set it before the program starts, or in its "
-    "first lines.",
-    "MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184 python train.py\n"
-    "# or, in Python with glibc, before anything large is allocated:\n"
-    "import ctypes\n"
-    'libc = ctypes.CDLL("libc.so.6")\n'
-    "libc.mallopt(-4, 0)          # M_MMAP_MAX: malloc maps no blocks\n"
-    "libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap stays",
-    "changes-memory",
-)

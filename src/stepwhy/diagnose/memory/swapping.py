@@ -118,20 +118,4 @@ def _evidence(facts: Facts, swap: _Swap) -> tuple[Evidence, ...]:
 
 
 def _fix(facts: Facts) -> Fix:
-    return {"tensorflow": _TF, "pytorch": _TORCH}.get(facts.trace.meta.framework, _ANY)
-
-
-_TEXT = (
-    "Reduce the memory that the training needs: smaller buffers, fewer workers, data read in "
-    "chunks. Or use a machine with more memory."
-)
-_CHUNKS = 'array = np.load("data.npy", mmap_mode="r")   # read in chunks'
-_ANY = Fix(_TEXT, _CHUNKS, "changes-memory")
-_TF = Fix(
-    _TEXT, "dataset = dataset.shuffle(1_000).batch(64).prefetch(2)\n" + _CHUNKS, "changes-memory"
-)
-_TORCH = Fix(
-    _TEXT,
-    "loader = DataLoader(data, num_workers=1, prefetch_factor=1)\n" + _CHUNKS,
-    "changes-memory",
-)
+    return RULE.fix({"tensorflow": "tf", "pytorch": "torch"}.get(facts.trace.meta.framework, "any"))

@@ -46,7 +46,7 @@ from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.backward_nodes import is_node, is_operation
 from stepwhy.diagnose.shared.program import is_compiled, is_pytorch
-from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Rule
 from stepwhy.trace import NULL, Phase
 
 RULE = Rule(
@@ -110,7 +110,7 @@ def diagnose(facts: Facts) -> Finding:
     )
     if share < SHARE or of_steps <= _EVERY:
         return RULE.nothing(evidence[:1])
-    return RULE.finding(None, (*evidence, *_lines(facts, layers, steps)), _FIX)
+    return RULE.finding(None, (*evidence, *_lines(facts, layers, steps)), RULE.fix())
 
 
 def _layers(facts: Facts, nodes: AnyRows) -> _Layers:
@@ -167,11 +167,3 @@ def _lines(facts: Facts, layers: _Layers, steps: int) -> Iterator[Evidence]:
     longest = sorted(zip((-counts).tolist(), strings.tolist(), strict=True))[:_SHOWN]
     for count, line in longest:
         yield Evidence("layers of them at", -count / steps, "count", facts.trace.string(line))
-
-
-_FIX = Fix(
-    "Run what is only evaluated or measured under torch.no_grad(). It frees what the layers keep "
-    "for a backward pass, and leaves the time of the step nearly as it is.",
-    "with torch.no_grad():\n    score = metric(model(batch), target)",
-    "none",
-)

@@ -114,7 +114,7 @@ def diagnose(facts: Facts) -> Finding:
             "same-arguments", "It was not seen which arguments of jitted functions are the same."
         )
     rows = constant_instructions(facts)
-    return _of_rows(facts, rows, "instruction", _FIX_JAX, *_arguments(facts))
+    return _of_rows(facts, rows, "instruction", RULE.fix("jax"), *_arguments(facts))
 
 
 def _of_session(facts: Facts) -> Finding:
@@ -138,7 +138,7 @@ def _of_session(facts: Facts) -> Finding:
     rows = facts.slices(Kind.OP, Kind.KERNEL, steady=True)
     is_computed = is_constant & ~np.isin(nodes.op, facts.trace.strings_where(_SOURCES))
     rows = rows[np.isin(facts.trace.slices.scope[rows], nodes.name[is_computed])]
-    return _of_rows(facts, rows, "operation", _FIX_SESSION)
+    return _of_rows(facts, rows, "operation", RULE.fix("session"))
 
 
 def _of_rows(facts: Facts, rows: Ints, unit: str, fix: Fix, *further: Evidence) -> Finding:
@@ -195,7 +195,7 @@ def _of_pytorch(facts: Facts) -> Finding:
     evidence = (share, *lines, *made, *_operations(facts, found))
     is_made = made_ns > computed_ns
     edit = Edit("python" if is_made else "ops", "gone")
-    return RULE.finding(cost, evidence, _FIX_MADE if is_made else _FIX, edit=edit)
+    return RULE.finding(cost, evidence, RULE.fix("made" if is_made else "buffer"), edit=edit)
 
 
 def _by_line(facts: Facts, found: Constants, spent: Ints) -> list[Group]:
@@ -250,44 +250,3 @@ def constant_instructions(facts: Facts) -> AnyRows:
     chosen = np.array(is_constant, dtype=np.bool_)[place.reshape(-1)]
     rows: AnyRows = np.sort(table.slice[known][chosen])
     return rows
-
-
-_FIX_SESSION = Fix(
-    "Compute it once with NumPy or in a run of its own, and make the result the constant or the "
-    "variable that the graph reads. TensorFlow also computes from a tf.constant only once, if it "
-    "has at most 10 MB.",
-    "normalised = normalise(adjacency)    # with NumPy\n"
-    'matrix = tf.get_variable("matrix", trainable=False,\n'
-    "                         initializer=normalised)\n"
-    "hidden = tf.matmul(matrix, features)",
-    "changes-memory",
-)
-_FIX_JAX = Fix(
-    "Compute it once, before the loop, and pass the result to the jitted function. Compute it "
-    "again only when what it depends on changes.",
-    "adjacency = normalise(adjacency)    # not in the jitted function\n"
-    "for batch in batches:\n"
-    "    params, loss = train_step(params, adjacency, batch)",
-    "changes-memory",
-)
-_FIX_MADE = Fix(
-    "Make the tensor once, before the loop: to convert a list or an array of numbers takes longer "
-    "than to compute with them.",
-    "weights = torch.tensor(values)        # before the loop\n"
-    "for batch in loader:\n"
-    "    loss = loss_of(batch, weights)",
-    "changes-memory",
-)
-_FIX = Fix(
-    "Compute it once, before the loop or when the module is made, and keep it as a buffer, which "
-    "moves to the device with the module. Compute it again only when what it depends on changes.",
-    "class Layer(torch.nn.Module):\n"
-    "    def __init__(self, adjacency):\n"
-    "        super().__init__()\n"
-    "        degrees = adjacency.sum(1, keepdim=True)\n"
-    '        self.register_buffer("mean", adjacency / degrees)\n'
-    "\n"
-    "    def forward(self, features):\n"
-    "        return self.mean @ features",
-    "changes-memory",
-)

@@ -56,7 +56,7 @@ from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.diagnose.shared.work_lines import work_lines
 from stepwhy.trace import NULL, Kind, Phase, among
@@ -142,7 +142,7 @@ def _of_functions(facts: Facts) -> Finding:
         return RULE.nothing((share,))
     longest = times(facts, "time of the operation", by_name(facts, found)[:_SHOWN])
     evidence = (share, *longest, *work_lines(facts, found))
-    return RULE.finding(cost, evidence, _KERAS)
+    return RULE.finding(cost, evidence, RULE.fix("keras"))
 
 
 def _of_tables(facts: Facts, updating: AnyRows) -> AnyRows:
@@ -178,8 +178,8 @@ def _judged(facts: Facts, updates: list[_Update]) -> Finding:
     table = sum(update.table_bytes for update in updates)
     cost = round(spent * (1 - sum(update.used_bytes for update in updates) / table))
     evidence = tuple(_evidence(facts, updates, rows, cost))
-    fix = _OWN if facts.phases[rows[0]] != Phase.OPTIMIZER else _LAZY
-    fix = _JAX if facts.trace.meta.framework == "jax" else fix
+    fix = RULE.fix("own" if facts.phases[rows[0]] != Phase.OPTIMIZER else "lazy")
+    fix = RULE.fix("jax") if facts.trace.meta.framework == "jax" else fix
     return RULE.judge(facts, cost, evidence, fix, shown=1)
 
 
@@ -267,41 +267,3 @@ def _evidence(facts: Facts, updates: list[_Update], rows: AnyRows, cost: int) ->
     yield Evidence("size of the rows in its gradient", largest.used_bytes, "bytes")
     yield from times(facts, "time of the operation", by_name(facts, rows)[:_SHOWN])
     yield from work_lines(facts, rows)
-
-
-_LAZY = Fix(
-    "Give the table an optimizer that updates only the rows of the batch, and let Adam update the "
-    "other variables. Adagrad, momentum and plain gradient descent do so with the sparse gradient "
-    "of tf.gather and tf.nn.embedding_lookup.",
-    "of_table = tf.train.AdagradOptimizer(0.1)\n"
-    "of_rest = tf.train.AdamOptimizer()\n"
-    "train = tf.group(of_table.minimize(loss, var_list=[table]),\n"
-    "                 of_rest.minimize(loss, var_list=layers))",
-    "changes-numerics",
-)
-_JAX = Fix(
-    "Compute the gradient of the rows of the batch, not of the table, and add to those rows. "
-    "Donate the table to the compiled function, so that it is changed in place.",
-    "rows = table[ids]\n"
-    "loss, change = jax.value_and_grad(loss_of)(rows, batch)\n"
-    "table = table.at[ids].add(-rate * change)",
-    "changes-numerics",
-)
-_KERAS = Fix(
-    "Give the table an optimizer that changes only the rows of the batch. In Keras, gradient "
-    "descent without momentum does so; Adam decays the moments of all rows, and moves all rows.",
-    "of_table = tf.keras.optimizers.SGD(0.1)\n"
-    "of_rest = tf.keras.optimizers.Adam()\n"
-    "gradients = tape.gradient(loss, [table, *layers])\n"
-    "of_table.apply_gradients([(gradients[0], table)])\n"
-    "of_rest.apply_gradients(zip(gradients[1:], layers))",
-    "changes-numerics",
-)
-_OWN = Fix(
-    "Update the rows of a sparse gradient by themselves: arithmetic with the gradient makes a "
-    "tensor of the size of the table of it.",
-    "if isinstance(gradient, tf.IndexedSlices):\n"
-    "    rows, values = gradient.indices, rate * gradient.values\n"
-    "    update = tf.scatter_sub(table, rows, values)",
-    "changes-numerics",
-)

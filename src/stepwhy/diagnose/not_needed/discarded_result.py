@@ -62,7 +62,7 @@ from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
 from stepwhy.diagnose.shared.measure import by_name, by_string, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.unread import Unread, unread
 from stepwhy.diagnose.shared.work_lines import work_lines
 from stepwhy.trace import NULL
@@ -103,7 +103,7 @@ def diagnose(facts: Facts) -> Finding:
     if branch is None or branch.cost_ns <= 0:
         return RULE.nothing()
     evidence = tuple(_evidence(facts, branch))
-    fix = _JAX if is_jax else _TENSORFLOW
+    fix = RULE.fix("jax" if is_jax else "tensorflow")
     return RULE.judge(facts, branch.cost_ns, evidence, fix, shown=2)
 
 
@@ -121,8 +121,8 @@ def _of_pytorch(facts: Facts) -> Finding:
     evidence = (share, *work_lines(facts, found.rows), *_operations(facts, found))
     gain = saving("compute what is read", RULE.least_saved * cost, cost)
     if found.is_mostly_weighted:
-        return RULE.finding(cost, evidence, _WEIGHTED, gain, title=_OF_NO_WEIGHT)
-    return RULE.finding(cost, evidence, _PYTORCH, gain)
+        return RULE.finding(cost, evidence, RULE.fix("weighted"), gain, title=_OF_NO_WEIGHT)
+    return RULE.finding(cost, evidence, RULE.fix("pytorch"), gain)
 
 
 def _operations(facts: Facts, found: Unread) -> Iterator[Evidence]:
@@ -146,34 +146,3 @@ def _evidence(facts: Facts, branch: Branch) -> Iterator[Evidence]:
         yield Evidence("operations for one branch per step", count, "count", branch.condition)
     yield from times(facts, "time of the operation", by_name(facts, branch.rows)[:_SHOWN])
     yield from work_lines(facts, branch.rows)
-
-
-_PYTORCH = Fix(
-    "Nothing has read these results before they were freed or replaced. If only some steps read "
-    "them, compute them only in those; otherwise leave them out. A hook can return at once while "
-    "nothing is to be logged.",
-    "for step, batch in enumerate(loader):\n"
-    "    monitor.is_on = step % 100 == 0    # the steps that print\n"
-    "    loss = loss_of(model(batch))\n"
-    "# and in its hook: if not monitor.is_on: return",
-    "none",
-)
-_WEIGHTED = Fix(
-    "Compute the term only if its weight is not zero: until then, all of its gradients are zero, "
-    "and its backward pass runs for nothing.",
-    "loss = loss_of(output, target)\nif weight:\n    loss = loss + weight * penalty(hidden)",
-    "none",
-)
-_JAX = Fix(
-    "Compute the result in a branch of lax.cond, which runs only the branch that is taken. Under "
-    "vmap it computes both: there, keep the condition outside.",
-    "score = jax.lax.cond(step % 50 == 0, evaluate, lambda _: old, params)\n"
-    "# instead of jnp.where(step % 50 == 0, evaluate(params), old)",
-    "none",
-)
-_TENSORFLOW = Fix(
-    "Compute the result within the function that is passed to tf.cond: what is made outside of it "
-    "runs in each step.",
-    "score = tf.cond(is_due, lambda: evaluate(batch), lambda: old)",
-    "none",
-)

@@ -52,7 +52,7 @@ from stepwhy.diagnose.not_needed.shared.recorded_gradients import (
 from stepwhy.diagnose.shared.backward_nodes import is_node
 from stepwhy.diagnose.shared.measure import by_name, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.trace import NULL
 
 RULE = Rule(
@@ -93,13 +93,14 @@ def diagnose(facts: Facts) -> Finding:
     if recorded.of_steps < _EVERY or cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing(evidence[:4])
     if not recorded.used:
-        return RULE.finding(cost, evidence, _FIX)
+        return RULE.finding(cost, evidence, RULE.fix())
     if use is None:
         return RULE.incomplete("semantic-step", _UNKNOWN_USE, evidence[:4])
     if use.kind == OTHER:
         return RULE.nothing(evidence[:4])
-    title, fix = _WITHOUT_WEIGHT if use.kind == NO_WEIGHT else _RARELY
-    return RULE.finding(cost, evidence, fix, title=title)
+    if use.kind == NO_WEIGHT:
+        return RULE.finding(cost, evidence, RULE.fix("without-weight"), title=_WITHOUT_WEIGHT_TITLE)
+    return RULE.finding(cost, evidence, RULE.fix("rarely"), title=_RARELY_TITLE)
 
 
 def _evidence(
@@ -153,31 +154,5 @@ def gradient_use(facts: Facts) -> GradientUse | None:
     return GradientUse(facts.trace.string(name), line)
 
 
-_FIX = Fix(
-    "Leave create_graph=True out. In the record, no backward pass runs through the gradients, so "
-    "their graph is not used. If the graph of the forward pass is needed twice, retain_graph=True "
-    "keeps it. torch.func.grad always records the pass; torch.autograd.grad does not.",
-    "loss.backward()          # without create_graph=True\n"
-    "gradients = torch.autograd.grad(loss_of(batch), list(model.parameters()))",
-    "none",
-)
-_RARELY = (
-    "Penalise gradients in some steps: every step differentiates them again",
-    Fix(
-        "Add the penalty in every 16th step, with 16 times its weight: the mean is the same. "
-        "StyleGAN2 trains like this. Compute the gradients only in these steps.",
-        "loss = loss_of(batch)\n"
-        "if step % 16 == 0:\n"
-        "    loss = loss + 16 * weight * penalty(model, batch)",
-        "changes-numerics",
-    ),
-)
-_WITHOUT_WEIGHT = (
-    "Leave out the penalty on gradients: its weight is zero",
-    Fix(
-        "Do not compute the penalty while its weight is zero: autograd computes all of it, forward "
-        "and backward, and adds zeros.",
-        "loss = loss_of(batch)\nif weight > 0:\n    loss = loss + weight * penalty(model, batch)",
-        "none",
-    ),
-)
+_RARELY_TITLE = "Penalise gradients in some steps: every step differentiates them again"
+_WITHOUT_WEIGHT_TITLE = "Leave out the penalty on gradients: its weight is zero"

@@ -47,7 +47,7 @@ from stepwhy.base.columns.types import Ints
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
 from stepwhy.diagnose.shared.measure import by_string, on_scale, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.trace import NULL, Phase
 
 RULE = Rule(
@@ -93,7 +93,7 @@ def diagnose(facts: Facts) -> Finding:
         *times(facts, "time for padding in the operation",
                by_string(facts, facts.trace.slices.name[matched.rows], times_ns)[:_SHOWN]),
     )  # fmt: skip
-    return RULE.judge(facts, cost, evidence, _FIX, shown=2)
+    return RULE.judge(facts, cost, evidence, RULE.fix(), shown=2)
 
 
 def _padded_ns(facts: Facts, matched: Matched) -> Ints:
@@ -115,16 +115,3 @@ def _columns(facts: Facts, padded: Ints) -> Iterator[Evidence]:
         what = f"{side} columns that are the same in all {int(inputs.rows[row]):,} rows"
         yield Evidence(what, count, "count", where)
         yield Evidence("columns of the batch", columns, "count", where)
-
-
-_FIX = Fix(
-    "Pad each batch to its own longest row where it is put together. A tokenizer does so with "
-    "padding='longest' instead of 'max_length'. Batches of rows of similar length gain more.",
-    "from torch.nn.utils.rnn import pad_sequence\n"
-    "def collate(rows):\n"
-    "    tokens = [torch.as_tensor(row) for row, _ in rows]\n"
-    "    # to the longest of these rows\n"
-    "    ids = pad_sequence(tokens, batch_first=True)\n"
-    "    return ids, torch.tensor([label for _, label in rows])",
-    "changes-numerics",
-)

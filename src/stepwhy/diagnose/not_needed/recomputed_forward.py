@@ -44,7 +44,7 @@ from stepwhy.diagnose.shared.backward_nodes import is_node
 from stepwhy.diagnose.shared.measure import by_name, times
 from stepwhy.diagnose.shared.memory_room import MemoryRoom, memory_room
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 
 RULE = Rule(
     __name__,
@@ -75,7 +75,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence)
     least = 0.0 if room is None else LEAST_SAVED * cost
     gain = saving("keep the results of layers", least, cost)
-    fix = _UNKNOWN if room is None else _FREE
+    fix = RULE.fix("unknown" if room is None else "free")
     return RULE.finding(cost, evidence, fix, gain, Edit("ops", "gone"))
 
 
@@ -103,23 +103,3 @@ def _per_step(facts: Facts, rows: AnyRows) -> float:
 
 
 _UNSEEN = (Evidence("memory that stays free", "not recorded", ""),)
-_CODE = (
-    "for i, block in enumerate(blocks):\n"
-    "    if i < checkpointed:    # 0 if memory allows\n"
-    "        x = checkpoint(block, x, use_reentrant=False)\n"
-    "    else:\n"
-    "        x = block(x)"
-)
-_FREE = Fix(
-    "Do not checkpoint, or checkpoint fewer layers: much memory is free. Watch the peak of the "
-    "memory, as the record does not show how much the kept results need. In transformers, do not "
-    "call model.gradient_checkpointing_enable().",
-    _CODE,
-    "changes-memory",
-)
-_UNKNOWN = Fix(
-    "If memory allows, do not checkpoint, or checkpoint fewer layers. The record does not show how "
-    "much memory is free, so it may not: measure the peak first.",
-    _CODE,
-    "changes-memory",
-)

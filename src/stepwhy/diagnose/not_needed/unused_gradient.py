@@ -53,7 +53,7 @@ from __future__ import annotations
 
 from stepwhy.diagnose.not_needed.shared.unowned import Unowned, find_unowned
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 
 RULE = Rule(
     __name__,
@@ -86,8 +86,8 @@ def diagnose(facts: Facts) -> Finding:
     if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing(evidence[:1])
     if unowned.dropped and not unowned.parameters:
-        return RULE.finding(cost, evidence, _FIX_DROPPED, title=_DROPPED)
-    return RULE.finding(cost, evidence, _FIX)
+        return RULE.finding(cost, evidence, RULE.fix("dropped"), title=_DROPPED)
+    return RULE.finding(cost, evidence, RULE.fix("frozen"))
 
 
 def _evidence(facts: Facts, unowned: Unowned, cost: int) -> tuple[Evidence, ...]:
@@ -110,20 +110,3 @@ def _evidence(facts: Facts, unowned: Unowned, cost: int) -> tuple[Evidence, ...]
 
 
 _DROPPED = "Compute no gradients that are cleared before an optimizer uses them"
-_FIX_DROPPED = Fix(
-    "The backward pass of this loss also runs through a network that it does not train, and whose "
-    "gradients are cleared before its own optimizer takes a step. Detach what that network "
-    "returns, or compute it under torch.no_grad().",
-    "fake = generator(noise)\nloss = critic_loss(critic(real), critic(fake.detach()))",
-    "none",
-)
-_FIX = Fix(
-    "Let parameters that are not trained require no gradients, and run a network of which nothing "
-    "in front is trained, such as a teacher, under torch.no_grad(). If parameters are missing in "
-    "the optimizer by mistake, add them. If gradients are clipped by their norm, it then leaves "
-    "these out.",
-    "teacher.requires_grad_(False)    # once, before the training\n"
-    "with torch.no_grad():\n"
-    "    target = teacher(batch)",
-    "none",
-)

@@ -118,62 +118,9 @@ def _fix(facts: Facts, found: Found) -> Fix:
     largest = max(found.copies, key=lambda copy: copy.copied)
     is_window = largest.operation in {"aten::cat", "concatenate"}
     if is_pytorch(facts):
-        return _TORCH_WINDOW if is_window else _TORCH
+        return RULE.fix("torch-window" if is_window else "torch")
     if facts.trace.meta.framework == "tensorflow" and found.of_argument is None:
-        return _TENSORFLOW
+        return RULE.fix("tensorflow")
     if is_window:
-        return _JAX_WINDOW
-    return _JAX if found.of_argument else _JAX_INSIDE
-
-
-_JAX = Fix(
-    "Let a compiled function change the buffer, and donate it: it is then changed in place. "
-    "Outside of jit, or without donation, its old values are kept, so that all of it is copied.",
-    "@functools.partial(jax.jit, donate_argnums=0)\n"
-    "def add(buffer, place, rows):\n"
-    "    return jax.lax.dynamic_update_slice_in_dim(buffer, rows, place, 0)\n"
-    "\n"
-    "buffer = add(buffer, place, rows)     # the old array is gone",
-    "none",
-)
-_JAX_WINDOW = Fix(
-    "Do not move the rows of the buffer: write over the oldest ones, in a compiled function to "
-    "which the buffer is donated. What needs them in order can index them.",
-    "@functools.partial(jax.jit, donate_argnums=0)\n"
-    "def add(buffer, step, row):\n"
-    "    return buffer.at[step % len(buffer)].set(row)\n"
-    "\n"
-    "buffer = add(buffer, step, row)       # the old array is gone",
-    "none",
-)
-_JAX_INSIDE = Fix(
-    "The compiled function still needs the values from before the change, and so keeps a copy. "
-    "Read from the buffer before changing it, and take what the loop carries from the changed "
-    "buffer alone.",
-    "def body(carry, row):\n"
-    "    buffer, place = carry\n"
-    "    old = buffer[place]                   # read first\n"
-    "    buffer = buffer.at[place].set(row)    # the last use of the old one\n"
-    "    return (buffer, place + 1), old",
-    "none",
-)
-_TORCH = Fix(
-    "Assign to the rows: this changes the tensor in place, and copies nothing else.",
-    "with torch.no_grad():\n    buffer[index] = rows      # or buffer.index_copy_(0, index, rows)",
-    "none",
-)
-_TORCH_WINDOW = Fix(
-    "Make the buffer once, as large as it gets, and write the new rows over the oldest ones, in "
-    "place. What needs them in order can index them.",
-    "place = torch.arange(count, count + len(rows)) % len(buffer)\n"
-    "with torch.no_grad():\n"
-    "    buffer[place] = rows      # not torch.cat([buffer[n:], rows])\n"
-    "count += len(rows)",
-    "none",
-)
-_TENSORFLOW = Fix(
-    "Change the rows of the variable in place, instead of assigning a changed copy of all of it.",
-    "update = tf.scatter_nd_update(variable, indices, rows)\n"
-    "# not variable.assign(tf.tensor_scatter_nd_update(variable, ...))",
-    "none",
-)
+        return RULE.fix("jax-window")
+    return RULE.fix("jax" if found.of_argument else "jax-inside")

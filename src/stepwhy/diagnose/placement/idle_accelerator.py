@@ -27,7 +27,7 @@ If the record does not say which accelerators the machine has, or whether the ru
 from __future__ import annotations
 
 from stepwhy.analyse.program.gpus import sampled_gpus
-from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Rule
 from stepwhy.trace import NULL
 
 RULE = Rule(
@@ -57,7 +57,7 @@ def diagnose(facts: Facts) -> Finding:
     )
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence)
-    return RULE.finding(cost, evidence, _FIXES.get(facts.trace.meta.framework, _ANY))
+    return RULE.finding(cost, evidence, RULE.fix(_FIXES.get(facts.trace.meta.framework, "any")))
 
 
 def _idle_model(facts: Facts) -> str:
@@ -71,31 +71,4 @@ def _idle_model(facts: Facts) -> str:
     return next((trace.string(model) for model in models if model != NULL), "")
 
 
-_ANY = Fix(
-    "Move the model and each batch to the accelerator, and install a build of the framework that "
-    "supports it.",
-    "",
-    "changes-numerics",
-)
-_TORCH = Fix(
-    "Move the model to the device once, before the optimizer is made, and each batch in the loop. "
-    "If torch.cuda.is_available() is False, this build of PyTorch does not support the device.",
-    'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
-    "model = model.to(device)\n"
-    "for inputs, labels in loader:\n"
-    "    inputs, labels = inputs.to(device), labels.to(device)",
-    "changes-numerics",
-)
-_TENSORFLOW = Fix(
-    "Install a build of TensorFlow that supports the device: it then places operations there by "
-    "itself. This list is empty as long as it does not.",
-    'print(tf.config.list_physical_devices("GPU"))',
-    "changes-numerics",
-)
-_JAX = Fix(
-    "Install the build of JAX for the device: it then computes there by itself. This list names "
-    "only the CPU as long as it does not.",
-    "print(jax.devices())",
-    "changes-numerics",
-)
-_FIXES = {"pytorch": _TORCH, "tensorflow": _TENSORFLOW, "jax": _JAX}
+_FIXES = {"pytorch": "torch", "tensorflow": "tensorflow", "jax": "jax"}

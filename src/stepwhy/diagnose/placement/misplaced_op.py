@@ -223,21 +223,8 @@ def _fix(wrong: list[Node], *advice: str) -> Fix:
     keeps = written(next((n.requested or n.actual for n in wrong), "CPU:0"))
     line = next((n.line for n in wrong if n.line), "")
     where = f" at {line}" if line else ""
-    return Fix(
-        f"Close the inner device scope{where} right after the variables, so that the operations "
-        "stay on the device of the tower; or place only the variables by a device function."
-        + "".join(f" {sentence}" for sentence in advice if sentence),
-        f'with tf.device("{keeps}"):\n'
-        "    weights = tf.get_variable(...)      # only variables in here\n"
-        "output = tf.matmul(inputs, weights)     # runs on the tower's device\n"
-        "# or\n"
-        "def place(op):\n"
-        '    is_variable = op.type in ("VariableV2", "VarHandleOp")\n'
-        f'    return "{keeps}" if is_variable else "{asked}"\n'
-        "with tf.device(place):\n"
-        "    ...",
-        "none",
-    )
+    fix = RULE.fix(where=where, advice="".join(f" {sentence}" for sentence in advice if sentence))
+    return replace(fix, code=fix.code.replace("/cpu:0", keeps).replace("/gpu:0", asked))
 
 
 def _by_timeline(facts: Facts) -> Finding:

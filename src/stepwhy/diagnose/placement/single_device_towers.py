@@ -44,7 +44,7 @@ from stepwhy.analyse.program.placement import (
 )
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.placement import SHARE, listed
-from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import scopes_among
 from stepwhy.trace import Kind
 
@@ -154,24 +154,4 @@ def _shared(facts: Facts, ran: Towers, device: str, others: list[str]) -> Findin
     )
     gain = saving("spread towers over devices", LEAST_SAVED * cost, cost) if cost else None
     in_cluster = fields_of(device).get("job", "localhost") != "localhost"
-    return RULE.finding(cost, evidence, _SPREAD_TASKS if in_cluster else _SPREAD, gain)
-
-
-_SPREAD = Fix(
-    "Give each tower its own device, and use inner device scopes for variables only.",
-    "for i in range(towers):\n"
-    '    with tf.device(f"/gpu:{i}"), tf.name_scope(f"tower_{i}"):\n'
-    "        losses.append(tower(i))",
-    "none",
-)
-_SPREAD_TASKS = Fix(
-    "Give each tower its own worker. Without worker_device, the setter places everything but "
-    "variables on the first one.",
-    "for i in range(towers):\n"
-    "    setter = tf.train.replica_device_setter(\n"
-    '        ps_tasks=1, worker_device=f"/job:worker/task:{i}"\n'
-    "    )\n"
-    '    with tf.device(setter), tf.name_scope(f"tower_{i}"):\n'
-    "        losses.append(tower(i))",
-    "none",
-)
+    return RULE.finding(cost, evidence, RULE.fix("spread-tasks" if in_cluster else "spread"), gain)

@@ -50,7 +50,7 @@ from stepwhy.diagnose.shared.placement import (
     listed,
     share_their_cores,
 )
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import scopes_among
 from stepwhy.trace import DeviceKind, Kind
 
@@ -91,7 +91,7 @@ def _found(facts: Facts, moved: list[Node], counted: Evidence) -> Finding:
     if cost and facts.has_accelerator:
         gain = saving("run on the device asked for", LEAST_SAVED * cost, cost)
         edit = Edit("ops", "moved", device=moved[0].requested)
-    return RULE.finding(cost, _evidence(facts, moved, counted, same=same), _FIX, gain, edit)
+    return RULE.finding(cost, _evidence(facts, moved, counted, same=same), RULE.fix(), gain, edit)
 
 
 def _cost_ns(facts: Facts, moved: list[Node]) -> int | None:
@@ -130,14 +130,3 @@ def _evidence(
     if copied.bytes is not None:
         found.append(Evidence(COPIED_FOR_OPS, copied.bytes, "bytes"))
     return tuple(found)
-
-
-_FIX = Fix(
-    "Turn off soft placement once: the error gives the reason for each operation. Then "
-    "choose a data type or operation that the accelerator supports, or install a build that "
-    "finds the device.",
-    "config = tf.ConfigProto(allow_soft_placement=False,\n"
-    "                        log_device_placement=True)\n"
-    "# TF2: tf.config.set_soft_device_placement(False)",
-    "unknown",
-)

@@ -51,7 +51,7 @@ from stepwhy.diagnose.shared.placement import (
     listed,
     share_their_cores,
 )
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.trace import Kind, Phase
 
 RULE = Rule(
@@ -113,7 +113,9 @@ def _found(facts: Facts, apart: list[_Pair], cost: Elsewhere) -> Finding:
         least = 0 if shared else LEAST_SAVED * ns
         gain = saving("colocate gradients with their operations", least, ns)
     edit = None if shared else Edit("ops", "moved", device=apart[0].forward.place)
-    return RULE.finding(ns, _evidence(facts, apart, cost.copies, shared=shared), _FIX, gain, edit)
+    return RULE.finding(
+        ns, _evidence(facts, apart, cost.copies, shared=shared), RULE.fix(), gain, edit
+    )
 
 
 def _pairs(nodes: list[Node]) -> list[_Pair]:
@@ -153,12 +155,3 @@ def _evidence(
     types = by_time(facts, backward)
     found.extend(Evidence(f"{g.name} operations", g.count, "count") for g in types[:4])
     return tuple(found)
-
-
-_FIX = Fix(
-    "Colocate the gradients with their operations, or compute them inside the scope of each tower.",
-    "train = optimizer.minimize(loss, colocate_gradients_with_ops=True)\n"
-    "# or, inside `with tf.device(tower):`\n"
-    "gradients = optimizer.compute_gradients(tower_loss)",
-    "none",
-)

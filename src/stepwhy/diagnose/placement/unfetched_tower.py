@@ -30,7 +30,7 @@ from collections import defaultdict
 
 from stepwhy.analyse.program.placement import Node, placed_nodes
 from stepwhy.analyse.program.session_parts import find_session_parts
-from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Rule
 from stepwhy.diagnose.shared.session_evidence import session_evidence
 
 RULE = Rule(
@@ -55,7 +55,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing((Evidence("towers that run", len(towers), "count"),))
     parts = find_session_parts(facts)
     around = () if parts is None else session_evidence(facts, parts)
-    return RULE.finding(None, (*_unused(idle), *around), _FIX)
+    return RULE.finding(None, (*_unused(idle), *around), RULE.fix())
 
 
 def _idle_towers(nodes: list[Node]) -> dict[str, int]:
@@ -78,15 +78,3 @@ def _unused(idle: dict[str, int]) -> list[Evidence]:
         Evidence(f"{tower}: built, but none of it ran", count, "count", "operations")
         for tower, count in idle.items()
     ]
-
-
-_FIX = Fix(
-    "Fetch what needs all towers: what no fetched result needs is pruned and does not run. Leave "
-    "the first runs out of the mean, and give each tower its share of the batch.",
-    "parts = enumerate(tf.split(batch, towers))\n"
-    "logits = [tower(i, images) for i, images in parts]\n"
-    "for _ in range(10):\n"
-    "    session.run(logits)  # not timed\n"
-    "session.run(logits)",
-    "none",
-)

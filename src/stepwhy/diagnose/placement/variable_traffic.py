@@ -36,7 +36,7 @@ from stepwhy.diagnose.shared.placement import (
     variable_copies,
     variable_of,
 )
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 
 RULE = Rule(
     __name__,
@@ -70,7 +70,9 @@ def diagnose(facts: Facts) -> Finding:
     is_much = (totals.bytes or 0) >= LEAST_BYTES or totals.count >= MANY_COPIES
     cost = exposed_copies_ns(facts, chosen)
     edit = Edit("copies", "faster", "peer", factor=FEWER, cost_ns=cost)
-    return RULE.judge(facts, cost or 0, evidence, _FIX, shown=2, unless=not is_much, edit=edit)
+    return RULE.judge(
+        facts, cost or 0, evidence, RULE.fix(), shown=2, unless=not is_much, edit=edit
+    )
 
 
 def _evidence(facts: Facts, chosen: list[DeviceCopy], totals: CopyTotals) -> tuple[Evidence, ...]:
@@ -100,17 +102,3 @@ def _evidence(facts: Facts, chosen: list[DeviceCopy], totals: CopyTotals) -> tup
 def _copies(totals: CopyTotals) -> str:
     number = f"{totals.count:.3g}"
     return f"{number} {'copy' if number == '1' else 'copies'}"
-
-
-_FIX = Fix(
-    "Create variables on the devices that read them: a mirror per tower, updated with the "
-    "mean gradient, or the whole layer on one device. Look up rows of an embedding table on "
-    "the device of the table.",
-    "for i, device in enumerate(devices):       # a mirror per tower\n"
-    '    with tf.device(device), tf.variable_scope(f"mirror_{i}"):\n'
-    "        loss = model(batches[i])\n"
-    "# every tower applies the mean of all gradients to its own mirror\n"
-    "# TF2: with tf.distribute.MirroredStrategy().scope(): ...\n"
-    "# a table: with tf.device(table.device): rows = tf.gather(table, ids)",
-    "none",
-)

@@ -135,7 +135,7 @@ def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> 
     wait_ns = min(max(_waits_ns(own, facts, costs), measured_ns or 0), cost)
     slow_ns = min(slow_transfers_ns(facts), cost - wait_ns) if "slow-group" in costs else 0
     stages = _stages(facts, costs)
-    finding = finding if stages is None else replace(finding, fix=_REST)
+    finding = finding if stages is None else replace(finding, fix=RULE.fix("rest"))
     evidence = (
         *finding.evidence[:1],
         *_parts(wait_ns, slow_ns, stages, causes),
@@ -269,11 +269,11 @@ def _hidden_ns(facts: Facts) -> int:
 def _fix(facts: Facts) -> Fix:
     names = _names(facts)
     if _is_pipeline(facts):
-        return _PIPELINE
+        return RULE.fix("pipeline")
     if facts.trace.meta.framework == "tensorflow":
-        return _TENSORFLOW
+        return RULE.fix("tensorflow")
     is_ddp = is_pytorch(facts) and is_training(facts) and uses_ddp(facts)
-    fix = _of_buckets(facts) if is_ddp and not _OTHER.search(names[0]) else _ANY
+    fix = _of_buckets(facts) if is_ddp and not _OTHER.search(names[0]) else RULE.fix("any")
     rate = bytes_per_s(facts)
     if rate is None:
         return replace(fix, text=f"{_COMPARE} {fix.text}")
@@ -297,17 +297,15 @@ def _is_pipeline(facts: Facts) -> bool:
 def _of_buckets(facts: Facts) -> Fix:
     """Advice for the buckets of `DistributedDataParallel`, by their sizes if these are recorded."""
     buckets = find_buckets(facts)
-    fix = _PYTORCH
+    fix = RULE.fix("larger-batches")
     if buckets and buckets.count <= FEW_BUCKETS and buckets.total_bytes >= LEAST_SPLIT:
         size = math.ceil(buckets.total_bytes / SMALLER_BUCKETS / 1e6)
-        fix = replace(
-            _FEW_BUCKETS,
-            text=_FEW_BUCKETS.text.format(format_count(math.ceil(buckets.count))),
-            code=_FEW_BUCKETS.code.replace("bucket_cap_mb=5", f"bucket_cap_mb={size}"),
-        )
-    if not may_accumulate(facts):  # without the exchange at the last micro-batch only
-        text, code = fix.text.split(_AT_LAST)[0], fix.code.split(_NO_SYNC)[0].rstrip()
-        fix = replace(fix, text=text, code=code)
+        fix = RULE.fix("few-buckets", count=format_count(math.ceil(buckets.count)))
+        fix = replace(fix, code=fix.code.replace("bucket_cap_mb=5", f"bucket_cap_mb={size}"))
+    if may_accumulate(facts):
+        rarely = RULE.fix("exchange-at-last")
+        code = f"{fix.code}\n{rarely.code}".lstrip()
+        fix = replace(fix, text=f"{fix.text} {rarely.text}", code=code)
     return without_copies(fix, facts)
 
 
@@ -316,11 +314,6 @@ _BETWEEN_STAGES = regex(r"(send|recv|exchange)[- _]|.*(-send|-recv|other stages)
 # What no `DistributedDataParallel` calls in a step; kernels of RCCL have one name for all
 # collectives. Source: kernel names of NCCL, ranges of Gloo.
 _OTHER = regex(r"send_?recv|all_?to_?all|all_?gather|reduce_?scatter", re.IGNORECASE)
-_ANY = Fix(
-    "Start communication earlier, while something else computes, and communicate less.",
-    "",
-    "unknown",
-)
 _COMPARE = "Compare the ranks' traces first: a late rank makes all others wait."
 _RULE_OUT = (
     "These traces do not show for each collective which rank arrived last. Record all ranks, with "
@@ -330,41 +323,4 @@ _IMPLAUSIBLE = (
     "Exchanges run at {}, less than any link between GPUs in one machine carries. Either the ranks "
     "wait for a late one, so compare their traces, or the library uses a slow transport, such as "
     "sockets: NCCL_DEBUG=INFO shows it."
-)
-_PIPELINE = Fix(
-    "Give every pipeline stage the same work: compare the ranks' compute time, and move layers "
-    "away from the stage that computes longest (the last one has the loss, too). Then make filling "
-    "and draining the pipeline a smaller part: more microbatches per step, or an interleaved "
-    "schedule.",
-    "--decoder-last-pipeline-num-layers N       # fewer beside the loss\n"
-    "--num-layers-per-virtual-pipeline-stage N  # interleaved\n"
-    "--global-batch-size N                      # more microbatches",
-    "changes-numerics",
-)
-_REST = Fix(
-    "First fix what makes the stages wait, and measure again. What remains are the exchanges "
-    "themselves, and passes that take longer for some micro-batches than for others.",
-    "",
-    "none",
-)
-_AT_LAST = " Exchange them only at the last of several micro-batches."
-_NO_SYNC = "with model.no_sync():          # all micro-batches but the last\n    loss.backward()"
-_PYTORCH = Fix(
-    "Give the exchange of gradients more computation to overlap with, such as larger batches."
-    f"{_AT_LAST}",
-    _NO_SYNC,
-    "changes-numerics",
-)
-_FEW_BUCKETS = Fix(
-    "A step exchanges its gradients in {} large all-reduces, each of which starts only when all of "
-    "its gradients are complete. Smaller buckets start earlier."
-    f"{_AT_LAST}",
-    f"model = DistributedDataParallel(model, bucket_cap_mb=5)\n{_NO_SYNC}",
-    "changes-numerics",
-)
-_TENSORFLOW = Fix(
-    "Keep operations that exchange large tensors on one task, send fewer bytes, and give "
-    "each tower its own copy of the variables until the gradients are combined.",
-    "",
-    "unknown",
 )

@@ -111,7 +111,7 @@ def _by_positions(hang: Hang | None) -> Finding:
         Evidence("what they wait in", collective_name(hang), "", hang.call.line),
         *_waiting_ranks(hang),
     )
-    return RULE.finding(None, evidence, _NOT_CALLED, title=_TITLE_BY_POSITIONS)
+    return RULE.finding(None, evidence, RULE.fix("not-called"), title=_TITLE_BY_POSITIONS)
 
 
 def _evidence(hang: Hang) -> Iterator[Evidence]:
@@ -143,37 +143,6 @@ def _waiting_ranks(hang: Hang) -> Iterator[Evidence]:
 
 
 def _fix(hang: Hang) -> Fix:
-    return (
-        _WAITING
-        if any(at.inside for at in hang.missing)
-        else _NOT_CALLED
-        if hang.missing
-        else (_NO_RECORD if hang.unrecorded else _ALL_INSIDE)
-    )
-
-
-_NOT_CALLED = Fix(
-    "Look at the line where the missing rank stands: what it waits for, or why it does not get to "
-    "the collective. Ranks often differ in the number of their batches, in a branch on the rank, "
-    "or in an exception that is caught.",
-    "",
-    "none",
-)
-_WAITING = Fix(
-    "The missing rank waits in another collective itself: let all ranks call the collectives of "
-    "their groups in the same order.",
-    "",
-    "none",
-)
-_NO_RECORD = Fix(
-    "Look at the output of the ranks without a record: they may have ended, or still run without "
-    "having been asked for a dump. Explain the dumps of all ranks together.",
-    "",
-    "none",
-)
-_ALL_INSIDE = Fix(
-    "All ranks have entered it, so the program is not at fault: look at the network and the "
-    "devices of these ranks, and at what NCCL logs with NCCL_DEBUG=INFO.",
-    "",
-    "none",
-)
+    if hang.missing:
+        return RULE.fix("waiting" if any(at.inside for at in hang.missing) else "not-called")
+    return RULE.fix("no-record" if hang.unrecorded else "all-inside")

@@ -51,7 +51,7 @@ from stepwhy.analyse.lateness.call_lateness import (
 from stepwhy.analyse.lateness.late_ranks import Late
 from stepwhy.analyse.lateness.late_work import late_work
 from stepwhy.analyse.ranks.rank_times import cores_explain
-from stepwhy.diagnose.shared.rule import SHARE_BEYOND_MEDIAN, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import SHARE_BEYOND_MEDIAN, Evidence, Facts, Finding, Rule
 from stepwhy.result.wording.hangs import ranks_text
 from stepwhy.trace import NULL
 
@@ -84,7 +84,7 @@ def diagnose(facts: Facts) -> Finding:
     if found.late is None or found.late.cost_ns < share * usual_ns:
         return RULE.nothing(tuple(_compared(found)))
     evidence = *_evidence(found, found.late), *_doing(facts, found.late), *_compared(found)
-    return RULE.finding(_cost_ns(facts, found, found.late), evidence, _FIX)
+    return RULE.finding(_cost_ns(facts, found, found.late), evidence, RULE.fix())
 
 
 def _cost_ns(facts: Facts, found: CallLateness, late: Late) -> int | None:
@@ -148,12 +148,3 @@ def _compared(found: CallLateness) -> Iterator[Evidence]:
         "collectives that were compared", found.collectives, "count", f"by {found.basis}"
     )
     yield Evidence("mostly", found.call.operation, "", found.call.line)
-
-
-_FIX = Fix(
-    "See what only this rank does before it enters the collective: checkpoints, logging, "
-    "evaluation, more data, a slower device. Watch the job with 'stepwhy run', or record a trace "
-    "of each rank, to see which.",
-    "",
-    "changes-numerics",
-)

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepwhy.analyse.lateness.hangs import find_mismatch
-from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Rule
 from stepwhy.result.hangs import Mismatch
 from stepwhy.result.wording.hangs import collective_name, given, group_name, ranks_text
 
@@ -54,7 +54,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge whether the calls of all ranks match."""
     mismatch = find_mismatch(facts.calls)
     if mismatch is not None:
-        return RULE.finding(None, tuple(_evidence(mismatch)), _FIX)
+        return RULE.finding(None, tuple(_evidence(mismatch)), RULE.fix())
     groups = [calls.group for calls in facts.calls.calls if not calls.p2p]
     if len(set(groups)) == len(groups):
         return RULE.incomplete("all-ranks", _ONE_RANK)
@@ -69,11 +69,3 @@ def _evidence(mismatch: Mismatch) -> Iterator[Evidence]:
         what = f"{called}: {given(variant, mismatch.what)}" if is_size else called
         yield Evidence(f"call of {ranks}", what, "", call.line)
     yield Evidence("process group", group_name(mismatch) or "all ranks", "")
-
-
-_FIX = Fix(
-    "Let all ranks take the same branch up to this call, and give tensors of the same shape and "
-    "type: pad uneven batches, or drop the last one.",
-    "",
-    "changes-numerics",
-)

@@ -36,7 +36,7 @@ from stepwhy.analyse.lateness.rank_summary import summarise_rank
 from stepwhy.analyse.ranks.rank_times import Rank
 from stepwhy.analyse.ranks.stages import Stages, find_stages
 from stepwhy.diagnose.ranks.shared.stages import MEGATRON, no_stages
-from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Rule
 from stepwhy.trace import NULL
 
 RULE = Rule(
@@ -68,7 +68,7 @@ def diagnose(facts: Facts) -> Finding:
     evidence = (*_evidence(stages, of_all=bool(facts.ranks)), *_recorded(facts, stages))
     if cost < RULE.least_share * stages.wall_ns:
         return RULE.nothing(evidence)
-    fix = _MEGATRON if facts.trace.meta.format in MEGATRON else _ANY
+    fix = RULE.fix("megatron" if facts.trace.meta.format in MEGATRON else "any")
     return RULE.finding(cost, evidence, fix)
 
 
@@ -109,17 +109,3 @@ def _evidence(stages: Stages, *, of_all: bool) -> tuple[Evidence, ...]:
         Evidence("pipeline stages", len(stages.pass_ns), "count"),
         Evidence("forward passes per stage and step", stages.passes, "count"),
     )
-
-
-_ANY = Fix(
-    "Run more micro-batches per step, so that filling and draining is a smaller part of it. Or use "
-    "an interleaved schedule: with two model chunks per stage, it takes half as long.",
-    "",
-    "changes-numerics",
-)
-_MEGATRON = Fix(
-    _ANY.text,
-    "--num-layers-per-virtual-pipeline-stage N  # half of a stage's layers\n"
-    "--global-batch-size N                      # or more micro-batches",
-    _ANY.risk,
-)

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from stepwhy.diagnose.shared.ddp import FORWARD, SCALED, all_reduce_ns, exchanges_per_update
 from stepwhy.diagnose.shared.measure import on_scale
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.diagnose.shared.slices import named
 
 RULE = Rule(
@@ -66,17 +66,4 @@ def diagnose(facts: Facts) -> Finding:
     copied_ns = 0 if facts.has_accelerator else facts.mean_ns(copies.sum())
     exchange_ns = all_reduce_ns(facts) + on_scale(facts, copied_ns)
     cost = round(exchange_ns * (1 - 1 / exchanges))
-    return RULE.judge(facts, cost, evidence, _FIX, unless=exchanges < 2)
-
-
-_FIX = Fix(
-    "Accumulate the gradients of all micro-batches but the last one in no_sync(), with the forward "
-    "pass inside it.",
-    "for i, batch in enumerate(micro_batches):\n"
-    "    is_last = i == len(micro_batches) - 1\n"
-    "    with contextlib.nullcontext() if is_last else model.no_sync():\n"
-    "        loss = model(batch).mean() / len(micro_batches)\n"
-    "        loss.backward()\n"
-    "optimizer.step()",
-    "none",
-)
+    return RULE.judge(facts, cost, evidence, RULE.fix(), unless=exchanges < 2)

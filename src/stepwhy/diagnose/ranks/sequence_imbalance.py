@@ -52,7 +52,7 @@ from stepwhy.analyse.ranks.step_work import VaryingWork, find_varying
 from stepwhy.diagnose.ranks.shared.ranks import NAMES, cause_of, exposed_ns, peers, reported, turns
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 
 RULE = Rule(
     __name__,
@@ -94,7 +94,9 @@ def diagnose(facts: Facts) -> Finding:
     least = 0.0 if any(_waits_for_cores(rank, cost) for rank in ranks) else LEAST_SAVED
     gain = saving("give all ranks the same work", least * cost, cost)
     evidence = *evidence, *_sizes(facts)
-    return RULE.finding(cost, evidence, _FIX, gain, Edit("communication", "balanced"))
+    return RULE.finding(
+        cost, evidence, RULE.fix("batches"), gain, Edit("communication", "balanced")
+    )
 
 
 def _sizes(facts: Facts) -> Iterator[Evidence]:
@@ -134,7 +136,8 @@ def _by_waits(facts: Facts) -> Finding | None:
         Evidence("ranks that were compared", len(compared.peers.numbers), "count"),
     )  # fmt: skip
     gain = saving("give all ranks the same work", LEAST_SAVED * late.even_ns, late.even_ns)
-    fix = _FIXES.get(cause, _FIX if is_pytorch(facts) else _FIX_WITHOUT_LOADER)
+    by_length = "batches" if is_pytorch(facts) else "without-loader"
+    fix = RULE.fix(by_length if cause == "compute" else cause)
     found = RULE.finding(cost, evidence, fix, gain, Edit("communication", "balanced"))
     return found if cause == "compute" else replace(found, title=_TITLES[cause])
 
@@ -182,40 +185,3 @@ _TITLES = {
     "host": "Let all ranks pause in the same steps: the host of another one is late in each step",
     "unknown": "Find out what delays another rank in each step",
 }
-_FIXES = {
-    "input": Fix(
-        "Give the loaders of all ranks more workers or a longer queue, and compare the storage "
-        "that they read.",
-        "",
-        "none",
-    ),
-    "copies": Fix(
-        "Compare the sizes of what the ranks copy between host and device in each step.", "", "none"
-    ),
-    "host": Fix(
-        "Let all ranks do in the same step what interrupts it: garbage collection, evaluation, "
-        "logging, checkpoints.",
-        "",
-        "none",
-    ),
-    "unknown": Fix("Record what the hosts of the ranks do, with Python stacks.", "", "none"),
-}
-_FIX_WITHOUT_LOADER = Fix(
-    "Sort the samples by length, form groups of one batch for each rank, and shuffle the groups in "
-    "the same way on all ranks. Or limit each batch by its number of tokens, not of samples.",
-    "",
-    "unknown",
-)
-_FIX = Fix(
-    "Sort the samples by length, form groups of one batch for each rank, and shuffle the groups in "
-    "the same way on all ranks. Pass the batches to DataLoader(batch_sampler=...), new ones in "
-    "each epoch. Or limit each batch by its number of tokens, not of samples.",
-    "def batches(lengths, batch_size, rank, ranks, epoch):\n"
-    "    order = sorted(range(len(lengths)), key=lengths.__getitem__)\n"
-    "    size = batch_size * ranks\n"
-    "    groups = [order[i : i + size] for i in range(0, len(order), size)]\n"
-    "    groups = [group for group in groups if len(group) == size]\n"
-    "    random.Random(epoch).shuffle(groups)   # alike on all ranks\n"
-    "    return [group[rank::ranks] for group in groups]",
-    "unknown",
-)

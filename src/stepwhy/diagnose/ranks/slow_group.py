@@ -38,7 +38,7 @@ from msgspec.structs import replace
 from stepwhy.analyse.lateness.late_ranks import lateness_of, ledger_of
 from stepwhy.analyse.lateness.slow_groups import SlowGroup, comparable_groups
 from stepwhy.diagnose.shared.measure import on_scale
-from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Rule
 
 RULE = Rule(
     __name__,
@@ -68,7 +68,9 @@ def diagnose(facts: Facts) -> Finding:
     evidence = [fact for group in groups for fact in _evidence(group)]
     models = [facts.trace.string(int(model)) for model in facts.trace.devices.model]
     on_nvidia = any("nvidia" in model.lower() for model in models)
-    fix = replace(_FIX, text=f"{_FIX.text} {_NVIDIA}") if on_nvidia else _FIX
+    fix = RULE.fix()
+    if on_nvidia:
+        fix = replace(fix, text=f"{fix.text} {_NVIDIA}")
     return RULE.finding(cost, tuple(evidence), fix)
 
 
@@ -84,14 +86,6 @@ def _evidence(group: SlowGroup) -> Iterator[Evidence]:
     yield Evidence("steps in which it is slow", group.slow_steps, "count", f"of {group.steps}")
 
 
-_FIX = Fix(
-    "Compare the links between these ranks with those of another group: how their devices are "
-    "connected, which transport the library chose, links with errors, lost packets of network "
-    "cards. Exchange the device, cable or port that is slow, or place the groups that exchange "
-    "most on ranks with faster links.",
-    "",
-    "none",
-)
 _NVIDIA = (
     "'nvidia-smi topo -m' shows the connections, 'nvidia-smi nvlink --errorcounters' links with "
     "errors, NCCL_DEBUG=INFO the transport; nccl-tests measures a group without the training."

@@ -79,11 +79,11 @@ def diagnose(facts: Facts) -> Finding:
             "collective-names", "None of the recorded collectives is named as an all-reduce."
         )
     if len(numbers := _numbers(facts, rows)):
-        return _judge(facts, numbers, (_carried(facts, numbers),), _NUMBERS)
+        return _judge(facts, numbers, (_carried(facts, numbers),), RULE.fix("numbers"))
     if not len(gradients):
         return RULE.no_data("backward-ops", "The trace does not show when gradients are complete.")
     per_step = Evidence("gradients per step", len(gradients) / max(facts.steady_count, 1), "count")
-    fix = _WRAPPED if len(named(facts, FORWARD)) else _BY_HAND
+    fix = RULE.fix("wrapped" if len(named(facts, FORWARD)) else "by-hand")
     fewest = PER_GRADIENT * len(gradients)
     return _judge(facts, rows, (per_step,), fix, fewest)
 
@@ -139,26 +139,3 @@ def _between_ns(facts: Facts, rows: AnyRows) -> int:
     is_gap = (starts[1:] > ends[:-1]) & (step[1:] == step[:-1])
     gaps = Intervals.of(ends[:-1][is_gap], starts[1:][is_gap])
     return on_scale(facts, mean_within(facts, gaps & idle(facts)))
-
-
-_WRAPPED = Fix(
-    "Leave the bucket size at its default of 25 MB, or increase it.",
-    "model = DistributedDataParallel(model, bucket_cap_mb=25)",
-    "changes-memory",
-)
-_NUMBERS = Fix(
-    "These exchanges carry a number or a few, so larger buckets for gradients do not help. Put the "
-    "numbers into one tensor and exchange that, or exchange them only in steps that are logged.",
-    "values = torch.stack(values)  # of all metrics\ndist.all_reduce(values)",
-    "none",
-)
-_BY_HAND = Fix(
-    "Wrap the model in DistributedDataParallel, which exchanges buckets during the backward pass. "
-    "Or exchange all gradients at once, after it.",
-    "gradients = [p.grad for p in model.parameters()]\n"
-    "flat = torch.nn.utils.parameters_to_vector(gradients)\n"
-    "dist.all_reduce(flat)\n"
-    "flat /= dist.get_world_size()\n"
-    "torch.nn.utils.vector_to_parameters(flat, gradients)",
-    "changes-memory",
-)

@@ -69,19 +69,5 @@ def _evidence(stages: Stages) -> tuple[Evidence, ...]:
 def _fix(facts: Facts, stages: Stages) -> Fix:
     is_last = stages.longest == len(stages.pass_ns) - 1
     if not is_last:
-        return _ANY
-    return _LAST_MEGATRON if facts.trace.meta.format in MEGATRON else _LAST
-
-
-_ANY = Fix(
-    "Move layers from the slowest stage to the others until all stages take about as long.",
-    "",
-    "changes-memory",
-)
-_LAST = Fix(
-    "The last stage also has the output layer and the loss: move some of its layers to the other "
-    "stages.",
-    "",
-    "changes-memory",
-)
-_LAST_MEGATRON = Fix(_LAST.text, "--decoder-last-pipeline-num-layers N  # fewer layers", _LAST.risk)
+        return RULE.fix("any")
+    return RULE.fix("last-megatron" if facts.trace.meta.format in MEGATRON else "last")

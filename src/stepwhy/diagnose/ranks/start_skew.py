@@ -42,7 +42,7 @@ from stepwhy.diagnose.ranks.shared.ranks import (
     peers,
     reported,
 )
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 
 RULE = Rule(
     __name__,
@@ -81,7 +81,7 @@ def _among(facts: Facts, own: Rank, alike: list[Rank]) -> Finding | None:
     cost = min(skew_ns, own.exchange_ns - late.rank.exchange_ns)
     evidence = (late_ranks(late), compared(facts, late.compared))
     if cost >= RULE.least_share * own.wall_ns:
-        return RULE.finding(cost, (*evidence, *_evidence(own, late, skew_ns)), _FIX)
+        return RULE.finding(cost, (*evidence, *_evidence(own, late, skew_ns)), RULE.fix())
     if others_may_be_late(facts, late, RULE.least_share):
         return RULE.incomplete(
             "all-ranks", "All recorded ranks wait, perhaps for one that was not recorded.", evidence
@@ -96,12 +96,3 @@ def _evidence(own: Rank, late: LateRank, skew_ns: int) -> tuple[Evidence, ...]:
         Evidence("how much longer another rank waits", waits_ns, "ns", f"rank {own.number}"),
         Evidence("steps that were compared", len(late.rank.own_ns), "count"),
     )
-
-
-_FIX = Fix(
-    "Look for what this rank does between two steps: evaluation, logging, checkpoints, or a late "
-    "start. If only one step was recorded, record several: profilers that start at different times "
-    "have the same effect.",
-    "",
-    "none",
-)

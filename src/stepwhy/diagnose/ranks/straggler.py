@@ -96,7 +96,7 @@ def diagnose(facts: Facts) -> Finding:
     found = _in_some_steps(facts)
     if is_long and late.is_certain:
         gain = saving("remove the difference", min(late.least_ns, cost), cost)
-        fix = _FIXES[cause_of(late.excess_ns)]
+        fix = _fix(cause_of(late.excess_ns))
         return RULE.finding(cost, evidence, fix, gain, Edit("communication", "balanced"))
     if found is not None:
         return found
@@ -207,7 +207,7 @@ def _in_some_steps(facts: Facts) -> Finding | None:
         Evidence("how much longer the others wait, mean of all steps", cost, "ns"),
         compared(facts, len(peers.numbers)),
     )
-    return RULE.finding(cost, evidence, _FIXES[cause], gain, Edit("communication", "balanced"))
+    return RULE.finding(cost, evidence, _fix(cause), gain, Edit("communication", "balanced"))
 
 
 def _is_noise(facts: Facts, rank: Rank, cause: str) -> bool:
@@ -248,34 +248,5 @@ def _doing(facts: Facts, rank: Rank, cause: str) -> Iterator[Evidence]:
         yield Evidence("operation that takes it longer, mean step", work.operation_ns, "ns", where)
 
 
-_COMPUTE = Fix(
-    "Compare the work of this rank with that of another: batch size, sequence lengths, padding. If "
-    "it is the same, compare the devices: clock, temperature, power limit, other programs.",
-    "",
-    "unknown",
-)
-_INPUT = Fix(
-    "Compare the input of this rank with that of another: its share of the data, number of "
-    "workers, storage, and cores of the machine.",
-    "",
-    "none",
-)
-_COPIES = Fix(
-    "Compare the link between host and device of this rank, and what it copies, with another rank.",
-    "",
-    "none",
-)
-_ALONE = Fix(
-    "Look for what only this rank does: logging, evaluation, checkpoints, monitoring. Do it less "
-    "often, after the step, or in a thread. If it does the same as the others, compare the cores "
-    "that it may use.",
-    "",
-    "none",
-)
-_FIXES = {
-    "compute": _COMPUTE,
-    "input": _INPUT,
-    "copies": _COPIES,
-    "host": _ALONE,
-    "unknown": _ALONE,
-}
+def _fix(cause: str) -> Fix:
+    return RULE.fix(cause if cause in {"compute", "input", "copies"} else "alone")

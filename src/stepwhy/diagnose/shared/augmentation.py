@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.advice import advice
 from stepwhy.result import Fix
 
 # Source: names of functions in torchvision, Albumentations, imgaug and Keras.
@@ -13,18 +14,15 @@ _RANDOM = regex(
     re.IGNORECASE,
 )
 
-RANDOM = Fix(
-    "By its name, the function augments at random, so that its results cannot be stored: each "
-    "epoch needs new ones. Make it cheaper, for example by one call of the library for a whole "
-    "batch, and store what comes before it.",
-    "",
-    "unknown",
-)
-
 
 def is_random(line: str) -> bool:
     """Whether a source line, 'file(line): function', is in a function that augments at random."""
     return _RANDOM.search(line.rpartition(": ")[2]) is not None
 
 
-__all__ = ["RANDOM", "is_random"]
+def cheaper_augmentation() -> Fix:
+    """What to do about a function whose results must not be stored."""
+    return advice(__name__, "cheaper")
+
+
+__all__ = ["cheaper_augmentation", "is_random"]

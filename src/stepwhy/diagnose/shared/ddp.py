@@ -14,6 +14,7 @@ from stepwhy.base.columns.nesting import climb
 from stepwhy.base.columns.types import AnyRows, Mask
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import format_count, format_ns
+from stepwhy.diagnose.shared.advice import advice
 from stepwhy.diagnose.shared.measure import nearest_of, on_scale
 from stepwhy.diagnose.shared.slices import named, strings_among
 from stepwhy.result import Fix
@@ -34,12 +35,6 @@ _UPDATE = regex(r"Optimizer\.step#")
 _SEVERAL = 1.5  # per step; some steps at the ends of the record may lack one
 _COPIES_SHARE = 0.02  # of the step; below it the gain is less than the variation between steps
 _WRAPPED = "DistributedDataParallel(model"
-_VIEW = Fix(
-    "In each step {} gradients are copied out of their buckets, which takes the host {}: "
-    "gradient_as_bucket_view=True leaves them there.",
-    "model = DistributedDataParallel(model, gradient_as_bucket_view=True)",
-    "unknown",
-)
 
 
 def exchange_calls(facts: Facts) -> AnyRows:
@@ -100,12 +95,12 @@ def without_copies(fix: Fix, facts: Facts) -> Fix:
         return fix
     count = format_count(len(_copies(facts)) / max(facts.steady_count, 1))
     of_ns = format_ns(bucket_copies_ns(facts))
-    text = f"{fix.text} {_VIEW.text.format(count, of_ns)}"
+    view = advice(__name__, "bucket-view", count=count, of_ns=of_ns)
     if _WRAPPED in fix.code:
         code = fix.code.replace(_WRAPPED, f"{_WRAPPED}, gradient_as_bucket_view=True", 1)
-    else:
-        code = "\n".join(filter(None, (_VIEW.code, fix.code)))
-    return replace(fix, text=text, code=code)
+        return replace(fix, text=f"{fix.text} {view.text}", code=code)
+    code = "\n".join(filter(None, (view.code, fix.code)))
+    return replace(fix, text=f"{fix.text} {view.text}", code=code)
 
 
 def _copies(facts: Facts) -> AnyRows:

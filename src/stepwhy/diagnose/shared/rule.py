@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.run.usable import unusable
 from stepwhy.base.units import quantise, quantise_within
+from stepwhy.diagnose.shared.advice import advice
 from stepwhy.result import SIGNALS, Abstention, Edit, Evidence, Finding, Fix, Saving
 from stepwhy.result.reasons import lack_of
 from stepwhy.result.wording.verdict import why_unknown
@@ -102,6 +103,15 @@ class Rule(msgspec.Struct, frozen=True):
         """Group in the documentation: the folder of the module, or 'any' without one."""
         folder = self.module.split(".")[-2]
         return "any" if folder == "diagnose" else folder.replace("_", " ")
+
+    def fix(self, name: str = "fix", /, **values: object) -> Fix:
+        """A fix of the Markdown file beside the module.
+
+        Args:
+            name: Its heading.
+            values: What its text names in braces.
+        """
+        return advice(self.module, name, **values)
 
     def judge(
         self,

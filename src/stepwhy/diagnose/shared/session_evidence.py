@@ -7,22 +7,20 @@ from stepwhy.analyse.program.placement import Node, placed_nodes
 from stepwhy.analyse.program.session_parts import SessionParts
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import format_count, format_ns
+from stepwhy.diagnose.shared.advice import advice
 from stepwhy.result import Evidence, Fix
 
 OVERHEAD = 0.20  # of the step; less is not worth changing what is fed and fetched
 LEAST_OVERHEAD_NS = 1_000_000  # per step; each Session.run takes some tenths of a millisecond
 WORTH_NAMING = 0.01  # of the step; shorter bursts only make the list longer
 
-FEED_LESS = Fix(
-    "Feed and fetch less: what goes into and comes out of Session.run is converted and copied on "
-    "the calling thread. Fetch only what is used, read input inside the graph, feed NumPy arrays "
-    "of the placeholder's own type.",
-    "_, loss = session.run([train_op, loss_op])\n# no large fetches, no feed_dict of lists",
-    "none",
-)
-
 # Source: `gradients_util.py`, names of the scopes that tf.gradients opens.
 _BACKWARD = regex(r"(?:^|/)gradients(?:_\d+)?/|_grad/")
+
+
+def feed_less() -> Fix:
+    """What to do about time around the operations of `Session.run`."""
+    return advice(__name__, "feed-less")
 
 
 def is_overhead(facts: Facts, parts: SessionParts) -> bool:

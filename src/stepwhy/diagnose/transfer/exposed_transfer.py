@@ -100,10 +100,10 @@ def _of_arrays(cost: int, evidence: tuple[Evidence, ...], copied: HostCopies) ->
         Evidence("share of these copies that repeat the one before", copied.unchanged, "fraction"),
     )
     if copied.unchanged < MOSTLY:
-        return RULE.finding(cost, evidence, _JAX_AHEAD)
+        return RULE.finding(cost, evidence, RULE.fix("jax-ahead"))
     gain = saving("copy once", LEAST_UNCHANGED * cost, cost)
     edit, title = Edit("copies", "gone", "h2d"), "Copy to the device once what does not change"
-    return RULE.finding(cost, evidence, _JAX_ONCE, gain, edit, title=title)
+    return RULE.finding(cost, evidence, RULE.fix("jax-once"), gain, edit, title=title)
 
 
 def _evidence(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
@@ -148,11 +148,11 @@ def _direction(facts: Facts, rows: AnyRows, direction: Copy) -> list[Evidence]:
 
 def _fix(facts: Facts) -> Fix:
     if facts.trace.meta.framework == "tensorflow":
-        return _TENSORFLOW if facts.has_accelerator else _TASKS
+        return RULE.fix("tensorflow" if facts.has_accelerator else "tasks")
     longest = _longest(facts)
     if longest == Copy.H2D and uses_loader(facts) and on_gpu(facts):
-        return _LOADER
-    return _ADVISED.get(longest, _ANY)
+        return RULE.fix("loader")
+    return RULE.fix({Copy.H2D: "h2d", Copy.D2H: "d2h", Copy.PEER: "peer"}.get(longest, "any"))
 
 
 def _longest(facts: Facts) -> Copy:
@@ -195,69 +195,3 @@ def host_copies(facts: Facts) -> HostCopies | None:
     # The log ends after so many copies, so not all steps of a long run are in it.
     steps = int(step[-1] - step[0]) + 1
     return HostCopies(facts.trace.string(line), round(size / steps), float(unchanged.mean()))
-
-
-_LOADER = Fix(
-    "Copy from pinned host memory without blocking, and copy the next batch on a CUDA stream of "
-    "its own while this one is computed.",
-    "loader = DataLoader(dataset, batch_size=batch_size, pin_memory=True)\n"
-    "for batch in loader:\n"
-    "    batch = batch.to(device, non_blocking=True)",
-    "none",
-)
-_ANY = Fix("Copy while something else is computed, and copy less.", "", "none")
-_ADVISED = {
-    Copy.H2D: Fix(
-        "Copy to the device before the data is needed, from pinned memory and without blocking. "
-        "Keep on the device what does not change.",
-        "",
-        "none",
-    ),
-    Copy.D2H: Fix(
-        "Read results back less often, or reduce them on the device first, and do not wait for "
-        "the copy.",
-        "",
-        "none",
-    ),
-    Copy.PEER: Fix(
-        "Keep operations on the device that has their largest input, and copy while another part "
-        "of the model computes.",
-        "",
-        "none",
-    ),
-}
-_JAX_ONCE = Fix(
-    "The program copies the same array in every step. Copy it to the device once, before the loop, "
-    "and pass the JAX array.",
-    "features = jax.device_put(features)\n"
-    "for batch in batches:\n"
-    "    params = train_step(params, features, batch)",
-    "none",
-)
-_JAX_AHEAD = Fix(
-    "Copy the next batch before the step of this one ends: jax.device_put does not wait for the "
-    "copy. Call it once for an array; jnp.array copies a second time.",
-    "batches = iter(batches)\n"
-    "following = jax.device_put(next(batches))\n"
-    "while following is not None:\n"
-    "    batch, following = following, next(batches, None)\n"
-    "    if following is not None:\n"
-    "        following = jax.device_put(following)\n"
-    "    params = train_step(params, batch)",
-    "none",
-)
-_TASKS = Fix(
-    "Keep connected operations on one task: place an operation where its largest input is "
-    "computed, and only variables on the parameter host.",
-    "place = tf.train.replica_device_setter(worker_device=tower,\n"
-    "                                       ps_device=host)\n"
-    "with tf.device(place):   # variables on the host, operations on the tower\n"
-    "    loss = model(batch)",
-    "none",
-)
-_TENSORFLOW = Fix(
-    "Prefetch batches to the device instead of feeding them, and keep connected operations "
-    "on one device.",
-    'to_gpu = tf.data.experimental.prefetch_to_device("/GPU:0")\ndataset = dataset.apply(to_gpu)',
-    "none",
-)

@@ -33,7 +33,7 @@ from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.units import NS_PER_S
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import on_gpu, uses_loader
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.trace import NULL, Copy, Kind
 
 RULE = Rule(
@@ -66,7 +66,7 @@ def diagnose(facts: Facts) -> Finding:
     cost = on_scale(facts, exposed, "transfer")
     evidence = _evidence(facts, rows, cost)
     # Weights that are offloaded do not come from a DataLoader, which could pin them.
-    fix = _PYTORCH if uses_loader(facts) and on_gpu(facts) else _ANY
+    fix = RULE.fix("pytorch" if uses_loader(facts) and on_gpu(facts) else "any")
     return RULE.judge(facts, cost, evidence, fix, shown=2)
 
 
@@ -86,19 +86,3 @@ def _evidence(facts: Facts, rows: AnyRows, cost: int) -> tuple[Evidence, ...]:
         found.append(Evidence("copied", facts.mean_ns(size), "bytes"))
         found.append(Evidence("copied per second", round(size * NS_PER_S / total_ns), "bytes"))
     return tuple(found)
-
-
-_PYTORCH = Fix(
-    "Let the DataLoader pin its batches, and copy them without blocking: the copy is faster, and "
-    "the host goes on launching work. To overlap it with computation as well, copy the next batch "
-    "on a CUDA stream of its own.",
-    "loader = DataLoader(dataset, batch_size=batch_size, pin_memory=True)\n"
-    "for batch in loader:\n"
-    "    batch = batch.to(device, non_blocking=True)",
-    "changes-memory",
-)
-_ANY = Fix(
-    "Copy from pinned host memory, without blocking, and before the data is needed.",
-    "",
-    "changes-memory",
-)

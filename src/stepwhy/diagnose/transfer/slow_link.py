@@ -236,10 +236,10 @@ def _connection(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
 def _fix(facts: Facts, speed: _Speed) -> Fix:
     if speed.link.direction == Copy.PEER:
         if facts.has_accelerator and speed.attainable * NS_PER_S <= PCIE_5:
-            return _PCIE
+            return RULE.fix("pcie")
         return _combine(facts)
     if _could_be_pinned(facts, speed):
-        return _PIN if uses_loader(facts) and on_gpu(facts) else _PINNED
+        return RULE.fix("pin" if uses_loader(facts) and on_gpu(facts) else "pinned")
     return _combine(facts)
 
 
@@ -252,38 +252,5 @@ def _could_be_pinned(facts: Facts, speed: _Speed) -> bool:
 
 
 def _combine(facts: Facts) -> Fix:
-    return {"tensorflow": _COMBINE_TF, "pytorch": _COMBINE_TORCH}.get(
-        facts.trace.meta.framework, _COMBINE
-    )
-
-
-_COMBINED = (
-    "Combine small copies: one array for all inputs of a batch, one table for many small "
-    "embeddings, one flat buffer for many small variables or gradients, and one fetch for all "
-    "results of a step."
-)
-_COMBINE = Fix(_COMBINED, "", "none")
-_COMBINE_TF = Fix(
-    _COMBINED, "flat = tf.concat([tf.reshape(g, [-1]) for g in gradients], axis=0)", "none"
-)
-_COMBINE_TORCH = Fix(
-    _COMBINED, "flat = torch.cat([t.flatten() for t in tensors]).to(device)", "none"
-)
-_PINNED = Fix(
-    "Use pinned host memory for the slow copies: other copies of this run reach the link's speed.",
-    "",
-    "none",
-)
-_PIN = Fix(
-    _PINNED.text,
-    "loader = DataLoader(dataset, batch_size=batch_size, pin_memory=True)\n"
-    "for batch in loader:\n"
-    "    batch = batch.to(device, non_blocking=True)",
-    "none",
-)
-_PCIE = Fix(
-    "Combine small copies, and communicate mostly between devices that share a switch or "
-    "NVLink: these copies are no faster than PCIe, so they may pass through the host.",
-    "nvidia-smi topo -m\n# NV#: NVLink; PIX, PXB: one PCIe switch; SYS: through the host",
-    "none",
-)
+    ways = {"tensorflow": "combine-tf", "pytorch": "combine-torch"}
+    return RULE.fix(ways.get(facts.trace.meta.framework, "combine"))
