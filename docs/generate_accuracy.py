@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stepwhy.base.units import format_fraction
-from stepwhy.result import Accuracy
+from stepwhy.result import Accuracy, current_id
 from stepwhy.show.accuracy import (
     error_of,
     fit,
@@ -82,7 +82,10 @@ def parts(table: Table) -> Iterator[str]:
     if not pairs:
         yield NOTHING
         return
-    kinds, diagnoses = _grouped(pairs, _kind), _grouped(pairs, lambda pair: f"`{pair.diagnosis}`")
+    kinds, diagnoses = (
+        _grouped(pairs, _kind),
+        _grouped(pairs, lambda pair: f"`{current_id(pair.diagnosis)}`"),
+    )
     yield "\n".join(f"- {sentence}" for sentence in sentences(record())) + "\n"
     yield "## By kind of edit\n"
     yield table(("kind", *_NUMBERS), [*kinds, *_row("all", pairs)])
@@ -131,7 +134,7 @@ def _cells(pair: PairAccuracy) -> tuple[str, ...]:
     numbers = (error_of(pair), width_of(pair), naive_error(pair), pair.noise)
     return (
         f"`{pair.name}`",
-        f"`{pair.diagnosis}`",
+        f"`{current_id(pair.diagnosis)}`",
         f"`{pair.edit}`",
         f"{_share(pair, pair.remaining_ns)} ({interval})",
         _share(pair, pair.measured_ns),
@@ -145,7 +148,7 @@ def _share(pair: PairAccuracy, time_ns: int | None) -> str:
 
 
 def _reason(pair: PairAccuracy) -> tuple[str, ...]:
-    return f"`{pair.name}`", f"`{pair.diagnosis}`", why_left_out(pair)
+    return f"`{pair.name}`", f"`{current_id(pair.diagnosis)}`", why_left_out(pair)
 
 
 def _tried(name: str, each: dict[str, Any]) -> tuple[str, ...]:

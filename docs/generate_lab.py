@@ -11,7 +11,7 @@ import msgspec
 from stepwhy.base.units import format_fraction, format_ns
 from stepwhy.cli.lab_world import stored_world, world_programs
 from stepwhy.measure import graded_world
-from stepwhy.result import Grade
+from stepwhy.result import Grade, current_id
 from stepwhy.show import world
 from stepwhy.show.grade import remark, summary
 
@@ -47,7 +47,7 @@ def row(result: dict[str, Any]) -> tuple[str, ...]:
     within = _interval(result["measured_low_ns"], result["measured_high_ns"])
     return (
         f"`{result['name']}`",
-        f"[`{result['diagnosis']}`](../diagnoses/{result['diagnosis']}.md)",
+        _link(result["diagnosis"]),
         f"{result['found_first']} of {runs}",
         f"{result['false_alarms']} of {fixed}",
         _interval(result["predicted_low_ns"], result["predicted_high_ns"]),
@@ -104,6 +104,11 @@ def grades() -> Grade | None:
     return msgspec.json.decode(GRADES.read_bytes(), type=Grade)
 
 
+def _link(diagnosis: str) -> str:
+    id_ = current_id(diagnosis)
+    return f"[`{id_}`](../diagnoses/{id_}.md)"
+
+
 def grade_sentences(grade: Grade) -> str:
     """The totals, as a list."""
     return "\n".join(f"- {sentence}" for sentence in summary(grade)) + "\n"
@@ -113,7 +118,7 @@ def grade_row(pair: GradedPair) -> tuple[str, ...]:
     """One line of the table of grades."""
     return (
         f"`{pair.name}`",
-        f"[`{pair.diagnosis}`](../diagnoses/{pair.diagnosis}.md)",
+        _link(pair.diagnosis),
         f"{pair.found_first} of {pair.faulty_runs}",
         f"{pair.false_alarms} of {pair.fixed_runs}",
         "-" if pair.unexplained is None else format_fraction(pair.unexplained),

@@ -24,6 +24,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepwhy.result import current_id
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -62,7 +64,7 @@ def lab_runs(folder: Path) -> Iterator[tuple[str, str, Path]]:
     grade = json.loads((folder / "grade.json").read_text(encoding="utf-8"))
     for pair in grade["pairs"]:
         runs = sorted((folder / pair["name"] / "faulty").iterdir())
-        yield f"the faulty program of `lab/{pair['name']}`", pair["diagnosis"], runs[0]
+        yield f"the faulty program of `lab/{pair['name']}`", current_id(pair["diagnosis"]), runs[0]
 
 
 def traces(folder: Path) -> Iterator[tuple[str, str, Path]]:

@@ -45,6 +45,12 @@ def test_list_names_the_pairs():
     assert "graph-growth" in outcome.stdout
 
 
+def test_the_planted_fault_may_have_a_former_id(folder):
+    pair = folder / "pair.toml"
+    pair.write_text(PAIR.replace("graph-growth", "missing-prefetch"))
+    assert [pair.diagnosis for pair in lab_pairs.pairs()] == ["serial-input"]
+
+
 def test_run_shows_the_gain_and_fails_if_the_fault_is_not_found(folder):
     outcome = invoke("run", "slow", "--allow-busy", "--repeats", 2, "--out", "o")
     assert outcome.exit_code == 1, outcome.output

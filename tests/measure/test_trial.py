@@ -210,6 +210,9 @@ def test_a_fix_is_chosen_by_framework():
     assert fix_for("serial-input", "pytorch").name == "loader-workers"
     assert fix_for("serial-input", "tensorflow").name == "parallel-map"
     assert fix_for("serial-input", "jax") is None
+    assert fix_for("serial-input", "tensorflow", parse_edit("input=prefetch")).name == (
+        "data-prefetch"
+    )
     assert fix_for("gc-pause", "jax").name == "gc-rarely"
 
 

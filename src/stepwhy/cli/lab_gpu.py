@@ -25,7 +25,7 @@ from stepwhy.measure.gpu_bounds import bounds
 from stepwhy.predict.calibration import shipped_record
 from stepwhy.predict.gpu_gains import reach
 from stepwhy.read.inputs.side_files import read_side_file
-from stepwhy.result import Result
+from stepwhy.result import Result, current_id, stored_result
 from stepwhy.result.gpu import GpuClocks, GpuGrade, GpuPair, Overhead
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _drop_start(result: Result) -> Result:
 def _accepted_ids(pair: Pair) -> tuple[str, ...]:
     """Other diagnoses that are right as well."""
     about = tomllib.loads((pair.folder / PAIR_FILE).read_text(encoding="utf-8"))
-    return tuple(about.get("also", ()))
+    return tuple(map(current_id, about.get("also", ())))
 
 
 def _clocks_of(runs: Mapping[str, list[Item]]) -> tuple[float, float] | None:
@@ -190,7 +190,7 @@ def _result(folder: Path, item: Item, *, again: bool) -> Result:
             packed = read_side_file(folder, stored, _MOST_BYTES)
             if packed is not None:
                 with gzip.open(BytesIO(packed)) as file:
-                    return msgspec.json.decode(file.read(_MOST_BYTES), type=Result)
+                    return stored_result(file.read(_MOST_BYTES))
         except (StepwhyError, OSError, EOFError, zlib.error, msgspec.MsgspecError):
             pass  # damaged, or of another version: explain it again
     if item.left_out and not has_window:

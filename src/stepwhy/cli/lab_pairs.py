@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from stepwhy.base.errors import NotFoundError
+from stepwhy.result import current_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -135,7 +136,7 @@ def _pair(file: Path, root: Path) -> Pair:
         name=file.parent.relative_to(root).as_posix(),
         folder=file.parent,
         title=about["title"],
-        diagnosis=about["diagnosis"],
+        diagnosis=current_id(about["diagnosis"]),
         faulty=tuple(about.get("faulty", ["faulty.py"])),
         fixed=tuple(about.get("fixed", ["fixed.py"])),
         sizes={name: tuple(words) for name, words in about.get("sizes", {"small": []}).items()},

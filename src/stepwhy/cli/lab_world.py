@@ -12,7 +12,7 @@ import msgspec
 from stepwhy.base.errors import NotFoundError, StepwhyError
 from stepwhy.cli.lab_pairs import lab_folder
 from stepwhy.measure import Truth, grade_program
-from stepwhy.result import WorldGrade
+from stepwhy.result import WorldGrade, current_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -107,7 +107,7 @@ def truth_of(program: WorldProgram) -> Truth:
     return Truth(
         name=program.name,
         half="locked" if declared.half == "locked" else "tune",
-        causes=declared.causes,
+        causes=tuple(map(current_id, declared.causes)),
         lines=frozenset(line for text in declared.lines for line in _lines(text)),
         gain=declared.gain,
         healthy=not declared.mistake,

@@ -20,6 +20,7 @@ from stepwhy.measure.trial import conduct, fitted
 from stepwhy.measure.trial_report import refusal, report, tried
 from stepwhy.predict import ledger
 from stepwhy.record.launcher.command import run_name
+from stepwhy.result import current_id
 from stepwhy.result.edits import parse_edit
 
 if TYPE_CHECKING:
@@ -82,8 +83,10 @@ def target(words: Sequence[str], *, is_command: bool) -> tuple[list[str], str]:
     if is_command:
         return list(words), ""
     first, rest = words[0], list(words[1:])
-    named = rest and rest[0].replace("-", "_") in TABLE
-    diagnosis = rest.pop(0).replace("_", "-") if named else ""
+    id_ = current_id(rest[0].replace("_", "-")) if rest else ""
+    named = id_.replace("-", "_") in TABLE
+    diagnosis = id_ if named else ""
+    rest = rest[1:] if named else rest
     recorded = recorded_command(Path(first)) if Path(first).is_dir() else None
     if recorded and rest:
         # What to do about a word that is no finding.

@@ -38,7 +38,6 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
         "input_bound",
         "storage_wait",
         "serial_input",
-        "missing_prefetch",
         "worker_respawn",
         "iterator_rebuild",
         "python_preprocessing",

@@ -80,8 +80,7 @@ _KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"}
 FIXES: tuple[FixAbout, ...] = (
     FixAbout(
         "loader-workers", "give each DataLoader workers", _LOADER, "pytorch",
-        ("serial-input", "python-preprocessing", "missing-prefetch", "input-bound",
-         "storage-wait"),
+        ("serial-input", "python-preprocessing", "input-bound", "storage-wait"),
         edits={"input=workers": "{count}", "input=prefetch": "1"},
         value="number of workers", reorders=True, caveat=_STAYING,
     ),
@@ -155,7 +154,7 @@ FIXES: tuple[FixAbout, ...] = (
     ),
     FixAbout(
         "data-prefetch", "prepare batches ahead", "no pipeline was iterated that has no prefetch",
-        "tensorflow", ("missing-prefetch", "input-bound"), edits={"input=prefetch": ""},
+        "tensorflow", ("serial-input", "input-bound"), edits={"input=prefetch": ""},
         value="batches", reorders=True,
     ),
     FixAbout(
@@ -214,12 +213,17 @@ def fix_named(name: str) -> FixAbout | None:
     return _BY_NAME.get(name)
 
 
-def fix_for(diagnosis: str, framework: str) -> FixAbout | None:
-    """The fix of a diagnosis in a framework; None if none can be tried."""
-    for fix in FIXES:
-        if diagnosis in fix.diagnoses and fix.framework in {"", framework}:
-            return fix
-    return None
+def fix_for(diagnosis: str, framework: str, edit: Edit | None = None) -> FixAbout | None:
+    """The fix of a diagnosis in a framework; None if none can be tried.
+
+    Args:
+        diagnosis: Its id.
+        framework: Framework of the run.
+        edit: What the finding says to change, which chooses among several fixes.
+    """
+    fits = [f for f in FIXES if diagnosis in f.diagnoses and f.framework in {"", framework}]
+    made = (f for f in fits if f.argument_for(edit) is not None)
+    return next(made, fits[0] if fits else None)
 
 
 def first_fix(
@@ -234,7 +238,7 @@ def first_fix(
     """
     for finding in findings:
         if finding.verdict == "found" and diagnosis in {"", finding.id}:
-            fix = fix_for(finding.id, framework)
+            fix = fix_for(finding.id, framework, finding.edit)
             if fix is not None:
                 return fix, finding
     return None

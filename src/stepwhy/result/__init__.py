@@ -37,6 +37,7 @@ from stepwhy.result.measurement import (
     RunSummary,
 )
 from stepwhy.result.memory import BatchRoom, MemoryHolder, MemoryUse
+from stepwhy.result.merged_ids import MERGED, current_id, stored_result
 from stepwhy.result.parallel import ParallelUse
 from stepwhy.result.placement import (
     PLACEMENT_SCHEMA,
@@ -91,6 +92,7 @@ __all__ = [
     "GPU_GRADE_SCHEMA",
     "GRADE_SCHEMA",
     "LAB_SCHEMA",
+    "MERGED",
     "OPS_SCHEMA",
     "PLACEMENT_SCHEMA",
     "SCHEMA",
@@ -179,6 +181,8 @@ __all__ = [
     "WallClock",
     "WhatIfResult",
     "WorldGrade",
+    "current_id",
     "is_edit",
     "parse_edit",
+    "stored_result",
 ]

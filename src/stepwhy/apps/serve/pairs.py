@@ -13,7 +13,7 @@ from stepwhy.measure import compare, sample
 from stepwhy.measure.words import signed_change
 from stepwhy.read.formats.run_directory.records import DAMAGED
 from stepwhy.read.inputs.side_files import read_side_file
-from stepwhy.result import CATEGORIES, Result
+from stepwhy.result import CATEGORIES, Result, stored_result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +121,7 @@ def _result(root: Path, entry: Entry) -> Result:
     if data is None:
         raise InputError(f"{entry.name} has no stored result", "Explain it first")
     try:
-        return msgspec.json.decode(data, type=Result)
+        return stored_result(data)
     except DAMAGED as error:
         what = f"The result of {entry.name} is damaged ({error})"
         raise InputError(what, "Explain it again") from None

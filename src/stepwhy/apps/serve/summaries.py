@@ -23,6 +23,7 @@ from stepwhy.read.formats.run_directory.records import DAMAGED, Amount
 from stepwhy.read.inputs.folders import RunFolder
 from stepwhy.read.inputs.side_files import read_side_file
 from stepwhy.read.inputs.within import open_within
+from stepwhy.result import current_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -243,7 +244,7 @@ def with_result(summary: Summary, data: bytes) -> Summary:
     stored = msgspec.json.decode(data, type=_Stored)
     steps, run = stored.steps, stored.run
     has_steps = steps.source != "whole-trace" and steps.median_ns > 0
-    problems = [(f.id, f.title) for f in stored.findings if f.verdict == "found"]
+    problems = [(current_id(f.id), f.title) for f in stored.findings if f.verdict == "found"]
     return msgspec.structs.replace(
         summary,
         state="explained",

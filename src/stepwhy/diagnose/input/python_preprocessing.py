@@ -42,8 +42,8 @@ is stored: keep it in the pipeline.
 ## When it abstains
 When no stack was sampled (traces of other profilers, or a system that does not permit py-spy), and
 when no known input pipeline called a sampled line. Does not apply if the training loop itself
-prepares the batches, in a `DataLoader` without workers or a generator: `serial-input` and
-`missing-prefetch` judge that.
+prepares the batches, in a `DataLoader` without workers or a generator: `serial-input`
+judges that.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _READERS = frozenset({
 })  # fmt: skip
 
 _SINGLE_ELEMENTS = "Let the generator yield whole batches: TensorFlow takes long for each element"
-_SERIAL = "The training loop itself prepares the batches: see serial-input and missing-prefetch."
+_SERIAL = "The training loop itself prepares the batches: see serial-input."
 _NO_STACK = "No stack of the training was sampled."
 _NO_LINE = "No sampled line prepares batches."
 _GIL = "waiting for the GIL, or a core"

@@ -39,7 +39,7 @@ stepwhy cannot see whether a data set returns different elements each time; if s
 to cache. Does not apply if the pipeline has a cache, or if the function that takes most of the
 preparation augments at random, by its name: its results must be new. Does not apply to a
 `DataLoader` without workers if its lines or the code of its functions are unknown: `serial-input`
-and `missing-prefetch` judge that.
+judges that.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ LEAST_SAVED_OF_LINES = 0.7  # of the time of the lines; the kept result still ha
 REPEATED = 0.5  # of the pipeline's work; with less, a cache leaves most of it
 
 _SHOWN = 3
-_SERIAL = "The DataLoader has no workers: see serial-input and missing-prefetch."
+_SERIAL = "The DataLoader has no workers: see serial-input."
 _CACHED = "The pipeline has a cache."
 _CALLS_PYTHON = (
     "The functions of the pipeline call Python: whether they return the same in each epoch is "

@@ -1,13 +1,16 @@
-"""Batches are prepared one after another, and take longer than the rest of the step.
+"""The training loop waits for batches that are prepared one after another.
 
 ## What it means
 One thread prepares one batch after another: a `DataLoader` without workers, a generator that the
-loop iterates over, a `map` without parallel calls. Or a TensorFlow graph generates random numbers
-in each step, as its input.
+loop iterates over, a `map` without parallel calls. Mostly it is the thread that runs the loop: it
+prepares a batch, computes with it, then prepares the next one. Or a TensorFlow graph generates
+random numbers in each step, as its input.
 
 ## Why it costs
-The step waits although other cores could prepare the next batches. A single thread, even one that
-works ahead, cannot keep up.
+At any time, either the preparation or the computation waits. If another thread or process worked
+ahead, the next batch would be there when the step asks for it. If preparing a batch takes longer
+than the rest of the step, a single thread cannot keep up, even one that works ahead, although other
+cores could prepare the next batches.
 
 ## How it is measured
 The cost is the time in which nothing computes because the step waits for its batch. The work is
@@ -15,8 +18,8 @@ serial if the thread that asks for the batch prepares it: the fetch is that of a
 without workers, more than half of it is spent in stages of `tf.data` that have no threads of
 their own, or stack samples are in a generator of the program. It is also serial if, by
 TensorFlow's own figures, one stage does most of the work and calls its function for one element at
-a time. Work that is shorter than the rest of the step is left to `missing-prefetch`, because one
-thread that works ahead is enough for it; Python in threads of `tf.data` or in worker processes is
+a time. If the work is shorter than the rest of the step, the advice is to prepare the next batch
+ahead; else, to prepare several at a time. Python in threads of `tf.data` or in worker processes is
 left to `python-preprocessing`.
 
 Random numbers of a graph are input if a product, a convolution or another computing operation reads
@@ -24,18 +27,21 @@ them, directly or after scaling, casting or slicing. They are not input if they 
 by element with other data: those are dropout masks and noise, which must be new. The cost is then
 the time in which the numbers are generated and nothing else runs.
 
-The saving assumes as many workers as keep up, at most one less than there are cores, and that the
-CPU time of the step is divided among all cores. Beside operations on CPUs, worker processes may
-save nothing, because they compete for the cores and hand batches over through shared memory: the
-saving then starts at zero.
+The saving assumes that the rest of the step takes as long as before, that as many workers as keep
+up prepare the batches, at most one less than there are cores, and that the CPU time of the step is
+divided among all cores. Its low end adds a fifth (a tenth on accelerators). Beside operations on
+CPUs, worker processes may save nothing, because they compete for the cores and hand batches over
+through shared memory: the saving then starts at zero.
 
 ## Fix
-Let several workers prepare batches. What is the same in every epoch can be computed once instead.
+Prepare the next batch ahead: `prefetch`, one worker process, or a thread. Where that is not enough,
+let several workers prepare batches. What is the same in every epoch can be computed once instead.
 Random input of a benchmark can be generated once and kept in a variable.
 
 ## Fix risk
-None for the result, apart from the order of random augmentation. Workers need memory. Stored random
-numbers are the same in every step: wrong if the training needs new ones.
+None for the result, apart from the order of random augmentation. One or two batches more are in
+memory, and workers need memory of their own. Stored random numbers are the same in every step:
+wrong if the training needs new ones.
 
 ## When it abstains
 When neither a fetch of batches, nor stack samples, nor the data flow of a graph is recorded.
@@ -67,7 +73,7 @@ from stepwhy.trace import NULL, Kind
 RULE = Rule(
     __name__,
     name="Batches prepared one after another",
-    found="Prepare several batches at a time",
+    found="Prepare the next batch while the step computes",
     clear="No serial work on the input delays the step",
     needs=(("steps",),),
     refines="input-bound",
@@ -86,12 +92,32 @@ def diagnose(facts: Facts) -> Finding:
     if cores_of(facts) == 1:
         return RULE.not_applicable("The machine has only one core.")
     evidence = overlap_evidence(facts, work)
-    is_longer = work.is_ahead or work.work_ns > rest_ns(facts, work)
-    if work.exposed_ns < SHARE * facts.wall_ns or not is_longer:
+    if work.exposed_ns < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:1])
-    gain = gain_of(facts, work, "prepare batches in parallel")
-    edit = Edit("input", "workers", count=workers_for(facts, work))
-    return RULE.finding(work.exposed_ns, evidence, cautioned(_fix(facts, work), facts), gain, edit)
+    if work.is_ahead or work.work_ns > rest_ns(facts, work):
+        fix, title, change = _several(facts, work), _SEVERAL, "prepare batches in parallel"
+        edit = Edit("input", "workers", count=workers_for(facts, work))
+    else:
+        fix, title, change = _ahead(facts, work), "", "prepare batches ahead"
+        edit = Edit("input", "prefetch")
+    fix = cautioned(with_workers(fix, workers_for(facts, work)), facts)
+    gain = gain_of(facts, work, change)
+    return RULE.finding(work.exposed_ns, evidence, fix, gain, edit, title=title)
+
+
+def _several(facts: Facts, work: BatchWork) -> Fix:
+    """The fix where a single thread cannot keep up."""
+    if work.source == "generator":
+        return RULE.fix("generator-torch" if is_pytorch(facts) else "generator")
+    return RULE.fix({"DataLoader": "torch", "PyDataset": "keras"}.get(work.source, "tf"))
+
+
+def _ahead(facts: Facts, work: BatchWork) -> Fix:
+    """The fix where a thread or process that works ahead is enough."""
+    if work.source == "generator":
+        return RULE.fix("jax-ahead" if facts.trace.meta.framework == "jax" else "thread-ahead")
+    ways = {"DataLoader": "torch-ahead", "PyDataset": "keras-ahead"}
+    return RULE.fix(ways.get(work.source, "tf-ahead"))
 
 
 def _random(facts: Facts) -> Finding:
@@ -99,21 +125,25 @@ def _random(facts: Facts) -> Finding:
     is_known = bool(facts.leading) and "passes" not in facts.trace.meta.signals
     reads = reads_of(facts) if is_known and facts.names_nodes else {}
     if not reads:
-        if facts.share("input_wait") >= SHARE and not is_prepared_in_parallel(facts):
-            return RULE.incomplete("input", UNSEEN_WORK)
-        if len(facts.slices(Kind.INPUT, steady=True)):
-            return RULE.nothing()
-        return RULE.no_data("input", _UNKNOWN)
+        return _unseen(facts) or RULE.no_data("input", _UNKNOWN)
     rows, others = rows_of_random_input(facts, reads)
     alone = time_of(facts, rows) - time_of(facts, others)
     cost = on_scale(facts, mean_within(facts, alone), "compute")
     evidence = _evidence(facts, rows, cost)
     if cost < RANDOM_SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:1])
+        return _unseen(facts, *evidence[:1]) or RULE.nothing(evidence[:1])
     gain = saving("keep or prefetch random input", LEAST_SAVED * cost, cost)
     return RULE.finding(
         cost, evidence, RULE.fix("random"), gain, Edit("input", "free"), title=_RANDOM_TITLE
     )
+
+
+def _unseen(facts: Facts, *evidence: Evidence) -> Finding | None:
+    """The finding where the work on batches is not seen; None if no wait for them is either."""
+    if facts.share("input_wait") >= SHARE and not is_prepared_in_parallel(facts):
+        return RULE.incomplete("input", UNSEEN_WORK, evidence)
+    is_seen = facts.breakdown["input_wait"] or len(facts.slices(Kind.INPUT, steady=True))
+    return RULE.nothing(evidence) if is_seen else None
 
 
 def _evidence(facts: Facts, rows: AnyRows, cost: int) -> tuple[Evidence, ...]:
@@ -137,16 +167,9 @@ def _evidence(facts: Facts, rows: AnyRows, cost: int) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-def _fix(facts: Facts, work: BatchWork) -> Fix:
-    if work.source == "generator":
-        fix = RULE.fix("generator-torch" if is_pytorch(facts) else "generator")
-    else:
-        fix = RULE.fix({"DataLoader": "torch", "PyDataset": "keras"}.get(work.source, "tf"))
-    return with_workers(fix, workers_for(facts, work))
-
-
 _UNKNOWN = (
     "Neither fetches of batches, nor stack samples of the work on them, nor which operation of a "
     "graph reads from which is recorded."
 )
+_SEVERAL = "Prepare several batches at a time"
 _RANDOM_TITLE = "Generate random input once, or ahead of the step"

@@ -36,9 +36,7 @@ INPUT_LIMITS = 0.1  # of the step waits for workers: the rest of it may be short
 # Remedies for the same time rather than causes of it: both findings are worth reading.
 _ALTERNATIVES = frozenset({"repeated-preprocessing"})
 # Of these, more workers would start in each step, or prepare more batches that are dropped.
-_OF_INPUT = frozenset(
-    {"input-bound", "serial-input", "missing-prefetch", "worker-respawn", "python-preprocessing"}
-)
+_OF_INPUT = frozenset({"input-bound", "serial-input", "worker-respawn", "python-preprocessing"})
 # What makes the device's own work faster, less or larger, which a step that waits for input cannot
 # use.
 _COMPUTE_FAMILIES = frozenset({"compute", "not needed"})
@@ -165,7 +163,7 @@ def _of_repeated_functions(facts: Facts, found: Mapping[str, Finding]) -> dict[s
         return {}
     if facts.has_accelerator:
         return {}
-    waits = ("missing-prefetch", "serial-input", "input-bound")
+    waits = ("serial-input", "input-bound")
     return {id_: cause.id for id_ in waits if id_ in found and explains(cause, found[id_])}
 
 

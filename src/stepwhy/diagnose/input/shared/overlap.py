@@ -15,15 +15,13 @@ from stepwhy.analyse.input.overlap import (
     workers_for,
 )
 from stepwhy.analyse.steps.cores import usable_cores
-from stepwhy.base.patterns import regex
 from stepwhy.base.units import format_fraction
 from stepwhy.diagnose.input.shared.loaders import most_epochs
 from stepwhy.diagnose.shared.augmentation import is_random
-from stepwhy.diagnose.shared.pipeline_stages import calls_in_parallel, works_ahead
+from stepwhy.diagnose.shared.pipeline_stages import calls_in_parallel
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import saving
 from stepwhy.result import Evidence, Fix, Saving
-from stepwhy.trace import Kind, SampleRole
 
 # Measured steps against those predicted: 0.95 to 1.2 times on 27 pairs of programs on CPUs, 1.0 to
 # 1.1 times on five pairs on GPUs. What survives is slower beside other work.
@@ -81,17 +79,6 @@ def overlap_evidence(facts: Facts, work: BatchWork) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-def is_prepared_aside(facts: Facts) -> bool:
-    """Whether other threads or processes are known to prepare the batches."""
-    trace, prepared = facts.trace, find_preparation(facts.sampled)
-    if works_ahead(trace) or fetches_from_workers(facts):
-        return True
-    if prepared is not None and prepared.role is not SampleRole.DRIVER:
-        return True
-    names = trace.slices.name[facts.slices(Kind.INPUT, steady=True)]
-    return bool(trace.matches(names, _BUFFERED.search).any())
-
-
 def is_prepared_in_parallel(facts: Facts) -> bool:
     """Whether several threads or processes are known to prepare batches."""
     return bool(calls_in_parallel(facts.trace) or fetches_from_workers(facts))
@@ -127,8 +114,6 @@ def _shorter_first(fix: Fix, facts: Facts) -> Fix:
     return replace(fix, text=f"{first} {_ONCE if is_repeated else _LESS} {fix.text}")
 
 
-# Fetches from what other threads fill.
-_BUFFERED = regex(r"Dequeue|Iterator::")
 UNSEEN_WORK = "The steps wait for batches, but the record does not show what prepares them."
 _CAUTION = (
     "But the job already uses {} of the cores' time, so what prepares batches beside the step can "
