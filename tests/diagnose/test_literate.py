@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stepwhy.analyse.facts import Facts
-from stepwhy.analyse.lateness.rank_summary import summarise_rank
+from stepwhy.analyse.lateness.rank_summary import summarise_rank, summarise_untraced
 from stepwhy.analyse.ranks.calls import calls_of, joined
 from stepwhy.diagnose import load
 from stepwhy.diagnose.shared.rule import examine
@@ -24,8 +24,10 @@ def facts_of(case):
     traces = [parse(timeline) for timeline in case.timelines]
     if len(traces) == 1:
         return Facts(traces[0])
-    ranks = [rank for rank in map(summarise_rank, map(Facts, traces)) if rank is not None]
-    return Facts(traces[0], ranks, joined(map(calls_of, traces)))
+    each = list(map(Facts, traces))
+    ranks = [rank for rank in map(summarise_rank, each) if rank is not None]
+    untraced = [rank for rank in map(summarise_untraced, each) if rank is not None]
+    return Facts(traces[0], ranks, joined(map(calls_of, traces)), untraced)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.diagnosis}-{c.kind}-{c.title}")

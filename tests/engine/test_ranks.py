@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from stepwhy.base.errors import SeveralRunsError
 from stepwhy.engine import explain
 from stepwhy.engine.analysed import analyse
+from stepwhy.engine.rank_findings import of_every_rank
 from stepwhy.engine.rank_sets import Opened, same_run
 from stepwhy.engine.ranks import combine
 from stepwhy.result import Evidence, Finding, Saving
@@ -267,6 +268,16 @@ def test_what_only_another_rank_has_is_kept_with_its_ranks():
         "ranks in which this occurs", "1, 2", "", "of 4 ranks"
     )
     assert len({f.id for f in findings}) == len(findings)
+
+
+@pytest.mark.parametrize(("gain_ns", "first"), [(1_100_000, True), (900_000, False)])
+def test_a_stall_that_gains_more_than_less_exchange_comes_first(gain_ns, first):
+    exchange, stall = (
+        Finding(id_, "found", "", 3_000_000, Saving(low_ns, 2_000_000, ""), fix=None)
+        for id_, low_ns in (("exposed-communication", 0), ("checkpoint-stall", gain_ns))
+    )
+    findings = of_every_rank([exchange, stall], [drawn(n, *WORKS) for n in range(2)])
+    assert (findings[0].id == "checkpoint-stall") is first
 
 
 def test_what_all_ranks_have_is_said_once():

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.analyse.ranks.rank_times import Rank
+    from stepwhy.analyse.ranks.untraced_ranks import UntracedRank
     from stepwhy.trace import Trace
 
 T = TypeVar("T")
@@ -53,15 +54,21 @@ class Facts:
 
     Args:
         trace: The trace.
-        ranks: All ranks of the run with this one, if several were recorded.
+        ranks: All ranks of the run with this one, if several were traced.
         calls: The collectives that all of them have entered; None for those of the trace.
+        untraced: All ranks of the run with this one, if the steps of several were only timed.
     """
 
     def __init__(
-        self, trace: Trace, ranks: Sequence[Rank] = (), calls: RunCalls | None = None
+        self,
+        trace: Trace,
+        ranks: Sequence[Rank] = (),
+        calls: RunCalls | None = None,
+        untraced: Sequence[UntracedRank] = (),
     ) -> None:
         self.trace = trace
         self.ranks = ranks
+        self.untraced = untraced
         self._calls = calls
         self._nearest: dict[tuple[Kind, ...], NDArray[np.int32]] = {}
         self._derived: dict[Callable[[Facts], Any], Any] = {}

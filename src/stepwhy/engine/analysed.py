@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from stepwhy.analyse.answers.verdict import decide
 from stepwhy.analyse.facts import Facts
-from stepwhy.analyse.lateness.rank_summary import summarise_rank
+from stepwhy.analyse.lateness.rank_summary import summarise_rank, summarise_untraced
 from stepwhy.engine.assemble import assemble
 from stepwhy.engine.rank_sets import is_cut, record_of
 from stepwhy.trace import NULL
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stepwhy.analyse.answers.verdict import Decision
     from stepwhy.analyse.ranks.calls import RunCalls
     from stepwhy.analyse.ranks.rank_times import Rank
+    from stepwhy.analyse.ranks.untraced_ranks import UntracedRank
     from stepwhy.engine.rank_sets import Opened
     from stepwhy.result import BoundBy, Breakdown, Device, Finding, Input, Result, TraceTotals
     from stepwhy.trace import Meta, Trace
@@ -60,6 +61,7 @@ class Analysed(msgspec.Struct, frozen=True):
         totals: The work of its devices over the whole trace.
         findings: What was found in it alone.
         rank: Its summary for the comparison of ranks, None if nothing can be compared.
+        untraced: What is known of its steps where they were timed, but not traced.
         calls: The collectives that it has entered.
         place: Number of its file among the inputs, and of its trace in the file.
         detail: All that is known of it; None if it has been freed.
@@ -78,6 +80,7 @@ class Analysed(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     rank: Rank | None
     calls: RunCalls
+    untraced: UntracedRank | None = None
     place: tuple[int, int] = (0, 0)
     detail: Detail | None = None
 
@@ -98,8 +101,9 @@ class Analysed(msgspec.Struct, frozen=True):
             summary = replace(summary, number=rank, stage=stage)
         if detail is not None and detail.trace.meta.rank != rank:
             detail = None
+        untraced = self.untraced and replace(self.untraced, number=rank)
         meta = replace(self.meta, rank=rank)
-        return replace(self, meta=meta, rank=summary, detail=detail)
+        return replace(self, meta=meta, rank=summary, untraced=untraced, detail=detail)
 
     def freed(self) -> Self:
         """The same without what takes much memory."""
@@ -151,6 +155,7 @@ def analyse(
         totals=result.trace,
         findings=tuple(f for f in result.findings if f.verdict == "found"),
         rank=facts.derived(summarise_rank),
+        untraced=facts.derived(summarise_untraced),
         calls=facts.calls,
         place=place,
         detail=detail,

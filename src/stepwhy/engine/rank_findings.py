@@ -33,7 +33,9 @@ def of_every_rank(
     """The findings on one rank, and what the others have in addition.
 
     What only other ranks have comes after what was found in this one, which the others wait for.
-    It is hidden by a late rank if these ranks wait for that one for longer than it costs.
+    It is hidden by a late rank if these ranks wait for that one for longer than it costs. What
+    stalls a rank comes first if it makes that rank late, or if the exchange of gradients would be
+    first and may gain less.
 
     Args:
         findings: Those on the rank that the result covers, in order.
@@ -58,12 +60,24 @@ def of_every_rank(
         mine = [replace(f, explained_by=why[0].id) if f.id == "late-arrival" else f for f in mine]
         mine = [*why, *mine]
         others = [f for f in others if f not in why]
-    mine.sort(key=lambda f: f.explained_by != "")
+    exchange = mine[0] if mine and mine[0].id == "exposed-communication" else None
+    mine.sort(key=lambda f: (f.explained_by != "", exchange and not _gains_more(f, exchange)))
     return (
         *(f for f in mine if f.verdict == "found"),
         *others,
         *(f for f in mine if f.verdict != "found" and f.id not in added),
     )
+
+
+def _gains_more(stall: Finding, exchange: Finding) -> bool:
+    """Whether ending a stall gains more, for certain, than the middle of what less exchange may.
+
+    The exchange has to be done in any case, and hiding it behind computation takes more than
+    stopping what only one rank does.
+    """
+    if stall.id not in STALLS or stall.saving is None or exchange.saving is None:
+        return False
+    return 2 * stall.saving.low_ns > exchange.saving.low_ns + exchange.saving.high_ns
 
 
 def _group_by_problem(

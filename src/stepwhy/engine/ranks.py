@@ -138,7 +138,8 @@ def _compared(
     """The result of one rank, with what the comparison of all ranks finds."""
     detail = detail_of(next(one for one in ranks if one.meta.rank == number))
     summaries = [one.rank for one in ranks if one.rank is not None]
-    facts = Facts(detail.trace, summaries, joined(one.calls for one in ranks))
+    untraced = [one.untraced for one in ranks if one.untraced is not None]
+    facts = Facts(detail.trace, summaries, joined(one.calls for one in ranks), untraced)
     findings = run_across(facts, detail.result.findings)
     if predict:
         findings = priced(facts, findings, _replayable(ranks, detail_of))
@@ -164,13 +165,15 @@ def _replayable(ranks: Sequence[Analysed], detail_of: DetailOf) -> Job | None:
 def choose(ranks: Sequence[Analysed]) -> RankChoice:
     """The slowest rank; of several equally slow ones, the one that waits least for the others.
 
+    Where no step was traced, that is the one that is in the framework least often.
+
     Args:
         ranks: The ranks, at least two.
     """
     # Indices of the ranks with the longest step, several if these are equally long.
     longest = max(one.breakdown.wall_ns for one in ranks)
     alike = [i for i, one in enumerate(ranks) if one.breakdown.wall_ns >= (1 - _ALIKE) * longest]
-    alike.sort(key=lambda i: ranks[i].exchange_ns)
+    alike.sort(key=lambda i: (ranks[i].exchange_ns, -_share_outside(ranks[i])))
     stages = {one.meta.stages for one in ranks}  # most often, each rank knows those of all
     is_pipeline = len({stage for pairs in stages for _, stage in pairs}) > 1
     chosen = alike[(len(alike) - 1) // 2 if is_pipeline else 0]
@@ -188,6 +191,11 @@ def choose(ranks: Sequence[Analysed]) -> RankChoice:
         (ranks[least].meta.rank, compute[least]) if is_unequal else None,
         is_pipeline,
     )
+
+
+def _share_outside(one: Analysed) -> float:
+    """How much of its time a rank without traced steps is outside of the framework, 0..1."""
+    return 0.0 if one.untraced is None else one.untraced.share
 
 
 def _join_devices(devices: list[tuple[D, ...]], metas: Sequence[Meta]) -> tuple[D, ...]:

@@ -17,6 +17,7 @@ from stepwhy.analyse.ranks.calls import Position, RankCalls, RunCalls
 from stepwhy.analyse.ranks.collectives import Collectives, Role
 from stepwhy.analyse.ranks.rank_times import OpTime, Rank
 from stepwhy.analyse.ranks.step_work import StepLog
+from stepwhy.analyse.ranks.untraced_ranks import UntracedRank  # noqa: TC001 - a field
 from stepwhy.base import errors
 from stepwhy.base.errors import CorruptInputError, InputError, NewerFormatError
 from stepwhy.engine.analysed import Analysed
@@ -106,6 +107,7 @@ class _Analysed(msgspec.Struct, frozen=True):
     rank: _Rank | None
     calls: _Calls
     place: tuple[int, int]
+    untraced: UntracedRank | None = None
 
 
 class _Part(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,9 +11,10 @@ from stepwhy.analyse.lateness.rank_collectives import find_collectives
 from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.ranks.rank_times import MOST_OPERATIONS, OpTime, Rank
 from stepwhy.analyse.ranks.step_work import log_of
+from stepwhy.analyse.ranks.untraced_ranks import UntracedRank
 from stepwhy.analyse.run.usable import unusable
 from stepwhy.analyse.steps.cores import CONTENDED, core_waits_ns_per_step, run_delay_share
-from stepwhy.analyse.steps.sampled_lines import python_lines
+from stepwhy.analyse.steps.sampled_lines import FRAMEWORKS, driver_packages, python_lines
 from stepwhy.result import CATEGORIES
 from stepwhy.trace import NULL, Kind, Phase
 
@@ -53,6 +55,30 @@ def summarise_rank(facts: Facts) -> Rank | None:
         per_step=per_step,
         operations=_operations(facts),
         lines=_lines(facts),
+    )
+
+
+def summarise_untraced(facts: Facts) -> UntracedRank | None:
+    """The summary of a rank without a traced step; None if it has no steps, or too few samples.
+
+    Args:
+        facts: Facts of the rank.
+    """
+    samples = driver_packages(facts.sampled)
+    if len(facts.trace.slices) or facts.observed is None or not samples:
+        return None
+    outside: Counter[str] = Counter()
+    for (line, package), count in samples.items():
+        if line and package not in FRAMEWORKS:
+            outside[line] += count
+    return UntracedRank(
+        number=facts.trace.meta.rank,
+        wall_ns=facts.wall_ns,
+        samples=samples.total(),
+        outside=outside.total(),
+        line=max(outside, key=lambda line: outside[line], default=""),
+        core_wait_ns=facts.observed.driver.core_wait_ns,
+        cpu_ns=facts.observed.driver.cpu_ns,
     )
 
 

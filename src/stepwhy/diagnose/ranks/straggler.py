@@ -32,6 +32,12 @@ describe other steps of the run, which take longer or shorter, are left out. A r
 if the ranks take turns in computing longest, by more than one does on average
 (`sequence-imbalance`).
 
+Where steps were timed, but none was traced, stack samples of the driving threads decide: the late
+rank is in lines of the program, outside of the framework, more often than the median of the others,
+which wait within a call of the framework. The difference must exceed 10 % of the step by three
+standard errors; CPU time of the thread must explain half of it, or waits for cores less than a
+third.
+
 ## Fix
 If the rank computes longer, give all ranks the same work, and compare its device with the others.
 If its input is late, compare its data and its storage. If its host is busy, spread out or postpone
@@ -41,7 +47,8 @@ what only this rank does: logging, evaluation, checkpoints.
 Distributing the data differently changes the order of the samples.
 
 ## When it abstains
-If only one rank is recorded. `incomplete` if all recorded ranks wait and others of the job were not
+If only one rank is recorded. `incomplete` if no step was traced, and no rank is in the program more
+often than the others; if all recorded ranks wait and others of the job were not
 recorded, or if waits for cores explain a third or more of the difference. Where no rank is late, it
 is `incomplete` if some ranks wait for cores longer than others by 10 % of the step, which can hide
 a late one, or if some were recorded in other steps of the run.
@@ -57,6 +64,7 @@ from stepwhy.analyse.lateness.common_steps import describe_same
 from stepwhy.analyse.lateness.late_work import late_work
 from stepwhy.analyse.ranks.rank_times import MORE_WORK, LateRank, Rank, cores_explain, find_late
 from stepwhy.analyse.ranks.step_work import find_varying
+from stepwhy.analyse.ranks.untraced_ranks import find_late_by_samples
 from stepwhy.diagnose.ranks.shared.ranks import (
     NAMES,
     cause_of,
@@ -70,7 +78,7 @@ from stepwhy.diagnose.ranks.shared.ranks import (
     turns,
 )
 from stepwhy.diagnose.shared.measure import on_scale
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving, untimed
 
 RULE = Rule(
     __name__,
@@ -78,6 +86,7 @@ RULE = Rule(
     found="Speed up the rank that the others wait for",
     clear="No rank keeps the others waiting",
     of_ranks=True,
+    of_untraced=True,
 )
 
 _HIDDEN = "Some ranks wait longer for cores than others, which can hide a late rank."
@@ -86,6 +95,8 @@ SHARE = 0.10  # of the step; below it the gain is less than the variation betwee
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the rank that waits least for the others."""
+    if len(facts.ranks) < 2:
+        return _by_samples(facts)
     ranks = _comparable(facts)
     late = find_late(ranks)
     if late is None:
@@ -111,6 +122,30 @@ def diagnose(facts: Facts) -> Finding:
     if _may_be_hidden(ranks, late):
         return RULE.incomplete("quiet-machine", _HIDDEN, evidence)
     return _of_other_steps(facts, ranks) or RULE.nothing(evidence)
+
+
+def _by_samples(facts: Facts) -> Finding:
+    """What stack samples say of ranks whose steps were timed, but not traced."""
+    late = find_late_by_samples(facts.untraced)
+    if late is None or late.least_ns < SHARE * late.rank.wall_ns:
+        return untimed(RULE, facts) or RULE.incomplete("steps", "No step of the ranks was traced.")
+    evidence = (
+        Evidence("late ranks, which wait least for the others", str(late.rank.number), ""),
+        Evidence(
+            "samples of it outside the framework", late.rank.share, "fraction", late.rank.line
+        ),
+        Evidence("the same on the other ranks, median", late.others_share, "fraction"),
+        Evidence("how much longer it is there, per step", late.more_ns, "ns"),
+        compared(facts, late.compared),
+    )
+    if late.by_cores:
+        return RULE.incomplete(
+            "quiet-machine", "Waits for cores may be why the rank is late.", evidence
+        )
+    gain = saving("remove the difference", late.least_ns, late.more_ns)
+    return RULE.finding(
+        late.more_ns, evidence, RULE.fix("alone"), gain, Edit("communication", "balanced")
+    )
 
 
 def _may_be_hidden(ranks: Sequence[Rank], late: LateRank) -> bool:

@@ -57,6 +57,7 @@ class Rule(msgspec.Struct, frozen=True):
         of_positions: Whether it then also judges where ranks stand that record no collectives.
         ends_steps: Whether steps do not go on where it finds something, which comes first.
         of_stages: Whether it also shows in one stage of a pipeline.
+        of_untraced: Whether it also shows in ranks whose steps were only timed, `Facts.untraced`.
         without_steps: Whether it can judge a record that does not show the steps.
         usual_share: Share of the cost that the fix saved on average where it was tried, or that it
             can save at most; the finding is ranked by it. 1 where neither is known.
@@ -83,6 +84,7 @@ class Rule(msgspec.Struct, frozen=True):
     of_positions: bool = False
     ends_steps: bool = False
     of_stages: bool = False
+    of_untraced: bool = False
     without_steps: bool = False
     usual_share: float = 1.0
     is_deliberate: bool = False
@@ -248,6 +250,8 @@ def _abstain(rule: Rule, facts: Facts) -> Finding | None:
         return None if facts.calls.calls or stands else _without_calls(rule, facts)
     if rule.of_ranks:
         enough = len(facts.ranks) > 1 or (rule.of_stages and is_stage(facts))
+        if not enough and len(facts.untraced) > 1:
+            return None if rule.of_untraced else untimed(rule, facts)
         return None if enough else _one_rank(rule, facts)
     if rule.accelerator_only and not facts.has_accelerator:
         # A trace without slices does not show which devices exist.
