@@ -32,7 +32,7 @@ from __future__ import annotations
 from stepwhy.diagnose.shared.feeds import (
     CALL_NS,
     LEAST_NS,
-    longest_ns,
+    fetching_ns,
     parts_or_reason,
     session_values,
 )
@@ -46,10 +46,6 @@ RULE = Rule(
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
-
-# Bytes per second. Variables were copied at 4 to 5 GB/s on a quiet core; if it takes ten times as
-# long, the cause is something else.
-_SLOWEST = dict.fromkeys(("items", "cast", "copy"), 4e8)
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -68,7 +64,7 @@ def diagnose(facts: Facts) -> Finding:
             if f.bytes is not None
         ),
     )
-    cost = round(min(parts.after_ns - CALL_NS, longest_ns(fetches, _SLOWEST)))
+    cost = round(fetching_ns(parts, fetches))
     if cost < max(SHARE * parts.wall_ns, LEAST_NS):
         return RULE.nothing(evidence)
     gain = saving("fetch less", cost, min(cost + CALL_NS, parts.after_ns))

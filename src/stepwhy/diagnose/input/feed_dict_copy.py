@@ -33,7 +33,7 @@ from stepwhy.diagnose.shared.feeds import (
     CALL_NS,
     LEAST_NS,
     SessionValue,
-    longest_ns,
+    feeding_ns,
     parts_or_reason,
     session_values,
 )
@@ -48,10 +48,6 @@ RULE = Rule(
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 
-# Bytes per second, in the placeholder's type. A list was converted at 180 MB/s, an array cast at 2
-# GB/s and copied at 6 GB/s on a quiet core; if it takes ten times
-# as long, the cause is something else.
-_SLOWEST = {"items": 2e7, "cast": 2e8, "copy": 6e8}
 # Bytes per second of an array of the placeholder's type; 12 MiB took 2.0 ms, 48 MiB 6.2 ms.
 _COPIED = 6e9
 
@@ -73,8 +69,7 @@ def diagnose(facts: Facts) -> Finding:
     # Time to copy all fed values once they have the right type.
     copying_ns = sum((feed.bytes or 0) / _COPIED * 1e9 for feed in feeds)
     remaining_ns = 0 if fix is RULE.fix("large") else copying_ns
-    feeding_ns = min(parts.before_ns - CALL_NS, longest_ns(feeds, _SLOWEST))
-    cost = round(feeding_ns - remaining_ns)
+    cost = round(feeding_ns(parts, feeds) - remaining_ns)
     if cost < max(SHARE * parts.wall_ns, LEAST_NS):
         return RULE.nothing(evidence)
     gain = saving("convert what is fed once", cost, min(cost + CALL_NS, parts.before_ns))

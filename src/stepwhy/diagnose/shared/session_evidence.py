@@ -23,7 +23,7 @@ def feed_less() -> Fix:
     return advice(__name__, "feed-less")
 
 
-def is_overhead(facts: Facts, parts: SessionParts) -> bool:
+def is_overhead(facts: Facts, parts: SessionParts, explained_ns: float = 0) -> bool:
     """Whether a step spends much time in `Session.run` while no operation runs.
 
     Time between two operations does not count, nor time in which other threads hold the GIL:
@@ -32,8 +32,9 @@ def is_overhead(facts: Facts, parts: SessionParts) -> bool:
     Args:
         facts: Facts of the run.
         parts: Parts of the steps.
+        explained_ns: Time per step that does not count, because its cause is known.
     """
-    around_ns = parts.before_ns + parts.after_ns - facts.lock_wait_ns
+    around_ns = parts.before_ns + parts.after_ns - facts.lock_wait_ns - explained_ns
     return around_ns >= max(OVERHEAD * parts.wall_ns, LEAST_OVERHEAD_NS)
 
 
