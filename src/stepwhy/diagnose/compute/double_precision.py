@@ -52,6 +52,7 @@ RULE = Rule(
     found="Compute in single precision instead of double precision",
     clear="Most of the model has single precision or less",
     needs=(("steps",),),
+    edit=Edit("ops", "replaced"),
 )
 
 SHARE = 0.20  # of the step; of less, half a computation is hardly more than steps vary
@@ -89,11 +90,10 @@ def _of_parameters(facts: Facts, types: Mapping[str, int]) -> Finding:
         Evidence("parameters", sum(types.values()), "count"),
         Evidence("share of the step that computes", facts.share("compute"), "fraction"),
     )
-    if doubled < MOST or compute < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence)
+    is_little = doubled < MOST or compute < SHARE * facts.wall_ns
     gain = saving("compute in float32", LEAST_SAVED * compute, MOST_SAVED * compute)
     fix = RULE.fix(_FIXES.get(facts.trace.meta.framework, "any"))
-    return RULE.finding(round(COST * compute), evidence, fix, gain, Edit("ops", "replaced"))
+    return RULE.judge(facts, round(COST * compute), evidence, fix, unless=is_little, gain=gain)
 
 
 def _of_operations(facts: Facts, work: Float64Work) -> Finding:
@@ -113,7 +113,7 @@ def _of_operations(facts: Facts, work: Float64Work) -> Finding:
     )
     cost = round(OF_OPERATIONS * work.computing_ns) + work.converting_ns
     gain = saving("compute in float32", LEAST_SAVED * time_ns, cost)
-    return RULE.finding(cost, evidence, RULE.fix("mixed"), gain, Edit("ops", "replaced"))
+    return RULE.finding(cost, evidence, RULE.fix("mixed"), gain)
 
 
 _FIXES = {"pytorch": "torch", "tensorflow": "tensorflow", "jax": "jax"}

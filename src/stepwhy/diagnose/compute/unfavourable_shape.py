@@ -75,13 +75,12 @@ def diagnose(facts: Facts) -> Finding:
     rows = _matching(facts, kernels, _SINGLE)
     time = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
     evidence = _evidence(facts, rows, time)
-    if time < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence[:2])
     least = LEAST_SAVED if facts.share("compute") >= COMPUTE_BOUND else 0.0
     gain = saving("pad matrix sizes", least * time, SAVED * time)
     fix = RULE.fix("pytorch" if is_pytorch(facts) else "any")
     edit = Edit("kernels", "faster", "*align1*", factor=1 / (1 - SAVED), cost_ns=time)
-    return RULE.finding(round(SAVED * time), evidence, fix, gain, edit)
+    is_short, cost = time < SHARE * facts.wall_ns, round(SAVED * time)
+    return RULE.judge(facts, cost, evidence, fix, shown=2, unless=is_short, gain=gain, edit=edit)
 
 
 def _matching(facts: Facts, rows: AnyRows, pattern: re.Pattern[str]) -> AnyRows:

@@ -57,9 +57,10 @@ RULE = Rule(
     clear="Steady steps reuse their device memory",
     needs=(("steps",),),
     accelerator_only=True,
+    least_share=0.02,  # of the step; a warm cache costs nothing, so even this little is a sign
+    edit=Edit("memory", "gone"),
 )
 
-SHARE = 0.02  # of the step; a warm cache costs nothing at all, so even this little is a sign
 OFTEN = 0.5  # of the steady steps must contain such calls; a single one is late warm-up
 LEAST_SAVED = 0.5  # of the exposed time; part of what is freed may be needed again at once
 
@@ -80,13 +81,12 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(facts, calls)
     starts = facts.trace.slices.start_ns[calls]
     affected = len(distinct(np.searchsorted(facts.steps.starts, starts, side="right")))
-    if cost < SHARE * facts.wall_ns or affected < OFTEN * facts.steady_count:
-        return RULE.nothing(evidence[:1])
+    is_rare = affected < OFTEN * facts.steady_count
     most = max(cost, _most_saved_ns(facts, calls))
     gain = saving("remove device memory calls", LEAST_SAVED * cost, most)
     gain = replace(gain, note=_MORE) if most > cost else gain
     fix = RULE.fix("pytorch" if is_pytorch(facts) and on_gpu(facts) else "any")
-    return RULE.finding(cost, evidence, fix, gain, Edit("memory", "gone"))
+    return RULE.judge(facts, cost, evidence, fix, shown=1, unless=is_rare, gain=gain)
 
 
 def _most_saved_ns(facts: Facts, calls: AnyRows) -> int:

@@ -52,9 +52,10 @@ RULE = Rule(
     found="Keep the results of layers, instead of running them again in the backward pass",
     clear="No layer runs again in the backward pass, or memory is scarce",
     needs=(("host-ops",), ("device-time",), ("steps",)),
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    edit=Edit("ops", "gone"),
 )
 
-SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
 FREE = 0.25  # of the memory; with less, what checkpointing saves may be needed
 LEAST_SAVED = 0.6  # of the cost; kept results have to be read from memory
 _SHOWN = 3
@@ -71,12 +72,11 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing()
     cost, room = layers.cost_ns(facts), memory_room(facts)
     evidence = _evidence(facts, layers, cost, room)
-    if cost < SHARE * facts.wall_ns or (room is not None and room.free < FREE):
-        return RULE.nothing(evidence)
+    is_scarce = room is not None and room.free < FREE
     least = 0.0 if room is None else LEAST_SAVED * cost
     gain = saving("keep the results of layers", least, cost)
     fix = RULE.fix("unknown" if room is None else "free")
-    return RULE.finding(cost, evidence, fix, gain, Edit("ops", "gone"))
+    return RULE.judge(facts, cost, evidence, fix, unless=is_scarce, gain=gain)
 
 
 def _evidence(

@@ -36,9 +36,8 @@ RULE = Rule(
     found="Move the model to the accelerator: all of it runs on the CPU",
     clear="The steps run on an accelerator",
     needs=(("steps",),),
+    least_share=0.2,  # of the step; an accelerator does not shorten the rest
 )
-
-SHARE = 0.2  # of the step; an accelerator does not shorten the rest
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -55,9 +54,8 @@ def diagnose(facts: Facts) -> Finding:
         Evidence("accelerator without work", model, ""),
         Evidence("share of the step in which the CPU computes", facts.share("compute"), "fraction"),
     )
-    if cost < SHARE * facts.wall_ns:
-        return RULE.nothing(evidence)
-    return RULE.finding(cost, evidence, RULE.fix(_FIXES.get(facts.trace.meta.framework, "any")))
+    fix = RULE.fix(_FIXES.get(facts.trace.meta.framework, "any"))
+    return RULE.judge(facts, cost, evidence, fix)
 
 
 def _idle_model(facts: Facts) -> str:

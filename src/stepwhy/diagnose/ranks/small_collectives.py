@@ -57,9 +57,10 @@ RULE = Rule(
     clear="Exchanges are few or large",
     needs=(("host-ops",), ("steps",)),
     refines="exposed-communication",
+    least_share=0.10,  # of the step; below it the gain is less than the variation between steps
+    edit=Edit("communication", "bucketed"),
 )
 
-SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 FEWEST = 10  # all-reduces per step; fewer are usual for buckets
 PER_GRADIENT = 0.8  # all-reduces per gradient; buckets hold several, and layers exchange less often
 SHORT = 50_000  # ns; 25 MB take longer, except over the fastest links
@@ -112,10 +113,9 @@ def _judge(
     )
     is_short = median_ns < (SHORT if facts.has_accelerator else SHORT_CPU)
     is_many = count >= FEWEST and len(rows) >= fewest
-    if not (is_many and is_short and cost >= SHARE * facts.wall_ns):
-        return RULE.nothing(evidence)
     gain = saving("combine small exchanges", LEAST_SAVED * cost, (1 - 1 / count) * cost)
-    return RULE.finding(cost, evidence, fix, gain, Edit("communication", "bucketed"))
+    is_usual = not (is_many and is_short)
+    return RULE.judge(facts, cost, evidence, fix, unless=is_usual, gain=gain)
 
 
 def _total_ns(facts: Facts, rows: AnyRows) -> float:

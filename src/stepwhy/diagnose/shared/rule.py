@@ -124,6 +124,7 @@ class Rule(msgspec.Struct, frozen=True):
         *,
         shown: int | None = None,
         unless: bool = False,
+        gain: Saving | None = None,
         edit: Edit | None = None,
     ) -> Finding:
         """The pattern was found if it costs enough of the step, else it was not.
@@ -135,11 +136,13 @@ class Rule(msgspec.Struct, frozen=True):
             fix: What to do.
             shown: How many facts are shown where the pattern was not found; all by default.
             unless: Whether it was not found, whatever it costs.
+            gain: What the fix would gain, where the shares of the rule do not say it.
             edit: What the fix changes, where `Rule.edit` does not say it.
         """
         if unless or not cost_ns or cost_ns < self.least_share * facts.wall_ns:
             return self.nothing(evidence[:shown])
-        gain = self.usual_saving(cost_ns, facts.wall_ns) if self.most_saved > 1 else None
+        if gain is None and self.most_saved > 1:
+            gain = self.usual_saving(cost_ns, facts.wall_ns)
         return self.finding(cost_ns, evidence, fix, gain, edit)
 
     def usual_saving(self, cost_ns: int, longest_ns: float = math.inf) -> Saving | None:
