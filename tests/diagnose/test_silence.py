@@ -30,8 +30,18 @@ def healthy_in(folder):
 
 
 HEALTHY = [path for folder in FOLDERS if folder.is_dir() for path in healthy_in(folder)]
-# What a rule finds there, and why that is no alarm.
-SAID: dict[str, set[str]] = {}
+# Findings about faster ways to compute the same, and about a first step that the expert names, too.
+SAID = {
+    "dominant-op": {"maxtext_fsdp4_h100.trace.parquet"},
+    "full-precision-matmul": {"r50_v100_nw4_2021.json.gz"},
+    "unfavourable-layout": {"mi210_gpu_only.json.gz"},
+    "unfused-pattern": {
+        "h100_2gpu_seqparallel_after.sqlite",
+        "h100_2gpu_seqparallel_before.sqlite",
+        "h100_qwen05b.json.gz",
+    },
+    "warmup-included": {"maxtext_fsdp4_h100.trace.parquet"},
+}
 
 
 @recorded.TOGETHER
