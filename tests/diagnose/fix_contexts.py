@@ -197,9 +197,6 @@ CONTEXTS = {
         END,
     ),
     ("unfavourable_layout", "tf-last"): ("tensorflow", GRAPH + NORMS, END),
-    ("swapping", "any"): ("tensorflow", TF2, "assert array.shape == (3,)"),
-    ("swapping", "tf"): ("tensorflow", TF2, "assert next(iter(dataset)).shape == 64"),
-    ("swapping", "torch"): ("torch", DATA + 'np.save("data.npy", np.ones(3))', "loader.dataset"),
     ("memory_headroom", "pytorch"): (
         "torch",
         DATA + "loss = torch.ones((), requires_grad=True)",

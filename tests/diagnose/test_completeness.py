@@ -18,7 +18,7 @@ HEADINGS = (
     "When it abstains",
 )
 CASES = ("Fires", "Silent", "Abstains")
-# They need an accelerator that is short of memory, or a machine that swaps. `slow-link` needs a
+# They need an accelerator that is short of memory. `slow-link` needs a
 # quiet machine for `lab/tf1/towers_tables`. The fix of `small-batch` makes fewer steps, not shorter
 # ones, so that no pair of the lab can show it. `slow-group` needs several links. The pairs of
 # `double-backward`, `lab/torch/gradient_penalty`, and of `hot-line`, `lab/tf1/paired_losses`, were
@@ -33,7 +33,6 @@ WITHOUT_REPORT = {
     "slow-group",
     "slow-link",
     "small-batch",
-    "swapping",
     "unused-graph",
 }
 

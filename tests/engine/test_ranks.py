@@ -290,12 +290,12 @@ def test_what_all_ranks_have_is_said_once():
 
 
 def test_what_a_waiting_rank_has_is_hidden_by_the_late_one():
-    waiting = found_in(drawn(1, *WAITS), **{"gc-pause": 1_000_000, "swapping": 5_000_000})
+    waiting = found_in(drawn(1, *WAITS), **{"gc-pause": 1_000_000, "page-faults": 5_000_000})
     findings = combine([drawn(0, *WORKS), waiting], [], predict=False).findings
     found = {f.id: f for f in findings if f.verdict == "found"}
     assert (found["gc-pause"].explained_by, found["gc-pause"].hidden) == ("straggler", True)
     # It takes longer than this rank waits, which is 4 ms.
-    assert not found["swapping"].explained_by
+    assert not found["page-faults"].explained_by
     assert findings[0].id == "straggler"
 
 

@@ -96,7 +96,6 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
         "small_batch",
     ),
     "memory": (
-        "swapping",
         "allocator_pressure",
         "page_faults",
         "memory_growth",

@@ -60,7 +60,6 @@ SIGNALS = {
     "cores": "the number of threads and cores, and how long threads waited for a core",
     "quiet-machine": "the run on a machine without other work",
     "memory": "used and total memory over time",
-    "swapping": "memory that is swapped out",
     "page-faults": "page faults",
     "copy-memory": "whether copies use pinned or pageable host memory",
     "bandwidth": "copies large enough to measure the bandwidth of the link",
