@@ -18,11 +18,10 @@ HEADINGS = (
     "When it abstains",
 )
 CASES = ("Fires", "Silent", "Abstains")
-# They need an accelerator that is short of memory. `slow-link` needs a
-# quiet machine for `lab/tf1/towers_tables`. The fix of `small-batch` makes fewer steps, not shorter
-# ones, so that no pair of the lab can show it. `slow-group` needs several links. The pairs of
-# `double-backward`, `lab/torch/gradient_penalty`, and of `hot-line`, `lab/tf1/paired_losses`, were
-# not graded on a quiet machine yet. The fix of `unused-graph` saves memory, and no time.
+# They need an accelerator that is short of memory. `slow-link` needs a quiet machine for
+# `lab/tf1/towers_tables`. `slow-group` needs several links. The pairs of `double-backward`,
+# `lab/torch/gradient_penalty`, and of `hot-line`, `lab/tf1/paired_losses`, were not graded on a
+# quiet machine yet. The fix of `unused-graph` saves memory, and no time.
 WITHOUT_REPORT = {
     "allocator-pressure",
     "double-backward",
@@ -32,7 +31,6 @@ WITHOUT_REPORT = {
     "mismatched-collective",
     "slow-group",
     "slow-link",
-    "small-batch",
     "unused-graph",
 }
 

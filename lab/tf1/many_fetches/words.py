@@ -24,8 +24,8 @@ def build(topics):
     """Placeholders of a batch, the update, and the mean loss of each topic; [topics]."""
     bags = tf.placeholder(tf.float32, [BATCH, WORDS])
     labels = tf.placeholder(tf.int32, [BATCH])
-    hidden = tf.layers.dense(tf.log1p(bags), 64, tf.nn.relu)
-    logits = tf.layers.dense(hidden, topics)
+    hidden = tf.nn.relu(tf.log1p(bags) @ tf.get_variable("inner", [WORDS, 64]))
+    logits = hidden @ tf.get_variable("outer", [64, topics])
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(losses))
     return bags, labels, train, tf.math.unsorted_segment_mean(losses, labels, topics)

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 # Share of the capacity; such a peak is shown even without a finding.
 _NEARLY_FULL = 0.8
-_ABOUT_MEMORY = frozenset(
-    {"memory-growth", "allocator-pressure", "page-faults", "memory-headroom"}
-)
+_ABOUT_MEMORY = frozenset({"memory-growth", "allocator-pressure", "page-faults", "memory-headroom"})
 # With more room than this, memory does not limit the batch and the number is meaningless.
 _MANY_TIMES = 10
 # Share of the largest; smaller pools are not shown.
