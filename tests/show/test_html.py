@@ -135,7 +135,7 @@ def test_a_finding_shows_all_its_evidence_and_its_fix(sample):
     text = " ".join(Page(html.render(sample("towers"))).text.split())
     for part in (
         "Move the towers' ops off the CPU of the first task",
-        "Costs per step 14.2 ms 22 %",
+        "Costs 14.2 ms per step, 22 % of it",
         "Fixing it should save 11 to 17 ms",
         "tf.device('/cpu:0') · train_towers.py:57",
         "with tf.device(variables_on_cpu):",
@@ -156,7 +156,10 @@ def test_lists_clear_checks_and_abstentions(sample):
     text = " ".join(Page(html.render(sample("healthy"))).text.split())
     assert "No problem found" in text
     assert "exposed-transfer Copies hide behind compute" in text
-    assert "misplaced-op the signal is missing: the trace does not show" in text
+    assert (
+        "misplaced-op, soft-placement-fallback the signal is missing: the trace does not show"
+        in text
+    )
 
 
 def test_unknown_verdict_only_recommends_a_better_trace(sample):

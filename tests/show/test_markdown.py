@@ -84,8 +84,8 @@ def test_it_has_verdict_breakdown_findings_and_what_was_not_checked(sample):
         "```python\nDataLoader(dataset, batch_size=64,\n           num_workers=8",
         "Risk: may change numerical results",
         "### Not checked",
-        "- `misplaced-op`, `soft-placement-fallback`: the trace does not show the requested",
-        "- Read: `runs/resnet/rank0.pt.trace.json.gz` (kineto-json)",
+        "- `misplaced-op`, `soft-placement-fallback`: the signal is missing: the trace",
+        "- Input: `runs/resnet/rank0.pt.trace.json.gz` · kineto-json, 80,211 of 80,214 events kept",
     ]
     places = [text.find(part) for part in parts]
     assert -1 not in places
@@ -120,7 +120,7 @@ def test_a_failed_and_a_partial_run_say_so(sample):
     result = sample("truncated")
     run = structs.replace(result.run, ending="The training ended with exit code 1.")
     text = markdown.render(structs.replace(result, run=run))
-    assert "\nThe training ended with exit code 1.\n" in text
+    assert text.startswith("The training ended with exit code 1.\n\n**")
     assert words.PARTIAL in text
 
 

@@ -131,7 +131,7 @@ def test_all_lists_every_check_and_the_tables(sample):
     for part in (
         "exposed-transfer Copies hide behind compute",
         "exposed-communication does not apply: one device",
-        "misplaced-op the signal is missing: the trace does not show",
+        "misplaced-op, the signal is missing: the trace does not show",
         "4.00 ms 6.4 % 53 aten::convolution_backward backward cuda:0",
         "cuda:0 20 % 11.2 ms 0 ns 0 ns 1.30 ms",
         "info: Rows of one thread were merged. (merged_rows: 12)",
@@ -141,7 +141,7 @@ def test_all_lists_every_check_and_the_tables(sample):
 
 def test_unknown_verdict_shows_advice(sample):
     text = unwrapped(printed(sample("unknown")))
-    assert "What to do Mark the steps: call prof.step() once per iteration" in text
+    assert "What to do - Mark the steps: call prof.step() once per iteration" in text
     assert "Where the trace goes" in text
     assert "per step" not in text.replace("not per step", "")
     assert "Nothing" not in text

@@ -7,7 +7,7 @@ from tests.show.conftest import a_breakdown, some_steps
 
 from stepwhy.result import CATEGORIES, Evidence, Finding, Fix, Op, ParallelUse, Stretch
 from stepwhy.show import words
-from stepwhy.show.found import explained_sentence, risk
+from stepwhy.show.sections import explained_sentence, risk
 
 MS = 1_000_000
 

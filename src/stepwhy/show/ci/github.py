@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.base.patterns import regex
+from stepwhy.base.text import one_line
 from stepwhy.base.units import format_fraction, format_ns
 from stepwhy.show import words
-from stepwhy.show.ci.markdown import code, code_block, prose, table
+from stepwhy.show.markdown_text import code, code_block, prose, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,12 +88,13 @@ def _outcome(gate: Gate) -> str:
 
 def _times(result: Comparison) -> str:
     sides = (result.a, result.b)
-    rows = [["", "A", "B", "change"], ["program", *(code(s.label) for s in sides), ""]]
+    head = ("", "A", "B", "change")
+    rows = [["program", *(code(s.label) for s in sides), ""]]
     rows.append(["step time", *map(_step_time, sides), f"**{_change(result)}**"])
     if result.a.batch_size and result.b.batch_size:
         rates = (f"{1e9 * (s.batch_size or 0) / s.step_ns:.4g}" for s in sides)
         rows.append(["examples/s", *rates, ""])
-    return table(rows)
+    return "\n".join(table(head, rows, frozenset({1, 2, 3})))
 
 
 def _step_time(side: Measurement) -> str:
@@ -130,16 +132,18 @@ def _notes(result: Comparison) -> Iterator[str]:
 def _certain(result: Comparison) -> Iterator[str]:
     if result.certain:
         yield "Certain, whatever the noise:"
-        yield code_block(result.certain[:_MOST_CERTAIN])
+        yield "\n".join(
+            code_block("\n".join(map(one_line, result.certain[:_MOST_CERTAIN])), "text")
+        )
 
 
 def _categories(result: Comparison) -> Iterator[str]:
     least = _LEAST_SHARE * result.a.step_ns
     found = [c for c in result.categories if abs(c.difference_ns) >= least]
     if found:
-        rows = [["", "A", "B", "B - A", ""], *map(_category, found)]
+        head = ("", "A", "B", "B - A", "")
         yield "<details><summary>Where the difference lies</summary>"
-        yield table(rows)
+        yield "\n".join(table(head, map(_category, found), frozenset({1, 2, 3})))
         yield "</details>"
 
 

@@ -6,21 +6,25 @@ from typing import TYPE_CHECKING
 
 from rich.console import Group
 
-from stepwhy.show.console import Console
-from stepwhy.show.terminal import footer, header, picture
-from stepwhy.show.terminal.findings import findings
+from stepwhy.show import sections
+from stepwhy.show.blocks import Fact, Facts, Section, Span
+from stepwhy.show.console import Console, Text
+from stepwhy.show.terminal.blocks import View, rendered
 from stepwhy.show.terminal.finish import Finish
 from stepwhy.show.terminal.lines import lines_section
 from stepwhy.show.terminal.memory import memory_section
 from stepwhy.show.terminal.watched import watched_sections
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import RenderableType
 
     from stepwhy.result import Result
 
 # Longer lines are hard to read.
 _WIDEST = 120
+_CHECKS_NAMED = 2
 
 
 def render(result: Result, *, show_all: bool = False, console: Console | None = None) -> None:
@@ -36,27 +40,19 @@ def render(result: Result, *, show_all: bool = False, console: Console | None = 
     console = console or Console()
     width = min(console.width, _WIDEST)
     has_colour = console.color_system is not None and not console.no_color
+    view = View(width, has_colour, show_all)
     report = Group(
-        *header.header(result),
-        *picture.picture(result, width, has_colour=has_colour, show_all=show_all),
+        Text(""),
+        *rendered([*sections.header(result), *sections.picture(result)], view),
         *lines_section(result, show_all=show_all),
-        *findings(result, width, show_all=show_all),
-        *_ranks(result, width, show_all=show_all),
+        *rendered([*sections.findings(result), *sections.ranks(result, show_all=show_all)], view),
         *watched_sections(result, width, show_all=show_all),
         *memory_section(result, width, show_all=show_all),
         *(_tables(result, width) if show_all else ()),
-        *footer.footer(result, show_all=show_all),
+        *rendered(_footer(result, show_all=show_all), view, indent=0),
+        Text(""),
     )
     console.print(Finish(report, ascii_only=console.options.ascii_only), width=width)
-
-
-def _ranks(result: Result, width: int, *, show_all: bool) -> list[RenderableType]:
-    # Only several ranks need them.
-    if not result.ranks:
-        return []
-    from stepwhy.show.terminal.ranks import ranks_section  # noqa: PLC0415
-
-    return [*ranks_section(result, width, show_all=show_all)]
 
 
 def _tables(result: Result, width: int) -> list[RenderableType]:
@@ -64,3 +60,19 @@ def _tables(result: Result, width: int) -> list[RenderableType]:
     from stepwhy.show.terminal import tables  # noqa: PLC0415
 
     return tables.tables(result, width)
+
+
+def _footer(result: Result, *, show_all: bool) -> Iterator[Section]:
+    """The other checks, or a line about those that another record could unlock; then the record."""
+    checks = sections.checks(result)
+    rows = sections.reading(result, show_all=show_all).rows
+    if show_all and checks.groups:
+        yield Section("checks", "Other checks", (checks,))
+    ids = checks.ids(is_clear=False)
+    # Without a verdict, all of them wait for what the header asks for.
+    if not show_all and ids and result.verdict.bound_by != "unknown":
+        more = f" and {len(ids) - _CHECKS_NAMED} more" if len(ids) > _CHECKS_NAMED else ""
+        named = Span(f"{', '.join(ids[:_CHECKS_NAMED])}{more}"), Span(" · see --all", "soft")
+        before = [row for row in rows if row.label != "Notes"]
+        rows = (*before, Fact("Not checked", (named,)), *rows[len(before) :])
+    yield Section("record", "", (Facts(rows),))

@@ -1,0 +1,204 @@
+"""What a report consists of: blocks in reading order, without markup.
+
+`show.sections` makes them of a result. The terminal, the page and Markdown each have one renderer,
+which decides how a block looks and, where room is short, how much of it is shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from stepwhy.base.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Tone = Literal["", "strong", "soft", "code", "good", "warning", "error"]
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A part of a line; `full` is the whole name behind a short one, or ''."""
+
+    text: str
+    tone: Tone = ""
+    full: str = ""
+
+
+class Sentence(msgspec.Struct, frozen=True):
+    """A paragraph; an alert stands before everything else, with a mark."""
+
+    spans: tuple[Span, ...]
+    tone: Tone = ""
+    is_alert: bool = False
+
+
+class Headline(msgspec.Struct, frozen=True):
+    """The verdict.
+
+    Args:
+        word: What bounds the step, in a word or two.
+        text: The verdict as a sentence.
+        colour: Colour of its category, '#rrggbb'.
+        tone: 'good', 'error', or 'warning' if nothing is known.
+        remark: How certain it is; '' for certain.
+    """
+
+    word: str
+    text: str
+    colour: str
+    tone: Tone
+    remark: str
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A whole divided into categories, in ns, as a bar with a legend."""
+
+    title: str
+    wall_ns: int
+    categories: dict[str, int]
+
+
+class Bullets(msgspec.Struct, frozen=True):
+    """Sentences of equal weight."""
+
+    items: tuple[str, ...]
+
+
+class Table(msgspec.Struct, frozen=True):
+    """Rows of cells; the last column is left out where there is little room.
+
+    Args:
+        right: Number of leading columns that are aligned to the right.
+    """
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: int
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """A label and its value, which may take several lines."""
+
+    label: str
+    lines: tuple[tuple[Span, ...], ...]
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """Labels with values, the most important first."""
+
+    rows: tuple[Fact, ...]
+
+
+class Code(msgspec.Struct, frozen=True):
+    """Lines of Python to adapt."""
+
+    text: str
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """An amount with its unit: what it is, what it refers to, and its share of that."""
+
+    label: str
+    amount: str
+    of: str = ""
+    share: str = ""
+    tone: Tone = "strong"
+
+
+class Card(msgspec.Struct, frozen=True):
+    """A finding.
+
+    Args:
+        number: Its place among the findings, from 1.
+        id: Id of the diagnosis.
+        title: What to do.
+        figures: What it costs, and what fixing it should save.
+        note: How the saving was predicted; '' for nothing.
+        evidence: Facts that support it.
+        fix: What to change: text, code and risk.
+    """
+
+    number: int
+    id: str
+    title: str
+    figures: tuple[Figure, ...]
+    note: str
+    evidence: tuple[Fact, ...]
+    fix: tuple[Block, ...]
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Checks with the same outcome.
+
+    Args:
+        ids: The diagnoses.
+        text: The outcome.
+        is_clear: Whether they looked and found nothing.
+        is_missing: Whether a better record would let them look.
+    """
+
+    ids: tuple[str, ...]
+    text: str
+    is_clear: bool
+    is_missing: bool
+
+
+class Checks(msgspec.Struct, frozen=True):
+    """All checks without a finding, by outcome: clear ones, missing ones, and the rest."""
+
+    groups: tuple[Group, ...]
+
+    def ids(self, *, is_clear: bool) -> tuple[str, ...]:
+        """Ids of the clear checks, or of those that could not look."""
+        return tuple(
+            name
+            for group in self.groups
+            if (group.is_clear if is_clear else group.is_missing)
+            for name in group.ids
+        )
+
+
+class Section(msgspec.Struct, frozen=True):
+    """Blocks under a heading.
+
+    Args:
+        key: Its anchor on a page.
+        title: The heading; '' for none.
+        blocks: Its blocks.
+        is_detail: Whether only a reader who wants everything needs it.
+    """
+
+    key: str
+    title: str
+    blocks: tuple[Block, ...]
+    is_detail: bool = False
+
+
+Block = (
+    Sentence | Headline | Bar | Bullets | Table | Facts | Code | Card | Checks | Section
+)  # fmt: skip
+
+
+def sentence(text: str, tone: Tone = "", *, is_alert: bool = False) -> Sentence:
+    """A paragraph of one part."""
+    return Sentence((Span(text),), tone, is_alert)
+
+
+def sentences(texts: Iterable[str], tone: Tone = "") -> tuple[Sentence, ...]:
+    """A paragraph of each text that is not empty."""
+    return tuple(sentence(text, tone) for text in texts if text)
+
+
+def flat(text: str) -> str:
+    """A part of a line on one line, with the spaces at its ends."""
+    core = one_line(text)
+    before, after = (" " * text[at : at + 1].isspace() for at in (0, len(text) - 1))
+    return f"{before}{core}{after}" if core else before
+
+
+__all__ = [
+    "Bar", "Block", "Bullets", "Card", "Checks", "Code", "Fact", "Facts", "Figure", "Group",
+    "Headline", "Section", "Sentence", "Span", "Table", "Tone", "flat", "sentence", "sentences",
+]  # fmt: skip
