@@ -23,7 +23,7 @@ def test_it_has_the_result_and_every_report(trace):
     sentence = explained.result.verdict.sentence
     assert sentence.startswith("The step is mostly compute")
     assert json.loads(explained.json)["schema"] == "stepwhy.result/1"
-    assert explained.markdown.startswith("**The step is mostly compute")
+    assert explained.markdown.startswith("**Compute-bound**: Host sync")
     assert explained.problems == ""
     assert repr(explained) == f"<stepwhy.Explanation: {sentence}>"
     assert "Where the step goes" in str(explained)

@@ -67,7 +67,7 @@ def test_a_run_is_explained_as_on_the_command_line(folder):
     assert found.data["verdict"] == expected["verdict"]
     assert found.data["breakdown"] == expected["breakdown"]
     assert [f["id"] for f in found.data["findings"]] == [f["id"] for f in expected["findings"]]
-    assert found.text.startswith(f"**{expected['verdict']['sentence'].split()[0]}")
+    assert found.text.startswith(f"**Input-bound**: {expected['verdict']['cause']}")
 
 
 def test_every_abstention_keeps_its_marker(folder):

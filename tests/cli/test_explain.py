@@ -28,7 +28,7 @@ def invoke(*args):
 def test_report(trace):
     outcome = invoke("explain", trace)
     assert outcome.exit_code == 0
-    assert "The step is mostly compute" in outcome.stdout
+    assert "■ Compute-bound\n  Host sync: 200 µs of every 1.00 ms (20 %)" in outcome.stdout
     assert "Where the step goes" in outcome.stdout
 
 
@@ -96,7 +96,7 @@ def test_kineto_trace_is_explained_without_unneeded_imports(trace):
 def test_markdown(trace, option):
     outcome = invoke("explain", trace, *option)
     assert outcome.exit_code == 0
-    assert outcome.stdout.startswith("**The step is mostly compute")
+    assert outcome.stdout.startswith("**Compute-bound**: Host sync")
     assert outcome.stdout.count("\n") <= 120
 
 

@@ -63,7 +63,9 @@ def test_every_report_says_how_long_the_loop_waits_for_a_core(others_ms, who):
     result = result_of(40, others_ms)
     assert WAITS + who in printed(result)
     assert WAITS + who in markdown.render(result).replace("&#39;", "'")
-    assert WAITS + who in html.render(result).replace("&#39;", "'")
+    assert WAITS + who in html.render(result).replace("&#39;", "'").replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
     breakdown = json.loads(as_json.render(result))["breakdown"]
     assert (breakdown["core_wait_ns"], breakdown["note"]) == (40_000_000, WAITS + who)
 

@@ -40,7 +40,7 @@ def test_reports_show_it_on_demand(result, show_all):
 
 
 def test_the_page_folds_it(result):
-    page = html.render(result)
+    page = html.render(result).replace("\N{NO-BREAK SPACE}", " ")
     assert f"<summary>{picture.CORRECTIONS_TITLE}</summary>" in page
     assert f"<li>{RECORDED}</li><li>{SENTENCE}</li>" in page
 

@@ -58,7 +58,9 @@ def test_both_reports_show_gpus(with_gpus):
     with console.capture() as capture:
         terminal.render(result, console=console)
     assert "in use 87 % of the time" in " ".join(capture.get().split())
-    assert "1 NVIDIA &lt;A100&gt; · in use 87 %" in html.render(result)
+    assert "1 NVIDIA &lt;A100&gt; · in use 87 %" in html.render(result).replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
 
 
 def test_no_section_without_a_gpu(with_gpus):

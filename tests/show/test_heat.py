@@ -90,5 +90,5 @@ def test_the_page_has_the_maps_only_where_ranks_are_compared(sample):
     assert "<figure" not in html.render(result)
     page = html.render(structs.replace(result, rank_steps=steps((20, 20), (20, 40))))
     assert page.count('<figure class="heat') == 2
-    assert page.count('<td class="n">40.0 ms</td>') == 1
+    assert page.count('<td class="n">40.0\N{NO-BREAK SPACE}ms</td>') == 1
     assert "Arrow keys move" in page

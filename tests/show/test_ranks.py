@@ -12,6 +12,7 @@ from stepwhy.show.html.ranks import rank_view
 from stepwhy.show.ranks import others_sentence, those_that_matter
 from stepwhy.show.sections import ranks as ranks_section
 from stepwhy.show.terminal.blocks import View, rendered
+from stepwhy.show.terminal.finish import TOGETHER
 
 MS = 1_000_000
 
@@ -26,7 +27,7 @@ def printed(ranks, width=100, *, show_all=False):
     view = View(width, has_colour=False, show_all=show_all)
     for part in rendered(ranks_section(Shown, show_all=show_all), view):
         console.print(part, width=width)
-    return stream.getvalue()
+    return stream.getvalue().replace(TOGETHER, " ")
 
 
 def row(number, late_ns=0, **fields):

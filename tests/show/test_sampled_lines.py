@@ -56,7 +56,7 @@ def test_terminal_shows_lines(sampled):
 
 
 def test_page_shows_escaped_lines(sampled):
-    page = html.render(sampled)
+    page = html.render(sampled).replace("\N{NO-BREAK SPACE}", " ")
     assert "Workers spend 83 % in <code>data.py(31): decode</code>." in page
     assert "60 % in <code>&lt;b&gt;.py(9): produce</code>" in page
 

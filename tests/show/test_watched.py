@@ -225,7 +225,7 @@ def test_ascii_replaces_blocks(sample):
 
 def test_the_page_shows_levels_with_capacity_and_reserve(sample):
     result = sample("watched")
-    text = html.render(result)
+    text = html.render(result).replace("\N{NO-BREAK SPACE}", " ")
     assert text.count('<svg class="levels"') == 4
     assert text.count('class="reserve"') == 1
     assert "Dashed: the capacity, 1,000. Dotted: the reserve for shuffling, 200." in text

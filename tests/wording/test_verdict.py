@@ -2,6 +2,7 @@
 
 import pytest
 
+from stepwhy.result import Finding
 from stepwhy.result.reasons import (
     Bound,
     Gap,
@@ -14,7 +15,7 @@ from stepwhy.result.reasons import (
     NotTraced,
     StarvedQueue,
 )
-from stepwhy.result.wording.verdict import verdict_sentence, why_unknown
+from stepwhy.result.wording.verdict import cause_sentence, verdict_sentence, why_unknown
 
 MS = 1_000_000
 NUMBERS = {
@@ -43,6 +44,36 @@ def test_what_bounds_the_step_with_its_numbers():
     assert bound("startup", 60).startswith(
         "The step waits for compilation or set-up: 60.0 ms of every 100 ms"
     )
+
+
+def cause(by, time=40, first=None, **about):
+    return cause_sentence(Bound(by, time * MS, 100 * MS, **about), first)
+
+
+def test_a_cause_is_what_is_wrong_and_not_what_is_fine():
+    loss = "For 40.0 ms of every 100 ms (40 %) the GPU idles because the next batch is not ready."
+    assert cause("input", compute_ns=60 * MS) == loss
+    assert cause("input") == loss
+    assert cause("compute", 90).startswith("The step is bound by compute: the GPU computes for")
+    assert cause("host", host_ns=97 * MS, lost_to="transfer").startswith("The host holds the step")
+    assert cause("input", locked=True).startswith("For 40.0 ms of every 100 ms (40 %) the GPU idle")
+    gap = Gap(Lack.EVENTS)
+    assert cause_sentence(gap) == "The file records no timed event."
+    assert cause_sentence(NeverAhead(0.9)) == verdict_sentence(NeverAhead(0.9))
+
+
+@pytest.mark.parametrize(
+    ("by", "cost", "text"),
+    [
+        ("startup", 41, "40.0 ms of every 100 ms (40 %) goes to tracing, compiling or init"),
+        ("startup", 20, "Graph growth: 20.0 ms of every 100 ms (20 %)."),
+        ("compute", 40, "Graph growth: 40.0 ms of every 100 ms (40 %)."),
+    ],
+)
+def test_another_cause_is_named_unless_it_explains_the_loss(by, cost, text):
+    first = Finding("graph-growth", "found", "Create it once", cost_ns_per_step=cost * MS)
+    assert cause(by, first=first).startswith(text)
+    assert cause_sentence(NeverAhead(0.9), first) == f"Graph growth costs {cost}.0 ms of each step."
 
 
 def test_a_host_that_works_throughout():

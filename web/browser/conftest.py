@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import sync_playwright
 
-from stepwhy.engine.explain import Opened, explain_opened
+from stepwhy.engine.explain import explain_opened
+from stepwhy.engine.rank_sets import Opened
 from stepwhy.engine.timeline import TimelineParts
 from stepwhy.show import html
 from stepwhy.trace.notation import parse
@@ -106,12 +107,16 @@ def page_of(tmp_path):
     return write
 
 
+# The tests of tables and charts begin where a reader has opened them.
+_UNFOLD = "for (const part of document.querySelectorAll('.fold > details')) part.open = true"
+
+
 @pytest.fixture
 def show(browser):
     """Open a page without a network; at the end, nothing was requested and no error shown."""
     opened, problems = [], []
 
-    def open_page(file: Path, ready=True, **options):
+    def open_page(file: Path, ready=True, unfold=True, **options):
         context = browser.new_context(offline=True, **options)
         page = context.new_page()
         opened.append(context)
@@ -121,6 +126,8 @@ def show(browser):
         page.on("request", lambda one: None if one.url == file.as_uri()
                 or one.url.startswith("data:") else problems.append(one.url))  # fmt: skip
         page.goto(file.as_uri())
+        if unfold:
+            page.evaluate(_UNFOLD)
         if ready:
             page.wait_for_selector("#timeline[data-ready]")
             page.locator("#timeline").evaluate("section => section.scrollIntoView()")

@@ -1,4 +1,4 @@
-"""Draw the pictures of `docs/gallery.md`: the verdict, the breakdown and the timeline of a page.
+"""Draw the pictures of `docs/gallery.md`: the first screen and the timeline of a page.
 
     python web/browser/pictures.py PATH PICTURE.webp [FINDING]
 
@@ -21,11 +21,11 @@ from stepwhy.engine.timeline import explain_with_timeline
 from stepwhy.show import html
 
 _WIDTH = 1180
-# Everything but the verdict, the breakdown and the timeline is left out.
+# Everything but the first screen and the timeline is left out.
 _KEEP = """
 () => {
-  for (const part of document.querySelectorAll("main > section, footer, .gaps, .key, .details"))
-    if (part.id !== "timeline" && part.getAttribute("aria-labelledby") !== "picture") part.remove();
+  const parts = "main > section:not(#timeline), nav, footer, .gaps, #timeline .key, .details";
+  for (const part of document.querySelectorAll(parts)) part.remove();
   document.querySelector("#timeline-title").remove();
   document.body.style.padding = "1.5rem 1.25rem 1rem";
   document.body.style.maxWidth = "none";

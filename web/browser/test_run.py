@@ -80,7 +80,7 @@ def test_the_keyboard_moves_from_step_to_step_and_says_what_it_finds(page_of, sh
 def test_what_was_sampled_is_a_table_too(page_of, show):
     page = show(page_of(levels=True))
     page.locator("summary", has_text="sampled during the run").click()
-    table = page.locator("details", has_text="During the whole run").locator("table")
+    table = page.locator(".gaps", has_text="During the whole run").locator("table")
     assert "Machine · memory of the process" in table.inner_text()
 
 

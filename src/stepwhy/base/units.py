@@ -44,6 +44,11 @@ def format_fraction(fraction: float) -> str:
     return f"{percent:.0f} %" if abs(percent) >= 9.95 or percent == 0 else f"{percent:.1f} %"
 
 
+def format_rate(per_s: float) -> str:
+    """A number per second, with three digits: '12,840', '36.6', '0.25'."""
+    return format_count(per_s) if per_s >= 100 else _three_digits(per_s)
+
+
 def format_count(count: float) -> str:
     """An integer with thousands separators: '12,840'."""
     return f"{count:,.0f}"

@@ -21,6 +21,7 @@ from stepwhy.analyse.answers.run import input_of, run_of
 from stepwhy.analyse.answers.step_summary import steady_span, step_notes, stretches, summarise_steps
 from stepwhy.analyse.answers.verdict import decide, first_to_fix, set_up_ns, set_up_share
 from stepwhy.analyse.answers.wall_clock import wall_clock
+from stepwhy.analyse.input.batch_size import examples_per_step
 from stepwhy.analyse.input.pipelines import find_pipelines
 from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.run.usable import MOST_MISSING_WORK, MOSTLY_START_UP
@@ -47,7 +48,7 @@ from stepwhy.result.wording.notes import (
     work_missing,
 )
 from stepwhy.result.wording.steps import change_note, steps_note
-from stepwhy.result.wording.verdict import verdict_sentence
+from stepwhy.result.wording.verdict import cause_sentence, verdict_sentence
 from stepwhy.result.wording.wall_clock import wall_clock_sentence
 
 if TYPE_CHECKING:
@@ -102,7 +103,9 @@ def assemble(facts: Facts, path: str, format_name: str, *, predict: bool = True)
         inputs=(input_of(facts.trace, path, format_name),),
         run=run_of(facts.trace),
         steps=replace(
-            summarise_steps(facts), note=steps_note([n for n in notes if not _hides_most(n)])
+            summarise_steps(facts),
+            note=steps_note([n for n in notes if not _hides_most(n)]),
+            examples=examples_per_step(facts),
         ),
         breakdown=breakdown,
         devices=devices,
@@ -174,7 +177,8 @@ def verdict_of(decision: Decision, findings: Sequence[Finding], caveat: str = ""
         if isinstance(reason, (Bound, MostlyStartUp, NeverAhead, StarvedQueue))
         else Abstention("incomplete-record", (lack_of(reason),))
     )
-    return Verdict(decision.bound_by, decision.confidence, sentence, caveat, abstention)
+    cause = cause_sentence(reason, first)
+    return Verdict(decision.bound_by, decision.confidence, sentence, caveat, abstention, cause)
 
 
 def _interrupting(first: Finding) -> Finding | None:

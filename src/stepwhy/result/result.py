@@ -168,6 +168,8 @@ class Steps(msgspec.Struct, frozen=True):
         sampling_cores: Cores that sampling from outside kept busy, on average; None if unknown.
         stretches: Parts of an observed run between permanent changes of the step time, in order.
         traced: Positions of the profiled steps among `durations_ns`, in order.
+        examples: Examples that a step of this process trains on; None if it is not recorded, or
+            differs.
     """
 
     count: int
@@ -190,6 +192,7 @@ class Steps(msgspec.Struct, frozen=True):
     sampling_cores: float | None = None
     stretches: tuple[Stretch, ...] = ()
     traced: tuple[Traced, ...] = ()
+    examples: int | None = None
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -351,6 +354,7 @@ class Verdict(msgspec.Struct, frozen=True):
         sentence: The verdict in words.
         caveat: Why the measured times are not reliable; '' if nothing is known against them.
         abstention: Why nothing shows it, for programs; None unless it is 'unknown'.
+        cause: What is wrong, in one sentence, without what is fine and what to do about it.
     """
 
     bound_by: BoundBy
@@ -358,6 +362,7 @@ class Verdict(msgspec.Struct, frozen=True):
     sentence: str
     caveat: str = ""
     abstention: Abstention | None = None
+    cause: str = ""
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from stepwhy.base.patterns import regex
 from stepwhy.base.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+UNIT = regex(r"(?<=\d) (?=(?:%|(?:[mµn]?s|[KMGT]?i?B|examples/s)\b))")
+"""The space between a number and its unit."""
 
 Tone = Literal["", "strong", "soft", "code", "good", "warning", "error"]
 
@@ -35,11 +39,9 @@ class Sentence(msgspec.Struct, frozen=True):
 
 
 class Headline(msgspec.Struct, frozen=True):
-    """The verdict.
+    """The verdict: a word or two, a sentence, and what follows it or ''.
 
     Args:
-        word: What bounds the step, in a word or two.
-        text: The verdict as a sentence.
         colour: Colour of its category, '#rrggbb'.
         tone: 'good', 'error', or 'warning' if nothing is known.
         remark: How certain it is; '' for certain.
@@ -47,8 +49,25 @@ class Headline(msgspec.Struct, frozen=True):
 
     word: str
     text: str
+    more: str
     colour: str
     tone: Tone
+    remark: str
+
+
+class Gain(msgspec.Struct, frozen=True):
+    """The step now and after the fix; what is not known is ''.
+
+    Args:
+        of: What the times refer to.
+        rate: Examples per second, before and after.
+        remark: Why there is no prediction.
+    """
+
+    before: str
+    after: str
+    of: str
+    rate: str
     remark: str
 
 
@@ -67,15 +86,16 @@ class Bullets(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Rows of cells; the last column is left out where there is little room.
+    """Rows of cells.
 
     Args:
-        right: Number of leading columns that are aligned to the right.
+        right: Columns that are aligned to the right. Where there is little room, the last column is
+            left out if it is none of them.
     """
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    right: int
+    right: frozenset[int]
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -108,17 +128,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 class Card(msgspec.Struct, frozen=True):
-    """A finding.
-
-    Args:
-        number: Its place among the findings, from 1.
-        id: Id of the diagnosis.
-        title: What to do.
-        figures: What it costs, and what fixing it should save.
-        note: How the saving was predicted; '' for nothing.
-        evidence: Facts that support it.
-        fix: What to change: text, code and risk.
-    """
+    """A finding: its place from 1, its costs and savings, and how these were predicted or ''."""
 
     number: int
     id: str
@@ -130,14 +140,7 @@ class Card(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Checks with the same outcome.
-
-    Args:
-        ids: The diagnoses.
-        text: The outcome.
-        is_clear: Whether they looked and found nothing.
-        is_missing: Whether a better record would let them look.
-    """
+    """Checks with the same outcome: clear, or lacking what a better record shows, or neither."""
 
     ids: tuple[str, ...]
     text: str
@@ -161,14 +164,7 @@ class Checks(msgspec.Struct, frozen=True):
 
 
 class Section(msgspec.Struct, frozen=True):
-    """Blocks under a heading.
-
-    Args:
-        key: Its anchor on a page.
-        title: The heading; '' for none.
-        blocks: Its blocks.
-        is_detail: Whether only a reader who wants everything needs it.
-    """
+    """Blocks under a heading or ''; a detail is only for a reader who wants everything."""
 
     key: str
     title: str
@@ -177,7 +173,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 Block = (
-    Sentence | Headline | Bar | Bullets | Table | Facts | Code | Card | Checks | Section
+    Sentence | Headline | Gain | Bar | Bullets | Table | Facts | Code | Card | Checks | Section
 )  # fmt: skip
 
 
@@ -199,6 +195,7 @@ def flat(text: str) -> str:
 
 
 __all__ = [
-    "Bar", "Block", "Bullets", "Card", "Checks", "Code", "Fact", "Facts", "Figure", "Group",
-    "Headline", "Section", "Sentence", "Span", "Table", "Tone", "flat", "sentence", "sentences",
+    "UNIT", "Bar", "Block", "Bullets", "Card", "Checks", "Code", "Fact", "Facts", "Figure", "Gain",
+    "Group", "Headline", "Section", "Sentence", "Span", "Table", "Tone", "flat", "sentence",
+    "sentences",
 ]  # fmt: skip

@@ -31,7 +31,7 @@ def render(result: Result, *, show_all: bool = False, option: str = "--all") -> 
         option: Name of the option that shows everything, for readers of a shorter report.
     """
     before = [
-        *_blocks([*sections.header(result), *sections.picture(result)], show_all=show_all),
+        *_blocks([*sections.first_screen(result), *sections.picture(result)], show_all=show_all),
         *_lines(result, show_all=show_all),
     ]
     after = [
@@ -59,7 +59,12 @@ def _block(block: blocks.Block) -> Iterable[str]:
     match block:
         case blocks.Headline():
             remark = f" ({block.remark})" if block.remark else ""
-            return [f"**{prose(block.text)}**{remark}"]
+            text = f"{block.text} {block.more}".strip()
+            return [f"**{block.word}**{remark}: {prose(text)}"]
+        case blocks.Gain():
+            after = f" → {block.after}" if block.after else ""
+            amount = _small(f"{block.before}{after} {block.of}")
+            return [" · ".join(filter(None, (f"**{amount}**", _small(block.rate), block.remark)))]
         case blocks.Sentence():
             return [_spans(block.spans)]
         case blocks.Bullets():
@@ -68,7 +73,7 @@ def _block(block: blocks.Block) -> Iterable[str]:
             return _bar(block)
         case blocks.Table():
             rows = [(*map(_small, row[:-1]), prose(row[-1])) for row in block.rows]
-            return table(block.head, rows, frozenset(range(block.right)))
+            return table(block.head, rows, block.right)
         case blocks.Code():
             return code_block(block.text, "python")
     raise TypeError(block)

@@ -13,37 +13,21 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from stepwhy.base import units
+from stepwhy.base.patterns import regex
 from stepwhy.base.text import one_line
 from stepwhy.read.kernel_names.short import short_name
-from stepwhy.show import advice, words
-from stepwhy.show.blocks import (
-    Bar,
-    Bullets,
-    Card,
-    Checks,
-    Code,
-    Fact,
-    Facts,
-    Figure,
-    Group,
-    Headline,
-    Section,
-    Sentence,
-    Span,
-    Table,
-    sentence,
-    sentences,
-)
+from stepwhy.show import advice, blocks, words
+from stepwhy.show.blocks import Span, sentence, sentences
+from stepwhy.show.lines import largest_lines
 from stepwhy.show.picture import CORRECTIONS_TITLE, corrections
 from stepwhy.show.ranks import SHOWN, others_sentence, takes_longer, those_that_matter
 from stepwhy.show.watched import watching_sentence
 from stepwhy.show.without_findings import nothing_found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from stepwhy.result import Evidence, Finding, Fix, Input, RankUse, Result
-    from stepwhy.show.blocks import Block, Tone
+    from stepwhy.result import Device, Evidence, Finding, Fix, Input, RankUse, Result
 
 _RISK_WORDS = {
     "none": "",
@@ -55,54 +39,130 @@ _NOT_FIRST = (
     (False, "Also found, but explained by a finding above", "by"),
     (True, "Also found, to be fixed next", "hidden by"),
 )
-_SEVERITIES: dict[str, Tone] = {"error": "error", "warning": "warning", "info": "soft"}
+_OPS = 15
+_SHORT_CODE = 8  # lines
+_PLACE = regex(r"([^\s:()]+\.py)(?:\((\d+)\)|:(\d+))")
+_SEVERITIES: dict[str, blocks.Tone] = {"error": "error", "warning": "warning", "info": "soft"}
 
 
-def header(result: Result) -> tuple[Block, ...]:
-    """What makes the times unreliable, the verdict, the run, and advice without a verdict."""
+def first_screen(result: Result) -> tuple[blocks.Block, ...]:
+    """What is wrong, where, and what fixing it gains; what makes the times unreliable is first."""
     verdict, run = result.verdict, result.run
-    known = words.run_line(replace(result, run=replace(run, command="")))
+    untimed = replace(result.breakdown, wall_ns=0)  # the time is in the gain
+    known = words.run_line(replace(result, run=replace(run, command=""), breakdown=untimed))
     command = (Span(" · " if known else ""), Span(run.command, "code")) if run.command else ()
     return (
         *(sentence(text, "error", is_alert=True) for text in [run.ending] if text),
         *(sentence(text, "warning", is_alert=True) for text in [verdict.caveat] if text),
         _headline(result),
-        *sentences([words.wall_clock_sentence(result)]),
-        Sentence((Span(known), *command), "soft"),
+        *_gain(result),
+        *_first_fix(result),
+        blocks.Sentence((Span(known), *command), "soft"),
         *sentences([words.PARTIAL] if words.is_partial(result) else [], "warning"),
         *_advice(result),
     )
 
 
-def _headline(result: Result) -> Headline:
+def _headline(result: Result) -> blocks.Headline:
+    """The verdict in a word or two, and what is wrong."""
+    cause, stop, more = (result.verdict.cause or result.verdict.sentence).partition(". ")
     bound_by = result.verdict.bound_by
-    word = f"Bound by {bound_by}"
-    tone: Tone = "error"
+    word = f"{bound_by.capitalize()}-bound"
+    tone: blocks.Tone = "error"
     if bound_by == "unknown":
         word, tone = "Cannot tell", "warning"
     elif words.is_healthy(result):
         word, tone = "No problem found", "good"
     remark = "likely, not certain" if words.is_unsure(result.verdict) else ""
-    return Headline(word, result.verdict.sentence, words.colour_of(bound_by), tone, remark)
+    text = f"{cause}{stop}".strip()
+    return blocks.Headline(word, text, more, words.colour_of(bound_by), tone, remark)
 
 
-def _advice(result: Result) -> Iterator[Section]:
+def _gain(result: Result) -> Iterator[blocks.Gain]:
+    """The step now and after the first fix; nothing if no time is known."""
+    wall_ns, found = result.breakdown.wall_ns, words.found(result)
+    if not wall_ns:
+        return
+    saving = found[0].saving if found else None
+    times, remark = [wall_ns], ""
+    if saving is not None and saving.high_ns > 0:
+        saved = (min(units.quantise(ns), wall_ns) for ns in (saving.high_ns, saving.low_ns))
+        times += [wall_ns - ns for ns in saved]
+    elif found:
+        remark = "no gain can be predicted"
+    elif result.verdict.bound_by != "unknown":
+        remark = "no known problem" if words.is_healthy(result) else "no known fix"
+    before, after = _ends(times, lambda ns: words.format_like(round(ns), wall_ns))
+    per = words.per_whole(result) if words.whole(result) != "trace" else "in all"
+    yield blocks.Gain(before, after, per, _rate(result, times), remark)
+
+
+def _ends(amounts: Sequence[float], text: Callable[[float], str]) -> tuple[str, str]:
+    """The amount now, and the interval of that after the fix; '' without one."""
+    before, *after = map(text, amounts)
+    if not after:
+        return before, ""
+    low, high = after
+    if before in after:
+        return before, f"at best {high if low == before else low}"
+    return before, f"about {low}" if low == high else words.span(low, high)
+
+
+def _rate(result: Result, times: Sequence[int]) -> str:
+    """Examples per second before and after the fix; '' if their number is not known."""
+    examples = result.steps.examples
+    if not examples or result.run.ranks > 1 or words.whole(result) != "step" or 0 in times:
+        return ""
+    rates = [examples * units.NS_PER_S / ns for ns in (times[0], *reversed(times[1:]))]
+    before, after = _ends(rates, lambda rate: f"{units.format_rate(rate)} examples/s")
+    return f"{before.removesuffix(' examples/s')} → {after}" if after else before
+
+
+def _first_fix(result: Result) -> Iterator[blocks.Block]:
+    """What to change first, and where; or the line that takes most of the step."""
+    found = words.found(result)
+    place = _place(found[0]) if found else ""
+    if found:
+        where = (Span(" · "), Span(place, "code")) if place else ()
+        yield blocks.Sentence((Span(found[0].title, "strong"), *where))
+        if code := _short_code(found[0]):
+            yield blocks.Code(code)
+    if not place and result.verdict.bound_by != "unknown" and (lines := largest_lines(result)):
+        yield blocks.Sentence((Span("Most of it is at "), Span(lines[0], "code")))
+
+
+def _short_code(finding: Finding) -> str:
+    """Code of the fix if it fits on the first screen, else ''."""
+    code = finding.fix.code if finding.fix else ""
+    return code if len(code.splitlines()) <= _SHORT_CODE else ""
+
+
+def _place(finding: Finding) -> str:
+    """The first line of the program that evidence names, as 'file:line'; '' for none."""
+    for fact in finding.evidence:
+        for text in (fact.where, fact.value):
+            if isinstance(text, str) and (found := _PLACE.search(text)):
+                return f"{found[1]}:{found[2] or found[3]}"
+    return ""
+
+
+def _advice(result: Result) -> Iterator[blocks.Section]:
     if result.verdict.bound_by == "unknown" and (texts := advice.next_steps(result)):
-        yield Section("advice", "What to do", (Bullets(tuple(texts)),))
+        yield blocks.Section("advice", "What to do", (blocks.Bullets(tuple(texts)),))
 
 
-def picture(result: Result) -> Iterator[Section]:
+def picture(result: Result) -> Iterator[blocks.Section]:
     """The breakdown of the step, with remarks; nothing without a breakdown."""
     breakdown = result.breakdown
     if not any(breakdown.categories.values()):
         return
     title = f"Where the {words.whole(result)} goes"
-    yield Section(
+    yield blocks.Section(
         "picture",
         title,
         (
-            Bar(title, breakdown.wall_ns, breakdown.categories),
-            *(Sentence(spans, "soft") for spans in [tuple(_remarks(result))] if spans),
+            blocks.Bar(title, breakdown.wall_ns, breakdown.categories),
+            *(blocks.Sentence(spans, "soft") for spans in [tuple(_remarks(result))] if spans),
             *_corrections(result),
         ),
     )
@@ -111,7 +171,12 @@ def picture(result: Result) -> Iterator[Section]:
 def _remarks(result: Result) -> Iterator[Span]:
     """Sentences about the breakdown, each with a space after it."""
     breakdown = result.breakdown
-    texts = (words.phase_sentence(breakdown), words.parallel_sentence(result), breakdown.note)
+    texts = (
+        words.wall_clock_sentence(result),
+        words.phase_sentence(breakdown),
+        words.parallel_sentence(result),
+        breakdown.note,
+    )
     yield from (Span(f"{text} ") for text in texts if text)
     line = "" if words.is_hottest_listed(result) else breakdown.hottest_line
     if line:
@@ -123,55 +188,60 @@ def _remarks(result: Result) -> Iterator[Span]:
         yield Span(". ")
 
 
-def _corrections(result: Result) -> Iterator[Section]:
+def _corrections(result: Result) -> Iterator[blocks.Section]:
     if texts := corrections(result.breakdown):
-        yield Section("corrections", CORRECTIONS_TITLE, (Bullets(tuple(texts)),), is_detail=True)
+        yield blocks.Section(
+            "corrections", CORRECTIONS_TITLE, (blocks.Bullets(tuple(texts)),), is_detail=True
+        )
 
 
-def findings(result: Result) -> Iterator[Section]:
+def findings(result: Result) -> Iterator[blocks.Section]:
     """The findings by cost, or what a result without any means; nothing without a verdict."""
     found = words.found(result)
     cards = tuple(_card(result, one, number) for number, one in enumerate(found, 1))
     if cards:
         others = sentences([explained_sentence(result)], "soft")
-        yield Section("findings", "What to change", (*cards, *others))
+        yield blocks.Section("findings", "What to change", (*cards, *others))
     elif result.verdict.bound_by != "unknown":
-        tone: Tone = "" if words.is_healthy(result) else "warning"
-        yield Section("findings", "", (sentence(nothing_found(result), tone),))
+        tone: blocks.Tone = "" if words.is_healthy(result) else "warning"
+        yield blocks.Section("findings", "", (sentence(nothing_found(result), tone),))
 
 
-def _card(result: Result, finding: Finding, number: int) -> Card:
-    return Card(
+def _card(result: Result, finding: Finding, number: int) -> blocks.Card:
+    return blocks.Card(
         number,
         finding.id,
         finding.title,
         tuple(_figures(result, finding)),
         finding.saving.note if finding.saving else "",
         tuple(map(_evidence, finding.evidence)),
-        tuple(_fix(finding.fix)) if finding.fix else (),
+        tuple(_fix(finding.fix, with_code=number > 1 or not _short_code(finding)))
+        if finding.fix
+        else (),
     )
 
 
-def _figures(result: Result, finding: Finding) -> Iterator[Figure]:
+def _figures(result: Result, finding: Finding) -> Iterator[blocks.Figure]:
     ns, saving = finding.cost_ns_per_step, finding.saving
     if ns is not None:
         share = words.share(ns, result.breakdown.wall_ns)
-        yield Figure("costs", units.format_ns(ns), words.per_whole(result), share)
+        yield blocks.Figure("costs", units.format_ns(ns), words.per_whole(result), share)
     if saving:
         interval = words.format_saving(saving.low_ns, saving.high_ns)
-        yield Figure("fixing it should save", interval, tone="good")
+        yield blocks.Figure("fixing it should save", interval, tone="good")
 
 
-def _evidence(fact: Evidence) -> Fact:
+def _evidence(fact: Evidence) -> blocks.Fact:
     short = short_name(fact.where)
     where = (Span(" · ", "soft"), Span(short, "code", fact.where if short != fact.where else ""))
-    return Fact(fact.what, ((Span(words.format_value(fact)), *(where if short else ())),))
+    return blocks.Fact(fact.what, ((Span(words.format_value(fact)), *(where if short else ())),))
 
 
-def _fix(fix: Fix) -> Iterator[Block]:
+def _fix(fix: Fix, *, with_code: bool) -> Iterator[blocks.Block]:
+    """Text, code unless the first screen shows it, and risk."""
     yield sentence(fix.text)
-    if fix.code:
-        yield Code(fix.code)
+    if fix.code and with_code:
+        yield blocks.Code(fix.code)
     if text := risk(fix):
         yield sentence(f"Risk: {text}.", "warning")
 
@@ -193,17 +263,17 @@ def explained_sentence(result: Result) -> str:
     return " ".join(sentences)
 
 
-def ranks(result: Result, *, show_all: bool) -> Iterator[Section]:
+def ranks(result: Result, *, show_all: bool) -> Iterator[blocks.Section]:
     """The ranks for which the others wait longest, or all of them; nothing for a single rank."""
     if not result.ranks:
         return
     shown = those_that_matter(result.ranks, len(result.ranks) if show_all else SHOWN)
     head = ("rank", "step", "works", "waits", "moves data", "late by", "last in", "takes longer")
-    table = Table(head, tuple(map(_rank_row, shown)), len(head) - 1)
+    table = blocks.Table(head, tuple(map(_rank_row, shown)), frozenset(range(7)))
     title = f"Ranks ({len(shown)} of {len(result.ranks)}, per step)"
     rest = others_sentence(result.ranks, shown)
     rest = rest and f"Those that the others wait for longest. {rest}"
-    yield Section("ranks", title, (table, *sentences([rest], "soft")))
+    yield blocks.Section("ranks", title, (table, *sentences([rest], "soft")))
 
 
 def _rank_row(rank: RankUse) -> tuple[str, ...]:
@@ -216,7 +286,44 @@ def _rank_row(rank: RankUse) -> tuple[str, ...]:
     )
 
 
-def checks(result: Result) -> Checks:
+def tables(result: Result) -> Iterator[blocks.Section]:
+    """The operations with the most self time, and the devices, for those who want everything."""
+    if result.ops:
+        steps = words.steps_of_operations(result)
+        shown = sorted(result.ops, key=lambda op: -op.self_ns)[:_OPS]
+        title = f"Operations by self time ({len(shown)} of {len(result.ops)}, per step)"
+        rows = tuple(
+            (
+                units.format_ns(op.self_ns),
+                words.share(op.self_ns, steps[op.device]),
+                words.format_calls(op.count),
+                short_name(op.name),
+                op.phase,
+                op.device,
+            )
+            for op in shown
+        )
+        head = ("self", "share", "calls", "op", "phase", "device")
+        yield blocks.Section("ops", title, (blocks.Table(head, rows, frozenset({0, 1, 2})),))
+    if result.devices:
+        head = ("device", "busy", "compute", "communication", "exposed", "copies")
+        devices = tuple(map(_device_row, result.devices))
+        table = blocks.Table(head, devices, frozenset(range(1, 6)))
+        yield blocks.Section("devices", "Devices (per step)", (table,))
+
+
+def _device_row(device: Device) -> tuple[str, ...]:
+    times = (
+        device.compute_ns,
+        device.communication_ns,
+        device.exposed_communication_ns,
+        device.transfer_ns,
+    )
+    busy = units.format_fraction(device.busy_fraction)
+    return device.name, busy, *map(units.format_ns, times)
+
+
+def checks(result: Result) -> blocks.Checks:
     """The checks without a finding: clear ones, and by reason those that did not look."""
     order = list(words.VERDICT_WORDS)
     others = [finding for finding in result.findings if finding.verdict != "found"]
@@ -225,7 +332,7 @@ def checks(result: Result) -> Checks:
     groups = [[row[2] for row in rows] for _, rows in groupby(by_outcome, lambda row: row[:2])]
     # The reasons that stop most checks come first.
     groups.sort(key=lambda group: (order.index(group[0].verdict), -len(group)))
-    return Checks(tuple(map(_group, groups)))
+    return blocks.Checks(tuple(map(_group, groups)))
 
 
 def _outcome(finding: Finding) -> str:
@@ -234,14 +341,14 @@ def _outcome(finding: Finding) -> str:
     return ": ".join(filter(None, (words.VERDICT_WORDS[finding.verdict], finding.reason)))
 
 
-def _group(findings: list[Finding]) -> Group:
+def _group(findings: list[Finding]) -> blocks.Group:
     first = findings[0]
     ids = tuple(finding.id for finding in findings)
     is_missing = first.verdict in words.ABSTAINED
-    return Group(ids, _outcome(first), first.verdict == "clear", is_missing)
+    return blocks.Group(ids, _outcome(first), first.verdict == "clear", is_missing)
 
 
-def reading(result: Result, *, show_all: bool, most_inputs: int = 3) -> Facts:
+def reading(result: Result, *, show_all: bool, most_inputs: int = 3) -> blocks.Facts:
     """How reliable the report is: steps, devices, inputs, what happened while reading, and notes.
 
     Args:
@@ -256,7 +363,7 @@ def reading(result: Result, *, show_all: bool, most_inputs: int = 3) -> Facts:
         ("Reading", tuple(_health(result.inputs, show_all=show_all))),
         ("Notes", _lines(words.notes(result))),
     )
-    return Facts(tuple(Fact(label, lines) for label, lines in rows if lines))
+    return blocks.Facts(tuple(blocks.Fact(label, lines) for label, lines in rows if lines))
 
 
 def steps_texts(result: Result, *, show_all: bool) -> list[str]:
@@ -314,6 +421,6 @@ def _health(inputs: tuple[Input, ...], *, show_all: bool) -> Iterator[tuple[Span
 
 
 __all__ = [
-    "checks", "explained_sentence", "findings", "header", "picture", "ranks", "reading", "risk",
-    "steps_texts",
+    "checks", "explained_sentence", "findings", "first_screen", "picture", "ranks", "reading",
+    "risk", "steps_texts", "tables",
 ]  # fmt: skip

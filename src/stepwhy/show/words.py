@@ -220,10 +220,10 @@ def format_saving(low_ns: int, high_ns: int) -> str:
         return f"up to {high}"
     if low == high:
         return f"about {high}"
-    return _span(low, high)
+    return span(low, high)
 
 
-def _span(low: str, high: str) -> str:
+def span(low: str, high: str) -> str:
     """Two times as an interval, with the unit once if both have the same."""
     same_unit = low.split()[1] == high.split()[1]
     return f"{low.split(maxsplit=1)[0] if same_unit else low} to {high}"
@@ -407,7 +407,7 @@ def _lengths(steps: Steps, wall_ns: int) -> Iterator[str]:
         steady = steps.durations_ns[steps.warm_up :]
         if len(steady) < ENOUGH_STEPS and len(steady) == steps.steady:
             if len(steady) > 1:
-                yield _span(units.format_ns(min(steady)), units.format_ns(max(steady)))
+                yield span(units.format_ns(min(steady)), units.format_ns(max(steady)))
             return
         low, high = units.format_ns(steps.p10_ns), units.format_ns(steps.p90_ns)
         yield f"8 of 10 between {low} and {high}"

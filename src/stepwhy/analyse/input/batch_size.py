@@ -8,10 +8,12 @@ import numpy as np
 
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.groups import distinct
+from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.analyse.facts import Facts
     from stepwhy.trace import Trace
 
 
@@ -29,6 +31,20 @@ def batch_size(trace: Trace) -> int | None:
         rows = rows_of_kinds(trace, "batch")
     sizes = distinct(trace.events.count[rows]).tolist()
     return int(sizes[0]) if len(sizes) == 1 and sizes[0] > 0 else None
+
+
+def examples_per_step(facts: Facts) -> int | None:
+    """Number of examples in a step; None if that is unknown, or if steps fetch several batches.
+
+    Args:
+        facts: Facts of the run.
+    """
+    size, parent = batch_size(facts.trace), facts.nesting.parent
+    if size is None or is_in_fit(facts.trace):
+        return size
+    around = parent[facts.slices(Kind.INPUT, steady=True)]
+    fetches = np.count_nonzero((around < 0) | ~facts.in_input[around])
+    return size if fetches in {0, facts.steady_count} else None
 
 
 def is_in_fit(trace: Trace) -> bool:

@@ -19,7 +19,7 @@ from stepwhy.result.reasons import (
 )
 
 if TYPE_CHECKING:
-    from stepwhy.result import BoundBy
+    from stepwhy.result import BoundBy, Finding
     from stepwhy.result.reasons import Reason, Recorded, Unknown
 
 _LACKS = {
@@ -128,6 +128,7 @@ _INPUT_LOCKED = (
     f"{_IDLES}, mostly because threads that prepare batches in Python hold the interpreter's lock "
     "or a core."
 )
+_SAME_TIME = 0.2  # of the loss; a finding that costs about as much is its cause
 _DOING = {
     "sync": "is mostly blocked in calls that synchronise with the device",
     "dispatch": "mostly executes framework code to launch the next work",
@@ -169,11 +170,41 @@ def verdict_sentence(reason: Reason, fix_first: str = "") -> str:
             return f"Cannot tell: {why_unknown(reason)}"
 
 
+def cause_sentence(reason: Reason, first: Finding | None = None) -> str:
+    """What is wrong, without what is fine and what to do about it.
+
+    Args:
+        reason: The reason for the verdict.
+        first: The finding to fix first, if it is another cause than the verdict.
+    """
+    if first is None:
+        match reason:
+            case Bound():
+                return _sentence(reason, _loss(reason))
+            case MostlyStartUp() | StarvedQueue() | NeverAhead():
+                return verdict_sentence(reason)
+            case _:
+                why = why_unknown(reason)
+                return f"{why[:1].upper()}{why[1:]}"
+    name, ns = first.id.replace("-", " ").capitalize(), first.cost_ns_per_step or 0
+    if not isinstance(reason, Bound):
+        return f"{name} costs {format_ns(ns)} of each step." if ns else f"{name}."
+    if reason.by != "compute" and abs(ns - reason.time_ns) <= _SAME_TIME * reason.time_ns:
+        return _sentence(reason, _loss(reason))
+    share, every = format_fraction(ns / reason.wall_ns), _WHOLES[reason.of][1]
+    return f"{name}: {format_ns(ns)} of {every}{format_ns(reason.wall_ns)} ({share})."
+
+
 def _bound(bound: Bound) -> str:
     """What takes most of the step first, then the loss."""
+    return _sentence(bound, _template(bound))
+
+
+def _sentence(bound: Bound, template: str) -> str:
+    """A template with the times of a step and the names of its devices."""
     idle, busy, communicating = _devices(bound)
     subject, every = _WHOLES[bound.of]
-    sentence = _template(bound).format(
+    sentence = template.format(
         subject=subject,
         idle=idle,
         busy=busy,
@@ -200,12 +231,18 @@ def _template(bound: Bound) -> str:
         return _MOSTLY_COMPUTE if bound.lost_to else _COMPUTE
     if bound.host_ns and bound.lost_to in {"transfer", "communication"}:
         return _HOST_THROUGHOUT
-    waits, loss = _BOUNDS[bound.by]
-    if bound.locked:
-        loss = _INPUT_LOCKED
+    loss = _loss(bound)
     if bound.compute_ns > bound.time_ns:
         return f"Compute is {{computing}} of {{subject}}. {loss[:1].upper()}{loss[1:]}"
-    return f"{waits}: {loss}"
+    return f"{_BOUNDS[bound.by][0]}: {loss}"
+
+
+def _loss(bound: Bound) -> str:
+    if bound.by not in _BOUNDS or (
+        bound.host_ns and bound.lost_to in {"transfer", "communication"}
+    ):
+        return _template(bound)
+    return _INPUT_LOCKED if bound.locked else _BOUNDS[bound.by][1]
 
 
 def _inner(sentence: str) -> str:

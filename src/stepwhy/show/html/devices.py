@@ -36,9 +36,10 @@ class DeviceView(msgspec.Struct, frozen=True):
 
 def device_view(result: Result) -> DeviceView:
     """Template data of the devices."""
-    every = result.devices
+    every = tuple(one for one in result.devices if one.busy_ns) or result.devices
+    idle = ", ".join(one.name for one in result.devices if one not in every)
     if len(every) <= _MOST:
-        return DeviceView(every, "")
+        return DeviceView(every, f"Idle throughout: {idle}." if idle else "")
     matter = {rank.rank for rank in those_that_matter(result.ranks, _MOST)}
     shown = [one for one in every if _rank(one) in matter][:_MOST] or every[:_MOST]
     names = {one.name for one in shown}

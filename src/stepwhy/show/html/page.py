@@ -9,12 +9,13 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 import jinja2
+from markupsafe import Markup
 
 from stepwhy.base import units
 from stepwhy.base.text import plain
 from stepwhy.result import CATEGORIES
 from stepwhy.show import picture, sections, watched, words
-from stepwhy.show.blocks import Facts, Section
+from stepwhy.show.blocks import UNIT, Facts, Headline, Section
 from stepwhy.show.html import chart, levels, placement
 from stepwhy.show.html.bidi import isolate
 from stepwhy.show.html.devices import device_view
@@ -25,10 +26,11 @@ from stepwhy.show.html.ranks import rank_view
 from stepwhy.show.html.timeline import timeline_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from stepwhy.result import Result
     from stepwhy.result.timeline import Timeline
+    from stepwhy.show.blocks import Block
 
 _INPUTS = 32  # files that the page names
 _TEMPLATES = resources.files("stepwhy.show") / "templates"
@@ -46,12 +48,16 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
         has_timeline=view is not None,
     )
     script = "".join(map(_asset, scripts))
+    opening = sections.first_screen(result)
     text = (
         _environment()
         .get_template("report.html.jinja")
         .render(
             result=result,
-            opening=[*sections.header(result), *sections.picture(result)],
+            title=_title(opening),
+            parts=[],
+            opening=opening,
+            picture=list(sections.picture(result)),
             findings=sections.findings(result),
             record=_record(result),
             steps=sections.steps_texts(result, show_all=True),
@@ -94,6 +100,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_together,
     )
     environment.filters.update(
         ns=units.format_ns,
@@ -129,10 +136,25 @@ def _bytes(count: int | None) -> str:
     return "–" if count is None else units.format_bytes(count)  # noqa: RUF001 - en dash intended
 
 
-def _record(result: Result) -> Iterator[Section]:
-    """The checks without a finding, and what was read."""
+def _title(opening: Iterable[Block]) -> str:
+    """The verdict and the gain: names of pages are read in a row of tabs."""
+    found = next(block for block in opening if isinstance(block, Headline))
+    return f"{found.word}: {found.text}"
+
+
+def _together(value: object) -> object:
+    """What a template shows, without a line break between a number and its unit."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return UNIT.sub("\N{NO-BREAK SPACE}", value)
+
+
+def _record(result: Result) -> Iterator[tuple[Section, str, str]]:
+    """The checks without a finding, and what was read: each with a short name and a count."""
     if (checks := sections.checks(result)).groups:
-        yield Section("checks", "Other checks", (checks,))
+        clear, missing = (len(checks.ids(is_clear=one)) for one in (True, False))
+        count = f"{clear} clear, {missing} not visible here" if missing else f"{clear} clear"
+        yield Section("checks", "Other checks", (checks,)), "Checks", count
     # The steps have a section with a chart.
     _, *rows = sections.reading(result, show_all=True, most_inputs=_INPUTS).rows
-    yield Section("record", "What was read", (Facts(tuple(rows)),))
+    yield Section("record", "What was read", (Facts(tuple(rows)),)), "Record", ""

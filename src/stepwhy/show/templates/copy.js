@@ -16,3 +16,11 @@ for (const code of document.querySelectorAll("pre[data-copy]")) {
   });
   code.parentNode.append(button);
 }
+
+// What a link of the contents leads to is open when it is reached.
+for (const link of document.querySelectorAll(".contents a")) {
+  link.addEventListener("click", () => {
+    const fold = document.querySelector(link.hash).closest("summary")?.parentElement;
+    if (fold) fold.open = true;
+  });
+}

@@ -18,8 +18,6 @@ from stepwhy.show.terminal.watched import watched_sections
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.console import RenderableType
-
     from stepwhy.result import Result
 
 # Longer lines are hard to read.
@@ -43,23 +41,16 @@ def render(result: Result, *, show_all: bool = False, console: Console | None = 
     view = View(width, has_colour, show_all)
     report = Group(
         Text(""),
-        *rendered([*sections.header(result), *sections.picture(result)], view),
+        *rendered([*sections.first_screen(result), *sections.picture(result)], view),
         *lines_section(result, show_all=show_all),
         *rendered([*sections.findings(result), *sections.ranks(result, show_all=show_all)], view),
         *watched_sections(result, width, show_all=show_all),
         *memory_section(result, width, show_all=show_all),
-        *(_tables(result, width) if show_all else ()),
+        *rendered(sections.tables(result) if show_all else (), view),
         *rendered(_footer(result, show_all=show_all), view, indent=0),
         Text(""),
     )
     console.print(Finish(report, ascii_only=console.options.ascii_only), width=width)
-
-
-def _tables(result: Result, width: int) -> list[RenderableType]:
-    # Only --all needs them: avoid the import otherwise.
-    from stepwhy.show.terminal import tables  # noqa: PLC0415
-
-    return tables.tables(result, width)
 
 
 def _footer(result: Result, *, show_all: bool) -> Iterator[Section]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from rich.padding import Padding
@@ -11,6 +11,7 @@ from rich.table import Table
 from stepwhy.base.text import one_line, plain
 from stepwhy.show import blocks, picture, words
 from stepwhy.show.console import Text
+from stepwhy.show.terminal.finish import TOGETHER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -68,10 +69,14 @@ def rendered(
                 yield from _section(block, view)
             case blocks.Headline():
                 yield from _headline(block)
+            case blocks.Gain():
+                yield Padding(_gain(block), (0, 0, 1, indent))
             case blocks.Sentence(is_alert=True):
                 yield _marked(line(block.spans, f"bold {STYLES[block.tone]}"), STYLES[block.tone])
             case blocks.Card():
                 yield from _card(block, view)
+            case blocks.Code():
+                yield Padding(_simple(block, view), (0, 0, 1, indent + 4))
             case _:
                 yield Padding(_simple(block, view), (0, 0, 0, indent))
 
@@ -97,8 +102,13 @@ def _simple(block: blocks.Block, view: View) -> RenderableType:
 
 def line(spans: Iterable[blocks.Span], style: str = "") -> Text:
     """Parts of a line, in one style or each in its own."""
-    parts = ((blocks.flat(span.text), STYLES[span.tone]) for span in spans)
+    parts = ((together(blocks.flat(span.text)), STYLES[span.tone]) for span in spans)
     return Text.assemble(*parts, style=style)
+
+
+def together(text: str) -> str:
+    """A text that does not break between a number and its unit."""
+    return blocks.UNIT.sub(TOGETHER, text)
 
 
 def _marked(text: Text, colour: str) -> Table:
@@ -131,8 +141,18 @@ def _section(section: blocks.Section, view: View) -> Iterator[RenderableType]:
 def _headline(headline: blocks.Headline) -> Iterator[RenderableType]:
     style = f"bold {STYLES[headline.tone].removeprefix('bold ')}"
     remark = f"  ({headline.remark})" if headline.remark else ""
-    text = Text.assemble((one_line(headline.text), style), (remark, "dim"))
+    text = Text.assemble((headline.word, style), (remark, "dim"))
     yield _marked(text, headline.colour)
+    whole = Text(together(one_line(headline.text)), "bold")
+    more = f" {together(one_line(headline.more))}" if headline.more else ""
+    yield Padding(Text.assemble(whole, more), (0, 0, 1, _INDENT))
+
+
+def _gain(gain: blocks.Gain) -> Text:
+    after = f" → {gain.after}" if gain.after else ""
+    amount = (together(f"{gain.before}{after} {gain.of}"), "bold green" if after else "bold")
+    rest = "".join(f"  ·  {together(text)}" for text in (gain.rate, gain.remark) if text)
+    return Text.assemble(amount, rest)
 
 
 def _cards(cards: Sequence[blocks.Card], view: View) -> Iterator[RenderableType]:
@@ -206,10 +226,12 @@ def _checks(checks: blocks.Checks) -> Table:
 
 def _table(shown: blocks.Table, view: View) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    is_known = view.width >= _WIDE and any(row[-1] for row in shown.rows)
-    count = len(shown.head) if is_known else len(shown.head) - 1
+    is_text = len(shown.head) - 1 not in shown.right
+    is_left_out = is_text and (view.width < _WIDE or not any(row[-1] for row in shown.rows))
+    count = len(shown.head) - is_left_out
     for number, name in enumerate(shown.head[:count]):
-        table.add_column(name, justify="right" if number < shown.right else "left", overflow="fold")
+        side: Literal["left", "right"] = "right" if number in shown.right else "left"
+        table.add_column(name, justify=side, overflow="fold")
     for row in shown.rows:
         table.add_row(*(Text(one_line(cell)) for cell in row[:count]))
     return table
@@ -230,7 +252,7 @@ def _bar(bar: blocks.Bar, view: View) -> Table:
 def _legend(bar: blocks.Bar, view: View) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     for justify in ("left", "right", "right", "left", "left"):
-        table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column(justify=justify, no_wrap=True)
     cells, wall = min(max(view.width - _ROW_WITH_MEANING, 8), 24), bar.wall_ns
     for category, ns in picture.present(bar.categories):
         style = words.CATEGORY_WORDS[category]

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
 # Substitutes for the non-ASCII characters of the report and `units`.
-_ASCII = str.maketrans("µ·■━╸▁▂▃▄▅▆▇█", "u|#=-_..:-=+#")
+_ASCII = str.maketrans("µ·■━╸▁▂▃▄▅▆▇█→", "u|#=-_..:-=+#>")
+TOGETHER = "\ue000"
+"""A space at which a line does not break; rich breaks lines at every other kind of space."""
 
 
 class Finish:
@@ -35,7 +37,10 @@ class Finish:
             yield Segment.line()
 
     def _finished(self, line: list[Segment]) -> list[Segment]:
-        line = list(Segment.simplify(line))
+        line = [
+            segment._replace(text=segment.text.replace(TOGETHER, " "))
+            for segment in Segment.simplify(line)
+        ]
         while line and not line[-1].text.strip():
             line.pop()
         if line:
