@@ -47,6 +47,7 @@ INTERPRETER = {
         "record/checks/target.py",
         "record/sampling/py_spy.py",
         "base/children.py",
+        "base/optional.py",
     ),
     *(
         "cli/lab_pairs.py",

@@ -1,11 +1,13 @@
 """Commands that need a package which is not installed say how to get it."""
 
+import json
 import sys
+from importlib import metadata
 
 import pytest
 
 from stepwhy.base.errors import MissingPackageError
-from stepwhy.base.optional import needs_extra
+from stepwhy.base.optional import install_command, needs_extra
 from stepwhy.show.export import WRITERS
 from stepwhy.show.export.explained import Explained
 from stepwhy.show.export.tensorboard import write_tensorboard
@@ -26,7 +28,7 @@ def no_pyarrow(monkeypatch):
 @pytest.mark.parametrize("form", ["parquet", "stepwhy"])
 def test_writing_tables_names_the_extra_and_writes_nothing(form, tmp_path):
     trace, out = TraceBuilder().finish(Meta("test")), tmp_path / "out"
-    with pytest.raises(MissingPackageError, match=r"pip install 'stepwhy\[parquet\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install .*\[parquet\]"):
         WRITERS[form][1](trace, out)
     assert not out.exists()
 
@@ -55,7 +57,7 @@ def export_to_tensorboard(folder):
 )
 def test_publishing_names_the_extra_and_writes_nothing(extra, missing, work, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(MissingPackageError, match=rf"pip install 'stepwhy\[{extra}\]'"):
+    with pytest.raises(MissingPackageError, match=rf"pip install .*\[{extra}\]"):
         work(tmp_path)
     assert not any(tmp_path.iterdir())
 
@@ -63,3 +65,61 @@ def test_publishing_names_the_extra_and_writes_nothing(extra, missing, work, tmp
 def test_other_errors_pass_unchanged():
     with pytest.raises(KeyError), needs_extra("parquet", "Tables"):
         raise KeyError
+
+
+class Installed:
+    """What importlib.metadata knows about an installed stepwhy."""
+
+    def __init__(self, origin):
+        self.origin = origin
+
+    def read_text(self, name):
+        assert name == "direct_url.json"
+        return self.origin and json.dumps(self.origin)
+
+
+@pytest.fixture
+def installed_from(monkeypatch, tmp_path):
+    """Sets where stepwhy seems to come from, in an environment whose pip is on the PATH."""
+    for name in ("python", "pip"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return lambda origin: monkeypatch.setattr(metadata, "distribution", lambda _: Installed(origin))
+
+
+def test_an_extra_is_installed_from_the_clone(installed_from, tmp_path):
+    clone = tmp_path / "my clone"
+    clone.mkdir()
+    installed_from({"url": clone.as_uri(), "dir_info": {}})
+    assert install_command("sql") == f"pip install '{clone}[sql]'"
+    installed_from({"url": clone.as_uri(), "dir_info": {"editable": True}})
+    assert install_command("sql") == f"pip install -e '{clone}[sql]'"
+
+
+def test_an_extra_is_installed_from_the_wheel_as_long_as_it_is_there(installed_from, tmp_path):
+    wheel = tmp_path / "stepwhy-1.0-py3-none-any.whl"
+    wheel.touch()
+    installed_from({"url": wheel.as_uri(), "archive_info": {}})
+    assert install_command("sql") == f"pip install '{wheel}[sql]'"
+    wheel.unlink()
+    assert install_command("sql") == "pip install 'stepwhy[sql]'"
+
+
+def test_an_extra_is_installed_from_the_same_commit(installed_from):
+    vcs = {"vcs": "git", "commit_id": "0f9e"}
+    installed_from({"url": "https://example.org/a.git", "vcs_info": vcs})
+    address = "git+https://example.org/a.git@0f9e"
+    assert install_command("sql") == f"pip install 'stepwhy[sql] @ {address}'"
+
+
+@pytest.mark.parametrize("origin", [None, {}])
+def test_an_extra_of_an_index_is_installed_by_its_name(origin, installed_from):
+    installed_from(origin)
+    assert install_command("sql") == "pip install 'stepwhy[sql]'"
+
+
+def test_the_pip_of_another_environment_is_not_named(installed_from, monkeypatch, tmp_path):
+    installed_from(None)
+    monkeypatch.setenv("PATH", str(tmp_path.parent))
+    assert install_command("sql") == f"{tmp_path}/python -m pip install 'stepwhy[sql]'"

@@ -115,7 +115,7 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "mcp_types", None)
     done = CliRunner().invoke(cli, ["mcp", str(tmp_path)])
     assert done.exit_code == 3
-    assert "pip install 'stepwhy[mcp]'" in done.stderr
+    assert "[mcp]" in done.stderr
 
 
 def test_a_folder_that_does_not_exist(tmp_path):

@@ -103,7 +103,7 @@ def test_the_extra_is_named_before_the_trace_is_read(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     done = invoke(tmp_path / "missing.json", "select 1")
     assert done.exit_code == 3
-    assert "pip install 'stepwhy[sql]'" in done.stderr
+    assert "[sql]" in done.stderr
 
 
 def test_ctrl_c_ends_the_query():

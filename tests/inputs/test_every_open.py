@@ -33,6 +33,7 @@ NO_PATH = "opens no path: a method of the same name, or an archive that is open 
 DATABASE = "read-only and bounded, after its head was read through open_input (test_databases.py)"
 
 REASONS = {
+    "base/optional.py distribution('stepwhy').read_text": PACKAGE,
     "record/bootstrap/stepwhy_bootstrap.py os.open": WRITTEN,
     "record/torch/request_thread.py (_TASKS / thread / 'stat').read_text": KERNEL,
     "cli/written_traces.py os.scandir": SEARCH,

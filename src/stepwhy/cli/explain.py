@@ -53,8 +53,8 @@ FORMATS = ("text", "json", "markdown", "problems")
     default="",
     metavar="NAME",
     help="What reads the files of many ranks: 'processes[:N]' of this machine, or 'ray[:ADDRESS]', "
-    'a Ray cluster (pip install "stepwhy[ray]"). By default this process, or for large sets one '
-    "process per core. The result is the same.",
+    "a Ray cluster (needs the extra 'ray'). By default this process, or for large sets one process "
+    "per core. The result is the same.",
 )
 @redact_option
 @bounded

@@ -64,8 +64,9 @@ def export(path: str, form: str, out: Path | None, *, overwrite: bool, redact: b
       tensorboard   a folder for 'tensorboard --logdir': curves by step, and the report
       prometheus    metrics as text, for Prometheus (.prom)
 
-    'stepwhy explain' reads chrome-trace and stepwhy back without loss. parquet and stepwhy need:
-    pip install "stepwhy[parquet]"; tensorboard and prometheus need the extra of their name.
+    'stepwhy explain' reads chrome-trace and stepwhy back without loss. parquet and stepwhy need
+    the extra 'parquet', tensorboard and prometheus those of their names; an error says how to
+    install them.
     """  # noqa: D301 - \b keeps click from re-wrapping
     from stepwhy.base.errors import OutputError
     from stepwhy.base.whole_files import replaces

@@ -24,7 +24,7 @@ def mcp(folders: tuple[str, ...], *, allow_remote: bool) -> None:
     current folder, and predict what changes would gain. They read nothing outside of DIR, run no
     program and write no file. Secrets and private names are always redacted.
 
-    Needs: pip install "stepwhy[mcp]".
+    Needs the extra 'mcp'; without it, an error names the command that installs it.
     """
     from stepwhy.apps.agents.folders import folders_of
     from stepwhy.base.children import module_command

@@ -47,7 +47,7 @@ def serve(folder: Path, host: str, port: int, *, private: bool) -> None:
     pages of 'stepwhy explain'. New runs appear by themselves. The printed address contains a token,
     without which nothing can be changed. Ctrl-C ends the server.
 
-    Needs: pip install "stepwhy[serve]".
+    Needs the extra 'serve'; without it, an error names the command that installs it.
     """
     from stepwhy.apps.serve.server import serve as serve_folder
 

@@ -70,7 +70,7 @@ def sql(
     breakdown, ops, ranks, findings. Tables: slices, tracks, devices, counters, marks and others.
     Times are integers, in nanoseconds. Queries see neither files nor the network.
 
-    Needs: pip install "stepwhy[sql]".
+    Needs the extra 'sql'; without it, an error names the command that installs it.
     """
     from stepwhy.engine.privacy import redactor_of
 

@@ -166,7 +166,7 @@ def decode(data: bytes, name: str = "a reduced rank") -> Part:
     if version > VERSION:
         raise NewerFormatError(
             f"{name} was written by a later version of stepwhy",
-            "Update stepwhy: pip install --upgrade stepwhy",
+            "Update stepwhy",
         )
     try:
         body = _decompressed(data[start + 2 :])
