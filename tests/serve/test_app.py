@@ -2,6 +2,7 @@
 
 import html
 import os
+import shutil
 import socket
 
 import pytest
@@ -118,6 +119,27 @@ def test_findings_that_are_gone_or_new_are_named(client, root):
 @pytest.mark.parametrize("query", ["", "run=1", "run=1&run=1", "run=1&run=2&run=3"])
 def test_anything_but_two_runs_is_refused(client, query):
     assert client.get(f"/compare?{query}").status == 400
+
+
+def test_a_copy_is_called_the_same_run(client, root):
+    shutil.copytree(root / "train-1", root / "copy")
+    page = client.get(f"/compare?run={entry_id('train-1')}&run={entry_id('copy')}").text
+    assert "<h1>The same run</h1>" in page
+    assert "Findings" not in page
+    assert "the same run as" in client.get("/").text
+
+
+def test_the_list_comes_before_the_charts(client):
+    page = client.get("/").text
+    assert page.index('id="runs"') < page.index('id="trend"')
+
+
+def test_a_series_that_hardly_changes_has_no_chart(client, root):
+    shutil.rmtree(root / "train-2")
+    write_run(root, "train-4", day=4, scale=1.01)
+    page = client.get("/").text
+    assert "no change of more than 3 %" in page
+    assert "<svg" not in page[page.index('id="trend"') :]
 
 
 def test_a_run_without_a_result_cannot_be_compared(client):

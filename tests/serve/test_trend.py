@@ -1,6 +1,8 @@
 """Charts of the step time."""
 
-from stepwhy.apps.serve.summaries import Entry, Summary
+from msgspec import structs
+
+from stepwhy.apps.serve.summaries import Entry, Summary, copies
 from stepwhy.apps.serve.trend import HEIGHT, WIDTH, trends
 from tests.serve.runs import DAY_NS, MS, START_NS
 
@@ -66,3 +68,20 @@ def test_equal_and_extreme_times_are_drawn():
     huge, _ = trends([entry(0, 1e6, spread=1e6), entry(1, 0.001, spread=0)], "date")
     assert all(0 < dot.high_y <= dot.low_y < HEIGHT for dot in huge[0].dots)
     assert trends([], "date") == ([], 0)
+
+
+def test_a_series_that_hardly_changes_is_one_line():
+    charts, _ = trends([entry(0, 10), entry(1, 10.2), entry(2, 10.1)], "date")
+    assert charts[0].flat == "10.0 ms to 10.2 ms"
+    charts, _ = trends([entry(0, 10), entry(1, 10.4)], "date")
+    assert charts[0].flat == ""
+
+
+def test_copies_of_a_run_do_not_count():
+    runs = [entry(0), entry(1, 20)]
+    one, other = (structs.replace(e, summary=structs.replace(e.summary, wall_ns=1)) for e in runs)
+    copy = structs.replace(one, path="copy")
+    assert copies([copy, other, one]) == {"run-0": copy}
+    charts, left_out = trends([one, other, copy], "date")
+    assert len(charts[0].dots) == 2
+    assert left_out == 0

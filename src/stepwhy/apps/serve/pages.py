@@ -17,6 +17,7 @@ import msgspec
 from stepwhy import __version__
 from stepwhy.apps.serve.access import FORM_FIELD
 from stepwhy.apps.serve.filters import NOT_EXPLAINED, PAGE_SIZE, choices, verdict_of
+from stepwhy.apps.serve.summaries import copies
 from stepwhy.apps.serve.times import date_text
 from stepwhy.apps.serve.trend import trends
 from stepwhy.base import units
@@ -61,7 +62,7 @@ class Shell(msgspec.Struct, frozen=True):
 def list_page(
     shell: Shell, entries: list[Entry], asked: Filter, *, note: str = "", working: int = 0
 ) -> str:
-    """The list of all runs, with the trend of the step time.
+    """The list of all runs, and below it the trend of the step time.
 
     Args:
         shell: What every page has.
@@ -88,6 +89,7 @@ def list_page(
         by_date=_address(msgspec.structs.replace(asked, axis="date")),
         by_commit=_address(msgspec.structs.replace(asked, axis="commit")),
         trends=charts,
+        copied=copies(entries),
         left_out=left_out,
         has_commits=any(entry.summary.commit for entry in entries),
         unexplained=sum(e.summary.state == "unexplained" for e in entries),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepwhy.apps.serve.scan import RESULT_FILE
-from stepwhy.apps.serve.summaries import MOST_RESULT_BYTES
+from stepwhy.apps.serve.summaries import MOST_RESULT_BYTES, copies
 from stepwhy.base.errors import InputError, MeasurementError, StepwhyError
 from stepwhy.measure import compare, sample
 from stepwhy.measure.words import signed_change
@@ -55,6 +55,7 @@ class Pair(msgspec.Struct, frozen=True):
         findings: Problems, those that differ first.
         categories: Category, ns in A and ns in B of the mean step.
         wall: Mean step of A and of B, ns.
+        is_same: Whether one is a copy of the other, so that there is nothing to compare.
     """
 
     a: Entry
@@ -65,6 +66,7 @@ class Pair(msgspec.Struct, frozen=True):
     findings: tuple[FindingRow, ...] = ()
     categories: tuple[tuple[str, int, int], ...] = ()
     wall: tuple[int, int] = (0, 0)
+    is_same: bool = False
 
 
 def pair(root: Path, a: Entry, b: Entry) -> Pair:
@@ -75,6 +77,8 @@ def pair(root: Path, a: Entry, b: Entry) -> Pair:
         a: The first one.
         b: The second one.
     """
+    if copies((a, b)):
+        return Pair(a, b, is_same=True)
     try:
         results = (_result(root, a), _result(root, b))
     except StepwhyError as error:

@@ -26,6 +26,7 @@ from stepwhy.read.inputs.within import open_within
 from stepwhy.result import current_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 State = Literal["explained", "unexplained", "unfinished", "damaged"]
@@ -110,6 +111,25 @@ class Entry(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """Its path, safe to show."""
         return visible(self.path, _LONGEST)
+
+
+def copies(entries: Iterable[Entry]) -> dict[str, Entry]:
+    """The original of each entry that is a copy of another one, by the path of the copy.
+
+    Steps and breakdown of two runs are never equal to the nanosecond. Of equal ones, the original
+    is the one with the earliest start and the first path.
+    """
+    originals: dict[object, Entry] = {}
+    copied: dict[str, Entry] = {}
+    for entry in sorted(entries, key=lambda e: (e.summary.time_ns, e.path)):
+        summary = entry.summary
+        times = (summary.median_ns, summary.p10_ns, summary.p90_ns, summary.wall_ns)
+        if None in times or not summary.wall_ns:
+            continue
+        original = originals.setdefault((times, *sorted(summary.categories.items())), entry)
+        if original is not entry:
+            copied[entry.path] = original
+    return copied
 
 
 def entry_id(path: str) -> str:

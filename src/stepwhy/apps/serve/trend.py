@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepwhy.apps.serve.summaries import copies
 from stepwhy.apps.serve.times import date_text
 from stepwhy.base.units import format_ns
 
@@ -22,6 +23,8 @@ _MARGIN = 10  # so that dots at the edges are whole
 _MOST_CHARTS = 6
 # The axis begins at zero unless all runs are within this ratio; then their differences are small.
 _ALIKE = 1.5
+# Medians within this ratio are one line of text, as `stepwhy compare` tells no smaller change.
+_FLAT = 1.03
 _MOST_GROUPS = 100
 _COMMIT_DIGITS = 10
 
@@ -61,6 +64,7 @@ class Trend(msgspec.Struct, frozen=True):
         groups: The same as a table, at most 100 rows, newest last.
         top, bottom: Values at the edges, as text.
         from_zero: Whether the axis begins at zero.
+        flat: Lowest and highest median step, as text, if they hardly differ; '' if they do.
         first, last: Labels of the ends of the axis.
         median_y: Height of the median of all runs.
     """
@@ -72,6 +76,7 @@ class Trend(msgspec.Struct, frozen=True):
     top: str
     bottom: str
     from_zero: bool
+    flat: str
     first: str
     last: str
     median_y: float
@@ -88,9 +93,12 @@ def trends(entries: Sequence[Entry], axis: Axis) -> tuple[list[Trend], int]:
             commits first ran, and runs without one are left out.
 
     Returns:
-        At most six charts, and the number of timed runs that are in none.
+        At most six charts, and the number of timed runs that are in none. Copies of a run do not
+        count.
     """
-    timed = [e for e in entries if e.summary.median_ns is not None and e.summary.program]
+    copied = copies(entries)
+    runs_with_times = (e for e in entries if e.summary.median_ns is not None and e.summary.program)
+    timed = [entry for entry in runs_with_times if entry.path not in copied]
     programs: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in sorted(timed, key=lambda e: (e.summary.time_ns, e.path)):
         if axis == "date" or entry.summary.commit:
@@ -128,10 +136,19 @@ def _trend(program: str, entries: Sequence[Entry], axis: Axis) -> Trend:
         top=format_ns(scale.top),
         bottom=format_ns(bottom) if bottom else "0",
         from_zero=from_zero,
+        flat=_flat(values),
         first=rows[0].label,
         last=rows[-1].label,
         median_y=scale.y(median(values)),
     )
+
+
+def _flat(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    if high > _FLAT * low:
+        return ""
+    texts = dict.fromkeys((format_ns(low), format_ns(high)))
+    return " to ".join(texts)
 
 
 class _Scale(msgspec.Struct, frozen=True):
