@@ -27,6 +27,7 @@ import generate_gpu
 import generate_harm
 import generate_lab
 import generate_overhead
+import generate_readme
 import generate_versions
 
 from stepwhy.base import errors
@@ -284,6 +285,7 @@ PAGES: dict[str, Callable[[], str]] = {
     generate_architecture.DRAWING: generate_architecture.drawing,
     generate_figures.BREAKDOWN: generate_figures.breakdown_figure,
     generate_figures.STEPS: generate_figures.steps_figure,
+    **{f"../{n}": functools.partial(generate_readme.renewed, n) for n in generate_readme.NAMES},
     **{
         f"reference/{name}-schema.json": functools.partial(result_schema.render, name)
         for name in result_schema.CONTRACTS
@@ -348,7 +350,9 @@ def omissions() -> Iterator[str]:
 
 def drifted() -> dict[Path, str | None]:
     """Pages that are not what the code says, with the text they should have; None: not be there."""
-    wanted: dict[Path, str | None] = {DOCS / name: text for name, text in pages().items()}
+    wanted: dict[Path, str | None] = {
+        (DOCS / name).resolve(): text for name, text in pages().items()
+    }
     left_over = set((DOCS / "diagnoses").glob("*.md")) - wanted.keys()
     wanted |= dict.fromkeys(left_over)
     return {path: text for path, text in wanted.items() if _current(path) != text}

@@ -24,7 +24,7 @@ Importing `stepwhy` imports nothing else: each function is loaded when it is fir
 How to use them: [From a notebook or from code](../how-to/notebooks.md),
 [Share a report](../how-to/share-a-report.md),
 [What would a change gain?](../how-to/predict-a-change.md) and
-[Tests with pytest](../how-to/continuous-integration.md#tests-with-pytest).
+[Tests with pytest](../how-to/test-the-step-time.md#tests-with-pytest).
 """
 _TESTING = """\
 ## `stepwhy.testing`

@@ -2,20 +2,27 @@
 
     python docs/pictures.py [NAME ...]
 
-`NAME` is a file of `docs/images` that is in `REPORTS` or `SECTIONS`; without one, all are drawn.
-The lab's programs need TensorFlow, and pictures of pages need Chromium. A run takes some seconds,
-so the figures on the pictures vary; compare them with the text around them.
+`NAME` is a file of `docs/images` that is in `REPORTS` or `SECTIONS`, or `report.png`; without one,
+all are drawn. The lab's programs need TensorFlow, and pictures of pages need Chromium. A run takes
+some seconds, so the figures on the pictures vary; compare them with the text around them.
+
+`report.png` and the report in the READMEs are those of one recorded trace, in the folder that
+STEPWHY_TRACES names; `docs/generate.py` puts the text into both READMEs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import tomllib
+import zlib
 from pathlib import Path
 
 from rich.console import Console
@@ -49,7 +56,16 @@ SECTIONS = {
 }
 """Pictures of one part of a page: the pair, the beginning of its heading, width and height."""
 
+READMES = "report.png"
+"""The picture in the READMEs."""
+TRACE = "kineto/r50_v100_nw0_2020_list.json.gz"
+"""Its trace: ResNet-50 on a V100, of the samples of torch_tb_profiler."""
+
 _WIDTH = 92
+_README_WIDTH = 100
+_SHARE = re.compile(r"  \S [a-z ]+ .*? (<?[\d.]+) %  ")
+_LAST_CHUNK = b"\0\0\0\0IEND\xaeB`\x82"
+_LEAST = 5  # percent of the step: smaller categories are left out of the READMEs
 # The picture ends before the second finding, or before the description of the run itself.
 _REST = re.compile(r"^(\x1b\[[\d;]*m)*(2 |Devices|Steps )", re.MULTILINE)
 # The font that rich links to is on another server; any monospaced one will do.
@@ -117,6 +133,62 @@ def section_page(run_dir: Path, heading: str) -> str:
     return f"<!doctype html><html>{head[0]}{body}</html>"
 
 
+def shortened(text: str) -> str:
+    """The beginning of a report, for the READMEs: the first screen, and the largest categories.
+
+    Args:
+        text: The report, as in a terminal without colours.
+    """
+    first, _, rest = text.strip("\n").partition("\nWhere the step goes\n")
+    first = first.rstrip("\n").rpartition("\n\n")[0]  # the framework and the device come last
+    lines = rest.splitlines()
+    bars = [line for line in lines if (share := _SHARE.match(line)) and _is_large(share[1])]
+    start = next(i for i, line in enumerate(lines) if line.startswith("1  "))
+    kept = [*first.splitlines(), "", *bars, "  ...", *lines[start : start + 2]]
+    return "\n".join(line.rstrip() for line in kept) + "\n"
+
+
+def _is_large(percent: str) -> bool:
+    return not percent.startswith("<") and float(percent) >= _LEAST
+
+
+def readme_report(trace: Path) -> tuple[str, str]:
+    """The shortened report of a trace, and its page.
+
+    Args:
+        trace: The trace.
+    """
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        shutil.copyfile(trace, "trace.json.gz")  # the name in the READMEs
+        result = explain(["trace.json.gz"])
+    text = io.StringIO()
+    render(result, console=Console(file=text, width=_README_WIDTH, color_system=None))
+    return shortened(text.getvalue()), page(result)
+
+
+def describe(picture: Path, text: str) -> None:
+    """Store a text in a PNG, as its description.
+
+    Args:
+        picture: The PNG.
+        text: The text; what is not Latin-1 is replaced.
+
+    Source: PNG, 11.3.3.2 `tEXt`.
+    """
+    data = picture.read_bytes()
+    body = b"tEXtDescription\0" + text.encode("latin-1", "replace")
+    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+    picture.write_bytes(data[: -len(_LAST_CHUNK)] + chunk + _LAST_CHUNK)
+
+
+def draw_readme() -> None:
+    """Write the report of the READMEs, and its picture."""
+    text, html = readme_report(Path(os.environ["STEPWHY_TRACES"], TRACE))
+    (_ROOT / "docs/images/report.txt").write_text(text, encoding="utf-8")
+    screenshot(html, _IMAGES / READMES, (1100, 1000))
+    describe(_IMAGES / READMES, text)
+
+
 def screenshot(html: str, picture: Path, size: tuple[int, int]) -> None:
     """Show a page in Chromium, and keep it as a picture.
 
@@ -139,7 +211,10 @@ def main(names: list[str]) -> None:
     Args:
         names: Their file names; all if empty.
     """
-    for name in names or [*REPORTS, *SECTIONS]:
+    for name in names or [*REPORTS, *SECTIONS, READMES]:
+        if name == READMES:
+            draw_readme()
+            continue
         with tempfile.TemporaryDirectory() as folder:
             run_dir = Path(folder, "run")
             if name in REPORTS:

@@ -14,6 +14,8 @@ from tests.test_repo import anchors
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+SYMPTOMS = ("index", "waiting-for-data", "slow-host", "devices", "several-ranks")
+MOST_LINES = 120  # of a guide: two screens
 
 
 def load(name):
@@ -67,9 +69,14 @@ def test_diagnoses_are_grouped_by_family(hooks):
 
 
 def test_each_diagnosis_belongs_to_a_symptom():
-    page = (DOCS / "how-to/index.md").read_text()
-    linked = set(re.findall(r"\.\./diagnoses/([\w-]+)\.md", page))
+    pages = "".join((DOCS / "how-to" / f"{name}.md").read_text() for name in SYMPTOMS)
+    linked = set(re.findall(r"\.\./diagnoses/([\w-]+)\.md", pages))
     assert {name.replace("_", "-") for name in TABLE} - linked == set()
+
+
+def test_guides_are_short():
+    lengths = {p.name: len(p.read_text().splitlines()) for p in (DOCS / "how-to").glob("*.md")}
+    assert {name: n for name, n in lengths.items() if n > MOST_LINES} == {}
 
 
 # --- Markdown as on GitHub ---

@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -52,17 +54,32 @@ def test_a_page_that_differs_or_is_left_over_is_noticed(docs, monkeypatch):
     assert docs.drifted() == {ROOT / "docs/reference/cli.md": "planted", left_over: None}
 
 
-@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
-def test_the_readmes_figures_are_those_of_the_lab(name):
-    pairs = json.loads((ROOT / "lab/accuracy.json").read_text())["pairs"]
-    total = {key: sum(pair[key] for pair in pairs) for key in (
-        "found_first", "faulty_runs", "false_alarms", "fixed_runs")}  # fmt: skip
-    page = (ROOT / "docs/reference/accuracy.md").read_text()
-    removal = re.search(r"work that disappears \| \d+ of (\d+) \| ([\d.]+ %)", page)
-    text = (ROOT / name).read_text()
-    passage = text[text.index("113") :].partition("##")[0]
-    figures = {*re.findall(r"[\d.]+ %|\d+", passage)}
-    assert {str(len(pairs)), *map(str, total.values()), *removal.groups()} <= figures
+def test_a_readme_whose_figures_differ_is_noticed(docs, monkeypatch):
+    monkeypatch.setattr(docs.generate_readme, "figures", lambda: defaultdict(lambda: "PLANTED"))
+    for name in docs.generate_readme.NAMES:
+        assert "PLANTED" in docs.generate_readme.renewed(name)
+        assert "PLANTED" not in (ROOT / name).read_text()
+
+
+def described(picture):
+    """The description that a PNG contains."""
+    found = re.search(rb"tEXtDescription\0(.*).{4}\0{4}IEND", picture.read_bytes(), re.DOTALL)
+    return found[1].decode("latin-1")
+
+
+def test_the_picture_of_the_readme_shows_its_report():
+    report = (ROOT / "docs/images/report.txt").read_bytes().decode("utf-8")
+    replaced = report.encode("latin-1", "replace").decode("latin-1")
+    assert described(ROOT / "docs/images/report.png") == replaced
+
+
+@pytest.mark.traces
+@pytest.mark.skipif(not os.environ.get("STEPWHY_TRACES"), reason="STEPWHY_TRACES names no folder")
+def test_the_report_of_the_readme_is_what_its_trace_shows():
+    pictures = load(ROOT / "docs/pictures.py")
+    report, _ = pictures.readme_report(Path(os.environ["STEPWHY_TRACES"], pictures.TRACE))
+    shown = (ROOT / "docs/images/report.txt").read_text()
+    assert report == shown, "run python docs/pictures.py report.png, then docs/generate.py"
 
 
 def test_every_error_and_dependency_is_documented(docs):
@@ -130,15 +147,22 @@ def test_no_link_that_leads_elsewhere_is_committed():
     assert [line for line in listed.stdout.splitlines() if line.startswith("120000")] == []
 
 
-def test_the_changelog_names_the_version():
-    assert f"\n## {stepwhy.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
+def test_the_newest_version_of_the_changelog_is_this_one_and_has_a_date():
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    versions = [heading.split(" - ") for heading in headings if heading != "Unreleased"]
+    assert versions[0][0] == stepwhy.__version__
+    assert [date.fromisoformat(day) for _, day in versions] == sorted(
+        (date.fromisoformat(day) for _, day in versions), reverse=True
+    )
 
 
-@pytest.mark.parametrize(("number", "program"), [(0, "faulty.py"), (1, "fixed.py")])
-def test_the_tutorial_shows_the_programs_as_they_are(number, program):
+def test_the_tutorial_shows_the_programs_as_they_are():
     page = (ROOT / "docs/tutorial.md").read_text()
-    shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[number]
-    assert shown in (ROOT / "lab/tf1/towers" / program).read_text()
+    shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    pairs = ("torch/python_metrics", "tf1/towers")
+    programs = [f"lab/{pair}/{name}.py" for pair in pairs for name in ("faulty", "fixed")]
+    assert [program for program, code in zip(programs, shown, strict=True)
+            if code not in (ROOT / program).read_text()] == []  # fmt: skip
 
 
 def anchors(text):

@@ -8,7 +8,7 @@ and what goes out.
 Importing this package imports nothing else: it is loaded inside training jobs.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,9 +12,12 @@ from tests.engine.test_sql import DRAWING, RANK, rows, tables_of
 
 pytest.importorskip("duckdb")
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/how-to/query-with-sql.md").read_text()
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "how-to/query-with-sql.md").read_text()
 QUESTIONS = re.findall(
-    r"^### (\d+)\. [^\n]+\n\n```sql\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL
+    r"^## (\d+)\. [^\n]+\n\n```sql\n(.*?)```\n\n```text\n(.*?)```",
+    (DOCS / "reference/sql-queries.md").read_text(),
+    re.MULTILINE | re.DOTALL,
 )
 SYNCS = "main   sync   |      s         s         s   |  s=cudaDeviceSynchronize\n"
 SYNCING = DRAWING.replace("main   launch", f"{SYNCS}main   launch")
