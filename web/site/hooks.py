@@ -7,6 +7,7 @@ tables, mean the same on the site.
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,16 @@ def on_config(config: Any, **_: Any) -> Any:
     index = Path(config.docs_dir, INDEX).read_text(encoding="utf-8")
     config.nav = with_diagnoses(config.nav, index)
     config.mdx_configs.setdefault("toc", {})["slugify"] = slug
+    config.repo_url = address(Path(config.docs_dir).parent / "pyproject.toml")
     # The plugin `offline` names a script on a server here.
     config.extra["polyfills"] = [WORKER]
     return config
+
+
+def address(project: Path) -> str | None:
+    """The address of the project's sources, from its pyproject.toml; None until it has one."""
+    urls = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["urls"]
+    return urls.get("Source")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
