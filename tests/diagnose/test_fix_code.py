@@ -6,6 +6,7 @@ The code of older fixes is run by `fix_contexts.CONTEXTS`, that of others by `RU
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,7 +112,7 @@ loss_of = lambda batch: model(batch).sum()
 ROWS = """
 from torch.utils.data import DataLoader, TensorDataset
 dataset = TensorDataset(torch.arange(64.0))
-texts, make_sample = list(range(64)), float
+texts, make_sample, batch_size = list(range(64)), float, 32
 """
 POOL = """
 import multiprocessing
@@ -710,13 +711,35 @@ def program(case):
     """The framework of a case, and the code of its fix with what stands around it."""
     diagnosis, fix, before, after = case
     framework = next(name for start, name in FRAMEWORKS.items() if before.startswith(start))
-    return framework, f"{before}\n{CODE[diagnosis, fix]}\n{after}"
+    return framework, f"{before}\n{completed(CODE[diagnosis, fix])}\n{after}"
 
 
 def in_context(case):
     """The framework of a case of `fix_contexts`, and its code."""
     framework, before, after = contexts.CONTEXTS[case]
-    return framework, f"{before}\n{CODE[case]}\n{after}"
+    return framework, f"{before}\n{completed(CODE[case])}\n{after}"
+
+
+SIZE = ", globals().get('batch_size', 32)"
+# What the program passes where the code of a fix has three dots.
+PASSED = {
+    "DataLoader": f"dataset{SIZE}",
+    "AdamW": "[torch.nn.Parameter(torch.ones(2))]",
+    "compile": "'adam', 'mse'",
+    "fit": "inputs, labels",
+}
+
+
+def completed(code):
+    """The code with the arguments that it leaves out; a new batch size takes the place of one."""
+
+    def passed(found):
+        arguments = PASSED[found[1]]
+        if "batch_size" in found[2]:
+            arguments = arguments.removesuffix(SIZE)
+        return f"{found[1]}({arguments},{found[2]})"
+
+    return re.sub(r"(\w+)\(\.\.\.,([^()]*)\)", passed, code)
 
 
 def test_all_code_runs_or_compiles():

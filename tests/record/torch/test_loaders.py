@@ -120,6 +120,21 @@ def test_configurations_are_logged_once_with_distinct_names(
     assert (second["name"], second["workers"], second["prefetch_factor"]) == ("Images 2", 0, None)
 
 
+def test_the_call_of_a_loader_is_logged_as_it_is_written(
+    loader_type: type[DataLoader], recorder: Recorder, tmp_path: Path
+) -> None:
+    Observed, sizes = loader_type, {"small": 8}  # noqa: N806
+    loader = Observed(
+        2,  # workers
+        batch_size=sizes["small"],
+    )
+    assert list(loader) == [1, 2, 3]
+    (made,) = (e for e in written(recorder, tmp_path, "events") if e["kind"] == "made")
+    assert made["name"] == "Images"
+    assert made["reason"] == "Observed(2, batch_size=sizes['small'])"
+    assert made["source"].endswith(": test_the_call_of_a_loader_is_logged_as_it_is_written")
+
+
 def test_epochs_and_starts_of_workers_are_events(
     loader_type: type[DataLoader], recorder: Recorder, tmp_path: Path
 ) -> None:

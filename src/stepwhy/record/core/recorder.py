@@ -212,6 +212,7 @@ class Recorder:
                 'session' (a session runs for the first time), 'evaluation' (Keras evaluated or
                 predicted), 'gradient-use' (see `torch.gradient_use`), 'gradient-walk',
                 'unowned-parameters' or 'dropped-parameters' (see `torch.gradient_walk`),
+                'made' (a call of the program made a loader or an optimizer: `reason`),
                 'same-arguments' (see `jax.same_arguments`), 'stable-functions' (see
                 `torch.item_functions`), or 'generator' (see `tf2.generators`).
             name: The framework's name of what was traced or compiled; the loader's name.

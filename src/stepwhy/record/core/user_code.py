@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import linecache
 import os
 import re
 import sys
 import sysconfig
+from itertools import islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -32,6 +35,8 @@ _STANDARD_LIBRARY = re.compile(r"[/\\]lib[/\\]python3\.\d+[/\\]")
 # a graph, in files of their own.
 _GENERATED = re.compile(r"__autograph_generated_file|[/\\]torchinductor_[^/\\]*[/\\]")
 _KEPT_COMPONENTS = 2
+_LONGEST_CALL = 400  # characters
+_BYTES_PER_INSTRUCTION = 2
 
 
 def script_dir() -> str:
@@ -136,3 +141,44 @@ def line_of(frame: FrameType) -> str:
     code = frame.f_code
     name = _files().user_name(code.co_filename)
     return "" if name is None else f"{name}({frame.f_lineno}): {code.co_name}"
+
+
+def user_call(callee: str, frame: FrameType | None = None) -> tuple[str, str]:
+    """The call that the innermost frame of the user's code is in, as the program writes it.
+
+    Args:
+        callee: Last part of the name of what is called, such as 'DataLoader'.
+        frame: Innermost frame to consider; the caller by default.
+
+    Returns:
+        The line, as from `user_line`, and the call on one line. The line is '' if no frame is of
+        the user's code, the call if it calls something else, is very long, or has changed in its
+        file since that was imported.
+    """
+    at: FrameType | None = frame or sys._getframe(1)
+    while at is not None and not line_of(at):
+        at = at.f_back
+    if at is None:
+        return "", ""
+    try:
+        return line_of(at), _call_of(at, callee)
+    except Exception:
+        return line_of(at), ""
+
+
+def _call_of(frame: FrameType, callee: str) -> str:
+    """The call of a frame, if it calls this; needs the positions that Python keeps since 3.11."""
+    code = frame.f_code
+    positions = islice(code.co_positions(), frame.f_lasti // _BYTES_PER_INSTRUCTION, None)
+    first, last, begin, end = next(positions)
+    if first is None or last is None or begin is None or end is None:
+        return ""
+    lines = linecache.getlines(code.co_filename, frame.f_globals)[first - 1 : last]
+    texts = [line.encode() for line in lines]  # columns count bytes
+    texts[-1] = texts[-1][:end]
+    texts[0] = texts[0][begin:]
+    call = ast.parse(b"".join(texts).decode(), mode="eval").body
+    if not isinstance(call, ast.Call) or ast.unparse(call.func).split(".")[-1] != callee:
+        return ""
+    text = ast.unparse(call)
+    return text if len(text) <= _LONGEST_CALL else ""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.compiled_code import wrapper
 from stepwhy.record.core.pacing import SamplingPace
 from stepwhy.record.core.process.losses import attempt
-from stepwhy.record.core.user_code import user_line
+from stepwhy.record.core.user_code import user_call, user_line
 from stepwhy.record.torch.item_functions import EVENT, stable_functions
 from stepwhy.record.watchers.iterators import Iterators
 
@@ -30,6 +31,21 @@ _KIND = "dataloader"
 _REQUESTED = "_stepwhy_requested_ns"
 _MADE = "_stepwhy_made"
 _ORDER = "_stepwhy_order_ns"
+MADE = "made"
+
+
+def log_call(recorder: Recorder, name: str, source: str, call: str) -> None:
+    """Log the call that made a loader or an optimizer, if it is known.
+
+    Args:
+        recorder: Writes it.
+        name: Name of the loader, or class of the optimizer.
+        source: Its line.
+        call: The call as the program writes it; '' if unknown.
+    """
+    if call:
+        now = now_ns()
+        recorder.event(MADE, name=name, start_ns=now, end_ns=now, source=source, reason=call)
 
 
 class Loaders:
@@ -42,6 +58,7 @@ class Loaders:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._iterators = Iterators(recorder)
+        self._made: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
         self.forget()
 
     def forget(self) -> None:
@@ -54,6 +71,10 @@ class Loaders:
         self._is_next_due = False
         self._countable = True
 
+    def made(self, loader: Any) -> None:
+        """The program has made a loader: note where, and how its call is written."""
+        self._made[loader] = user_call(type(loader).__name__)
+
     def name(self, loader: Any) -> str:
         """The name of a loader, shared by all with the same configuration, which is logged once."""
         about = _configuration(loader)
@@ -62,6 +83,7 @@ class Loaders:
             same = sum(k[0] == about["dataset"] for k in self._names)
             self._names[key] = about["dataset"] + (f" {same + 1}" if same else "")
             self._recorder.loader({"name": self._names[key], "time_ns": now_ns(), **about})
+            log_call(self._recorder, self._names[key], *self._made.get(loader, ("", "")))
             attempt("functions of a data set", lambda: self._note_functions(loader))
         return self._names[key]
 
@@ -177,9 +199,26 @@ def instrument(
         lambda: _observe_epochs(module.DataLoader, guard, loaders, waits),
     )
     attempt(
+        "calls that make PyTorch's data loaders",
+        lambda: _observe_calls(module.DataLoader, guard, loaders),
+    )
+    attempt(
         "waits for batches of PyTorch's data loaders",
         lambda: _observe_batches(module._BaseDataLoaderIter, guard, loaders, waits),
     )
+
+
+def _observe_calls(base: Any, guard: ObservationGuard, loaders: Loaders) -> None:
+    """Note how the program makes its loaders."""
+    make = base.__init__
+
+    @wrapper
+    @functools.wraps(make)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        guard.guard(lambda: loaders.made(self))
+
+    base.__init__ = init
 
 
 def _observe_epochs(base: Any, guard: ObservationGuard, loaders: Loaders, waits: InputWait) -> None:

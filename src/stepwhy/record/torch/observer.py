@@ -13,6 +13,7 @@ from stepwhy.record.core.compiled_code import exclude_by, wrapper
 from stepwhy.record.core.observation_guard import ObservationGuard
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.recorder import Recorder
+from stepwhy.record.core.user_code import user_call
 from stepwhy.record.steps.meters import InputWait
 from stepwhy.record.torch import compilations, loaders
 from stepwhy.record.torch.compilations import Compilations
@@ -107,17 +108,22 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
         return around(wrap(func))
 
     base.profile_hook_step = staticmethod(profile_hook_step)
-    base.add_param_group = _noting(base.add_param_group, walk.know)
+    recorder = observer_of(run_dir).recorder
+    base.add_param_group = _noting(base.add_param_group, walk.know, recorder)
     observe_existing(base, around, stepped, walk.know)
 
 
-def _noting(add_param_group: Call, know: Call) -> Call:
+def _noting(add_param_group: Call, know: Call, recorder: Recorder) -> Call:
     """`Optimizer.add_param_group`, which each optimizer calls when it is made."""
 
     @wrapper
     @functools.wraps(add_param_group)
     def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
         know(self)
+        if not getattr(self, "param_groups", True):  # its first group: it is being made
+            name = type(self).__name__
+            with contextlib.suppress(Exception):
+                loaders.log_call(recorder, name, *user_call(name))
         return add_param_group(self, *args, **kwargs)
 
     return noted

@@ -1,0 +1,111 @@
+"""Calls in the code of fixes, as the program writes them, with only the changed arguments new.
+
+Code of a fix leaves out what it does not change: `DataLoader(..., num_workers=2)`. Where the call
+of the program is recorded, it takes the place of the three dots.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import numpy as np
+from msgspec.structs import replace
+
+from stepwhy.analyse.facts import Facts
+from stepwhy.base.patterns import regex
+from stepwhy.result import Finding
+from stepwhy.trace import NULL, Trace
+
+_WIDEST = 73  # columns: a terminal of 80 less the indentation of the report
+_CALL = regex(
+    r"(?P<before>^ *(?:\w+ = )?)(?:\w+\.)*(?P<name>\w+)\(\.\.\.,(?P<new>[^()]*)\)", re.MULTILINE
+)
+_MADE = "made"
+# Arguments of a DataLoader that are often passed by position.
+# Source: torch/utils/data/dataloader.py, 1.13 to 2.13.
+_POSITIONS = {
+    "DataLoader": ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers")
+}
+
+
+def in_users_words(finding: Finding, facts: Facts) -> Finding:
+    """A finding whose fix shows the calls of the program, as far as they are recorded.
+
+    Args:
+        finding: The finding.
+        facts: Facts of the run.
+    """
+    fix = finding.fix
+    if fix is None or "(...," not in fix.code:
+        return finding
+    code = _CALL.sub(lambda found: _filled(found, facts.trace), fix.code)
+    return replace(finding, fix=replace(fix, code=code))
+
+
+def _filled(found: re.Match[str], trace: Trace) -> str:
+    """A call of the fix, with the arguments of the program's call."""
+    row = _row_of(trace, found["name"])
+    call = None if row is None else _parsed(trace.string(int(trace.events.reason[row])))
+    if row is None or call is None:
+        return found[0]
+    new = ast.parse(f"f({found['new'].strip()})", mode="eval").body
+    assert isinstance(new, ast.Call)  # noqa: S101 - it was written as one
+    _change(call, found["name"], new.keywords)
+    source = trace.events.source[row]
+    line = trace.string(int(source)).rpartition(": ")[0] if source != NULL else ""
+    comment = f"{_indent(found['before'])}# {line}\n" if line else ""
+    return comment + _laid_out(found["before"], call)
+
+
+def _row_of(trace: Trace, name: str) -> int | None:
+    """The event of such a call; of several loaders, the one that was sampled most."""
+    events, sampled = trace.events, trace.levels.queue
+    rows = [
+        row
+        for row in np.flatnonzero(np.isin(events.kind, trace.strings_where({_MADE}))).tolist()
+        if events.reason[row] != NULL
+        and re.search(rf"\b{name}\(", trace.string(int(events.reason[row])))
+    ]
+    return max(rows, key=lambda row: int((sampled == events.name[row]).sum()), default=None)
+
+
+def _parsed(text: str) -> ast.Call | None:
+    """A recorded call; None if arguments may hide in it, as in `**options`, or it is damaged."""
+    try:
+        call = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if not isinstance(call, ast.Call) or any(keyword.arg is None for keyword in call.keywords):
+        return None
+    return None if any(isinstance(value, ast.Starred) for value in call.args) else call
+
+
+def _change(call: ast.Call, name: str, changed: list[ast.keyword]) -> None:
+    """Give a call new values of arguments, which it may pass by position."""
+    names = {keyword.arg for keyword in changed}
+    call.keywords = [keyword for keyword in call.keywords if keyword.arg not in names]
+    places = _POSITIONS.get(name, ())[: len(call.args)]
+    for keyword in changed:
+        if keyword.arg in places:
+            call.args[places.index(keyword.arg)] = keyword.value
+        else:
+            call.keywords.append(keyword)
+
+
+def _laid_out(before: str, call: ast.Call) -> str:
+    """A call in one line, or with a line for each argument."""
+    line = before + ast.unparse(call)
+    if len(line) <= _WIDEST:
+        return line
+    indent = _indent(before)
+    values = [*map(ast.unparse, call.args), *map(ast.unparse, call.keywords)]
+    inside = "".join(f"{indent}    {value},\n" for value in values)
+    return f"{before}{ast.unparse(call.func)}(\n{inside}{indent})"
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+__all__ = ["in_users_words"]
