@@ -9,6 +9,7 @@ from tests.show.test_html import Page
 from tests.show.test_terminal import printed, unwrapped
 
 from stepwhy.result import Evidence, Fix, Saving
+from stepwhy.result.wall_clock import WallClock
 from stepwhy.show import html, markdown
 from stepwhy.show.blocks import Card, Code, Gain, Headline
 from stepwhy.show.sections import findings, first_screen
@@ -48,6 +49,13 @@ def test_without_a_gain_the_step_and_the_reason_are_shown(sample):
     assert shown["healthy"] == Gain("62.8 ms", "", "per step", "", "no known problem")
     assert shown["unknown"] == Gain("900 ms", "", "in all", "", "")
     assert block_of(sample("no_devices"), Gain) is None
+
+
+def test_a_lone_run_is_no_steady_state(sample):
+    clock = WallClock(1, 0, 62 * MS, None, ())
+    for name, remark in (("towers", ""), ("healthy", ", no known problem")):
+        result = structs.replace(sample(name), wall_clock=clock)
+        assert block_of(result, Gain).remark == f"not a steady state{remark}"
 
 
 def test_without_a_finding_the_largest_line_is_named(sample):

@@ -92,6 +92,8 @@ def _gain(result: Result) -> Iterator[blocks.Gain]:
         remark = "no gain can be predicted"
     elif result.verdict.bound_by != "unknown":
         remark = "no known problem" if words.is_healthy(result) else "no known fix"
+    if words.are_lone_runs(result):
+        remark = ", ".join(filter(None, ("not a steady state", remark)))
     before, after = _ends(times, lambda ns: words.format_like(round(ns), wall_ns))
     per = words.per_whole(result) if words.whole(result) != "trace" else "in all"
     yield blocks.Gain(before, after, per, _rate(result, times), remark)
