@@ -237,6 +237,7 @@ COMPILED = {
     ("idle_cores", "tensorflow"),  # only before TensorFlow has run anything
     ("host_sync", "to-host"),  # needs a GPU
     ("launch_bound", "old"),  # needs a GPU
+    ("python_preprocessing", "table"),  # needs pandas
 }
 COMMANDS = {
     ("slow_link", "pcie"),

@@ -166,6 +166,10 @@ NEEDS = {
     r"pad_sequence": lambda facts: len(facts.trace.index_inputs),
     r"vectorized_map": named(r"NextIteration|While|while"),
     r"embedding_lookup": named("UnsortedSegmentSum"),
+    r"np\.where|number_of": lambda facts: (facts.trace.samples.loop >= 0).any(),
+    r"groupby": lambda facts: (
+        facts.trace.matches(facts.trace.samples.called, lambda name: name.startswith("pandas"))
+    ).any(),
     r"unbind": named(r"aten::(?:select|slice)_backward", Kind.OP),
 }
 

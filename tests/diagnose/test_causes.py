@@ -9,6 +9,7 @@ from tests.analyse.timeline import Timeline
 from stepwhy.analyse.facts import Facts
 from stepwhy.diagnose import TABLE, load, rank, run_all
 from stepwhy.diagnose.shared.causes import with_causes
+from stepwhy.diagnose.shared.rule import SPARED
 from stepwhy.diagnose.shared.settings import LAUNCHES_WAIT
 from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS
 from stepwhy.result import Evidence, Finding, Saving, parse_edit
@@ -57,6 +58,14 @@ def test_the_costliest_cause_is_named():
 
 def test_another_remedy_for_the_same_time_explains_nothing():
     assert explained(found("input-bound"), found("repeated-preprocessing"))["input-bound"] == ""
+
+
+def test_work_that_can_be_spared_explains_the_wait_for_it():
+    spared = Evidence(SPARED, 6, "ns", "data.py(9): encode")
+    cause = replace(found("python-preprocessing", 6), evidence=(spared,))
+    assert explained(found("serial-input"), cause)["serial-input"] == "python-preprocessing"
+    assert explained(found("serial-input", 20), cause)["serial-input"] == ""
+    assert explained(found("serial-input"), found("python-preprocessing"))["serial-input"] == ""
 
 
 @pytest.mark.parametrize(

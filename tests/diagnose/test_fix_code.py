@@ -197,6 +197,24 @@ RUNS = [
         "assert next(iter(dataset))[0].shape == (256, 3) and len([*batches()]) == 2",
     ),
     (
+        "python_preprocessing",
+        "elements",
+        TORCH + "import numpy as np; values, limit = [1, 9], 3",
+        "assert result.tolist() == [1, 3]",
+    ),
+    (
+        "python_preprocessing",
+        "search",
+        TORCH + "words, text = ['a', 'b'], ['b', 'a']",
+        "assert numbers == [1, 0]",
+    ),
+    (
+        "python_preprocessing",
+        "archive",
+        TORCH + "import numpy as np; np.savez('data.npz', load=np.ones(4))",
+        "assert load[1:3].tolist() == [1, 1]",
+    ),
+    (
         "constant_computation",
         "jax",
         JAX + ADJACENCY,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from stepwhy.analyse.run.host_path import least_step_ns
 from stepwhy.base.units import format_fraction, format_ns, quantise, quantise_within
 from stepwhy.diagnose import hot_line, rank
-from stepwhy.diagnose.shared.rule import within_cost
+from stepwhy.diagnose.shared.rule import SPARED, within_cost
 from stepwhy.predict import price
 from stepwhy.result import Prediction, Saving
 
@@ -70,7 +70,7 @@ def _priced(facts: Facts, finding: Finding, job: Job | None) -> Finding:
         if not isinstance(found, Prediction):
             return _cap_by_host_path(facts, finding, finding.edit)
         saving = saving_of(found)
-        if finding.id == hot_line.RULE.id:
+        if finding.id == hot_line.RULE.id or any(one.what == SPARED for one in finding.evidence):
             saving = _halve(facts, finding.edit, saving)
     except Exception:  # noqa: BLE001 - a finding without a prediction is better than no report
         return finding

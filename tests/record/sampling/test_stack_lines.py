@@ -17,7 +17,7 @@ WORK = f"_worker_loop ({PACKAGES}/torch/utils/data/_utils/worker.py:346)"
 def counted(*lines, pid=7, observed=()):
     """Counts by role, line and package, and by the input pipeline that called the line."""
     found = count_samples("\n".join(lines), pid, UserFiles(ROOT), observed)
-    return {(place if place.entry else place[:3]): count for place, count in found.items()}
+    return {(place[:4] if place.entry else place[:3]): count for place, count in found.items()}
 
 
 def test_lines_of_the_main_thread():
@@ -247,4 +247,20 @@ def test_start_up_is_that_of_the_main_thread():
         Place("startup", "train.py(40): <module>", "torch", "import"): 9,
         Place("startup", "train.py(40): <module>", "torch", ""): 3,
         Place("startup", "", "numpy", ""): 2,
+    }
+
+
+def test_what_a_line_has_called_and_what_its_source_says(tmp_path):
+    (tmp_path / "data.py").write_text(
+        "def resample(rows):\n    return [interp(row) for row in rows]\n\n\nresample(rows)\n"
+    )
+    outer = f"thread (7): MainThread;<module> ({tmp_path}/data.py:5)"
+    line = f"{outer};resample ({tmp_path}/data.py:2)"
+    interp = f"interp ({PACKAGES}/numpy/lib/x.py:7);take ({PACKAGES}/numpy/core/x.py:9)"
+    found = count_samples(f"{line};{interp} 30\n{line} 5", 7, UserFiles(str(tmp_path)))
+    about = "data.py(2): resample"
+    loop = "comprehension", "interp"
+    assert found == {
+        Place("driver", about, "numpy", "", "numpy: interp", *loop): 30,
+        Place("driver", about, "", "", "", *loop): 5,
     }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepwhy.analyse.activity.callbacks import callback_entries
+from stepwhy.analyse.breakdown.work_kinds import WorkKind, kind_of
 from stepwhy.analyse.steps.sampled_lines import FEWEST_SAMPLES, FRAMEWORKS, input_entries
 from stepwhy.base.patterns import regex
 from stepwhy.trace import SampleRole
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from stepwhy.trace import Trace
 
+MOST = 0.5
+"""Share of the preparation that has to be of one kind, to be called that."""
 _LINE = regex(r"(?P<file>.*)\(\d+\): (?P<function>.*)")
 
 
@@ -40,6 +43,9 @@ class Preparation(msgspec.Struct, frozen=True):
         at_once: Number of threads in it at once, on average.
         producers: Number of processes that do such work, on average; None for threads of the
             training process.
+        kind: What most of it does; `OTHER` if no kind has most of it.
+        kind_share: Share of it that is of this kind, 0..1.
+        kind_line: The line with most samples of this kind.
     """
 
     role: SampleRole
@@ -51,6 +57,9 @@ class Preparation(msgspec.Struct, frozen=True):
     package_share: float
     at_once: float
     producers: float | None
+    kind: WorkKind
+    kind_share: float
+    kind_line: str
 
 
 class _Sample(msgspec.Struct, frozen=True):
@@ -61,6 +70,7 @@ class _Sample(msgspec.Struct, frozen=True):
     package: str
     entry: str
     count: int
+    kind: WorkKind
 
 
 def find_preparation(trace: Trace, *, fed: bool = False) -> Preparation | None:
@@ -102,6 +112,7 @@ def _of_role(samples: Sequence[_Sample], moments: int, *, fed: bool) -> Preparat
             lines[s.line] += s.count
             packages[s.package] += s.count
     package = max(filter(None, packages), key=packages.__getitem__, default="")
+    kind, kind_line, of_kind = _kind(inside)
     return Preparation(
         role=role,
         entry=entries.most_common(1)[0][0],
@@ -112,7 +123,21 @@ def _of_role(samples: Sequence[_Sample], moments: int, *, fed: bool) -> Preparat
         package_share=packages[package] / most if package else 0.0,
         at_once=total / moments,
         producers=sum(s.count for s in samples) / moments if role is SampleRole.WORKER else None,
+        kind=kind,
+        kind_share=of_kind / total,
+        kind_line=kind_line,
     )
+
+
+def _kind(inside: Sequence[_Sample]) -> tuple[WorkKind, str, int]:
+    """The kind of most samples, its line with most of them, and how many samples it has."""
+    lines = {kind: Counter[str]() for kind in WorkKind}
+    for s in inside:
+        lines[s.kind][s.line] += s.count
+    kind = max(lines, key=lambda one: lines[one].total())
+    if lines[kind].total() <= MOST * sum(s.count for s in inside):
+        return WorkKind.OTHER, "", 0
+    return kind, lines[kind].most_common(1)[0][0], lines[kind].total()
 
 
 def _prepares(sample: _Sample, *, fed: bool) -> bool:
@@ -132,9 +157,10 @@ def _function(line: str) -> str:
 
 
 def _samples(trace: Trace) -> Iterator[_Sample]:
-    table = trace.samples
-    columns = (table.role, table.line, table.package, input_entries(trace), table.count)
-    for role, line, package, entry, count in zip(*(c.tolist() for c in columns), strict=True):
-        yield _Sample(
-            SampleRole(role), trace.string(line), trace.string(package), trace.string(entry), count
-        )
+    table, text = trace.samples, trace.string
+    about = (table.package, table.called, table.loop, table.names)
+    columns = (table.role, table.line, input_entries(trace), table.count, *about)
+    for role, line, entry, count, *what in zip(*(c.tolist() for c in columns), strict=True):
+        package, called, loop, names = map(text, what)
+        kind = kind_of(package, called, loop, names)
+        yield _Sample(SampleRole(role), text(line), package, text(entry), count, kind)

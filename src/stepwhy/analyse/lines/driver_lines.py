@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.analyse.activity.selection import mask, of_threads
+from stepwhy.analyse.steps.sampled_lines import place_of
 from stepwhy.base.columns.nesting import callers, nearest
 from stepwhy.trace import NULL, Kind, Phase
 
@@ -169,6 +170,24 @@ def noted_steps(facts: Facts) -> list[NotedStep]:
     return found
 
 
+def visits_of(facts: Facts, lines: frozenset[str]) -> int | None:
+    """How often a step comes to one of some lines; None if that was not noted.
+
+    Only the steps of which each operation was noted have all visits; a line of which only an inner
+    part repeats, as in a comprehension, is visited once.
+
+    Args:
+        facts: Facts of the run.
+        lines: Places as `place_of` has them, 'data.py(12'.
+    """
+    table, steps = facts.trace.line_times, [len(one.names) > 0 for one in noted_steps(facts)]
+    if not steps or not all(steps):
+        return None
+    here = facts.trace.matches(table.line, lambda line: place_of(line) in lines)
+    counts = [np.count_nonzero(here[table.step == step]) for step in np.unique(table.step)]
+    return int(np.median(counts))
+
+
 def _best(names: Ints, noted: Sequence[NotedStep]) -> tuple[NotedStep, Ints]:
     """The noted step that is most like a recorded one, and the place of each operation in it."""
     matches = [(one, matched(names, one.names)) for one in noted]
@@ -304,4 +323,5 @@ __all__ = [
     "node_rows",
     "noted_steps",
     "unit_rows",
+    "visits_of",
 ]

@@ -29,11 +29,20 @@ Threads of the training process mostly wait if half of this time or more is not 
 in which the threads of the process ran or waited for a core, without that of the main thread and
 of operations. That is a lower bound: where it is less, the thread may still wait.
 
+What a line does follows from the samples: a loop or comprehension in which Python itself runs goes
+from element to element, `list.index` in one searches a list, a call into pandas looks rows up, one
+into `NpzFile` or the standard library's archives unpacks them. A loop that is known to have fewer
+than 16 turns per sample is none over elements. If most of the preparation is such work, the report
+predicts what the step saves without it, with half of it, and with as many workers as keep up.
+
 ## Fix
-Do the work once and store the result: TFRecords, arrays, a cache on disk. If it must be repeated
-for each element (random augmentation), use worker processes, or operations that do not run Python
-code. If it only reads or decodes files, store what it decodes, uncompressed. If its threads mostly
-wait, use more of them, or ask for more at a time.
+If most of the work can be spared, spare it first: compute on arrays instead of elements, look
+elements up in a dictionary, index arrays instead of a data frame, unpack an archive once. That also
+holds for a `DataLoader` without workers and for generators, unless workers are predicted to save
+more. Do the rest of the work once and store the result: TFRecords, arrays, a cache on disk. If it
+must be repeated for each element (random augmentation), use worker processes, or operations that do
+not run Python code. If it only reads or decodes files, store what it decodes, uncompressed. If its
+threads mostly wait, use more of them, or ask for more at a time.
 
 ## Fix risk
 None if the function is deterministic. Random augmentation would be the same in every epoch once it
@@ -42,8 +51,8 @@ is stored: keep it in the pipeline.
 ## When it abstains
 When no stack was sampled (traces of other profilers, or a system that does not permit py-spy), and
 when no known input pipeline called a sampled line. Does not apply if the training loop itself
-prepares the batches, in a `DataLoader` without workers or a generator: `serial-input`
-judges that.
+prepares the batches, in a `DataLoader` without workers or a generator, by work that has to be done,
+or if workers are predicted to save more: `serial-input` judges that.
 """
 
 from __future__ import annotations
@@ -53,10 +62,21 @@ import math
 from msgspec.structs import replace
 
 from stepwhy.analyse.breakdown.preparation import Preparation, find_preparation
+from stepwhy.analyse.breakdown.work_kinds import WorkKind
+from stepwhy.analyse.input.batch_work import find_batch_work
 from stepwhy.analyse.steps.counters import series
 from stepwhy.diagnose.input.shared.blocked import blocked_share
 from stepwhy.diagnose.input.shared.generator_stage import generator_stage
 from stepwhy.diagnose.input.shared.loaders import batches_ready
+from stepwhy.diagnose.input.shared.removable_work import (
+    LEAST_SPARED,
+    TITLES,
+    Alternatives,
+    Removable,
+    of_serial_work,
+    of_work_beside,
+    removable_work,
+)
 from stepwhy.diagnose.shared.augmentation import cheaper_augmentation, is_random
 from stepwhy.diagnose.shared.measure import contention_ns
 from stepwhy.diagnose.shared.program import feeds_placeholders, is_pytorch
@@ -92,6 +112,10 @@ _SINGLE_ELEMENTS = "Let the generator yield whole batches: TensorFlow takes long
 _SERIAL = "The training loop itself prepares the batches: see serial-input."
 _NO_STACK = "No stack of the training was sampled."
 _NO_LINE = "No sampled line prepares batches."
+_OTHERWISE = (
+    "Only if it cannot be spared, hide it: more workers prepare batches beside the step, and need "
+    "a core each."
+)
 _GIL = "waiting for the GIL, or a core"
 
 
@@ -105,7 +129,7 @@ def diagnose(facts: Facts) -> Finding:
     if work is None:
         return _of_generator(facts) or RULE.no_data("stacks", _NO_LINE)
     if work.role is SampleRole.DRIVER and work.entry:
-        return RULE.not_applicable(_SERIAL)
+        return _of_serial(facts, work)
     ready = batches_ready(facts) if work.role is SampleRole.WORKER else None
     if ready is not None:
         return RULE.nothing((ready,))
@@ -119,10 +143,47 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(facts, work, waits, cost)
     if cost < SHARE * facts.wall_ns:
         return _of_generator(facts) or RULE.nothing(evidence[:2])
+    spared = removable_work(facts, work)
+    if spared is not None:
+        ways = of_work_beside(facts, work, spared, cost, round(_running(work) * facts.wall_ns))
+        if not ways.prefer_workers:
+            evidence = (*evidence[:1], *spared.evidence(), *evidence[2:])
+            otherwise = _OTHERWISE if ways.workers else ""
+            return _spare(cost, ways, spared, evidence, otherwise)
     competitors = 0.0 if work.role is SampleRole.DRIVER else _running(work)
     most = cost + contention_ns(facts, cost, competitors)
     gain = saving("precompute: remove input_wait", LEAST_SAVED * cost, most)
     return RULE.finding(cost, evidence, _fix(facts, work), gain, Edit("input", "gone"))
+
+
+def _of_serial(facts: Facts, work: Preparation) -> Finding:
+    """Judge work in the training loop itself: it applies if to spare it is better than workers."""
+    serial, spared = find_batch_work(facts), removable_work(facts, work)
+    if serial is None or spared is None:
+        return RULE.not_applicable(_SERIAL)
+    ways = of_serial_work(facts, serial, spared)
+    if ways.prefer_workers or ways.gone_ns < SHARE * facts.wall_ns:
+        return RULE.not_applicable(_SERIAL)
+    share = Evidence("share of the step", ways.gone_ns / max(facts.wall_ns, 1), "fraction")
+    evidence = (share, *spared.evidence(), Evidence("runs in", _runs_in(work), ""))
+    return _spare(ways.gone_ns, ways, spared, evidence, _OTHERWISE)
+
+
+def _spare(
+    cost: int, ways: Alternatives, spared: Removable, evidence: tuple[Evidence, ...], otherwise: str
+) -> Finding:
+    """The finding about work that can mostly be spared."""
+    names = {WorkKind.SEARCH: "search", WorkKind.TABLE: "table", WorkKind.ARCHIVE: "archive"}
+    fix, gone_ns = RULE.fix(names.get(spared.kind, "elements")), min(ways.gone_ns, cost)
+    gain = saving("this work half as long, or gone", LEAST_SPARED * gone_ns, gone_ns)
+    return RULE.finding(
+        cost,
+        (*evidence, *ways.evidence(spared.line)),
+        replace(fix, text=f"{fix.text} {otherwise}".strip()),
+        gain,
+        Edit("input", "gone", cost_ns=gone_ns),
+        title=TITLES[spared.kind],
+    )
 
 
 def _of_generator(facts: Facts) -> Finding | None:

@@ -65,6 +65,7 @@ from stepwhy.diagnose.input.shared.overlap import (
     with_workers,
 )
 from stepwhy.diagnose.input.shared.random_input import rows_of_random_input
+from stepwhy.diagnose.input.shared.removable_work import serial_ways
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
@@ -100,6 +101,7 @@ def diagnose(facts: Facts) -> Finding:
     else:
         fix, title, change = _ahead(facts, work), "", "prepare batches ahead"
         edit = Edit("input", "prefetch")
+    evidence += serial_ways(facts, work)
     fix = cautioned(with_workers(fix, workers_for(facts, work)), facts)
     gain = gain_of(facts, work, change)
     return RULE.finding(work.exposed_ns, evidence, fix, gain, edit, title=title)

@@ -21,7 +21,7 @@ from stepwhy.diagnose.shared.eager_calls import eager_loop
 from stepwhy.diagnose.shared.measure import mean_within, on_scale
 from stepwhy.diagnose.shared.pipeline_stages import calls_in_parallel, works_ahead
 from stepwhy.diagnose.shared.placement import COPIED_FOR_OPS
-from stepwhy.diagnose.shared.rule import Rule
+from stepwhy.diagnose.shared.rule import SPARED, Rule
 from stepwhy.diagnose.shared.settings import LAUNCHES_WAIT, MOST_WAIT
 from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS
 from stepwhy.diagnose.shared.unread import unread
@@ -37,6 +37,7 @@ INPUT_LIMITS = 0.1  # of the step waits for workers: the rest of it may be short
 _ALTERNATIVES = frozenset({"repeated-preprocessing"})
 # Of these, more workers would start in each step, or prepare more batches that are dropped.
 _OF_INPUT = frozenset({"input-bound", "serial-input", "worker-respawn", "python-preprocessing"})
+_WAITS = ("serial-input", "input-bound")
 # What makes the device's own work faster, less or larger, which a step that waits for input cannot
 # use.
 _COMPUTE_FAMILIES = frozenset({"compute", "not needed"})
@@ -69,7 +70,7 @@ def with_causes(
     causes |= _of_late_ranks(facts, found)
     causes |= _of_constants(facts, found) | _of_grown_graphs(found)
     causes |= _of_unread(facts, found)
-    causes |= _of_repeated_functions(facts, found)
+    causes |= _of_repeated_functions(facts, found) | _of_spared_work(found)
     # The wait of such calls for their own input goes with them.
     is_own = causes.get("input-bound") == "frequent-evaluation"
     unsure = frozenset() if is_own else _behind_workers(facts, found, rules)
@@ -163,8 +164,15 @@ def _of_repeated_functions(facts: Facts, found: Mapping[str, Finding]) -> dict[s
         return {}
     if facts.has_accelerator:
         return {}
-    waits = ("serial-input", "input-bound")
-    return {id_: cause.id for id_ in waits if id_ in found and explains(cause, found[id_])}
+    return {id_: cause.id for id_ in _WAITS if id_ in found and explains(cause, found[id_])}
+
+
+def _of_spared_work(found: Mapping[str, Finding]) -> dict[str, str]:
+    """Waits for work on each sample that can mostly be spared, which is better than to hide it."""
+    cause = found.get("python-preprocessing")
+    if cause is None or all(one.what != SPARED for one in cause.evidence):
+        return {}
+    return {id_: cause.id for id_ in _WAITS if id_ in found and explains(cause, found[id_])}
 
 
 def _of_fresh_iterators(found: Mapping[str, Finding]) -> dict[str, str]:

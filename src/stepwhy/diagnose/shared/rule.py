@@ -32,6 +32,10 @@ SHARE_BEYOND_MEDIAN = "share of the time of all steps beyond the median"
 """Evidence of what only some steps spend time on, as a fraction: the described step hides it."""
 
 
+SPARED = "predicted saving without this work"
+"""Evidence of work on each sample that can mostly be spared, with its line, in ns."""
+
+
 class Diagnosis(Protocol):
     """The module of a diagnosis."""
 
@@ -339,6 +343,7 @@ __all__ = [
     "SHARE_BEYOND_MEDIAN",
     "SHARE_OF_RUN",
     "SHARE_OF_TRAINING",
+    "SPARED",
     "Diagnosis",
     "Edit",
     "Evidence",

@@ -7,26 +7,17 @@ its command, which may contain anything, including line breaks.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
-import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import CodeType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from stepwhy.base.regular_files import read_regular
+from stepwhy.record.sampling.source_lines import SourceLine, source_lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from stepwhy.record.core.user_code import UserFiles
-
-# Bytes; no one writes longer programs by hand.
-_LONGEST_FILE = 4 << 20
-_EXPRESSION = "<genexpr>"
 
 Role = Literal["driver", "worker", "thread", "startup"]
 
@@ -84,12 +75,19 @@ class Place(NamedTuple):
             for a generator function of the program and what it calls; or what runs callbacks:
             'jax callback', 'autograd.Function' with a class of the program; '' if none. At
             start-up: 'import' if something is imported.
+        called: Package and function that the line has called, as in 'numpy: interp'; '' if the line
+            itself ran, or a function in C that it called.
+        loop: Whether the line is in a loop (`SourceLine`).
+        names: Names of the functions that the line calls, separated by spaces.
     """
 
     role: Role
     line: str
     leaf: str
     entry: str = ""
+    called: str = ""
+    loop: str = ""
+    names: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +104,38 @@ class _Frame:
         return name == "_bootstrap" and self.path.replace("\\", "/").endswith(_START_OF_CHILD)
 
 
+class _At(NamedTuple):
+    """The innermost line of the program on a stack, '' if there is none.
+
+    Args:
+        line, entry, called: As in `Place`.
+        source: What its source says of it.
+    """
+
+    line: str = ""
+    entry: str = ""
+    called: str = ""
+    source: SourceLine = SourceLine()
+
+
 @dataclass(slots=True)
 class _Thread:
     """Positions of one thread, and whether it runs code of the program."""
 
-    counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    counts: Counter[tuple[_At, str]] = field(default_factory=Counter)
     is_of_program: bool = False
     feeds: bool = False
 
     def places(self, role: Role) -> Iterator[tuple[Place, int]]:
         """Its places with their counts."""
         feed = "feed" if self.feeds and role == "thread" else ""
-        for (line, leaf, entry), count in self.counts.items():
-            yield Place(role, line, leaf, entry or (feed if line else "")), count
+        for (at, leaf), count in self.counts.items():
+            entry = at.entry or (feed if at.line else "")
+            about = at.source
+            yield (
+                Place(role, at.line, leaf, entry, at.called, about.loop, " ".join(about.names)),
+                count,
+            )
 
 
 def count_samples(
@@ -139,13 +156,13 @@ def count_samples(
     threads: defaultdict[tuple[int, int], _Thread] = defaultdict(_Thread)
     for process, thread, frames, count in _stacks(text, pid):
         if process == pid or process not in observed:
-            line, entry = _line(frames, files)
+            at = _innermost(frames, files)
             seen = threads[process, thread]
-            leaf = _logger(frames, files) if line else ""
+            leaf = _logger(frames, files) if at.line else ""
             leaf = leaf or _leaf(frames[-1].path, files)
-            seen.counts[line, leaf, entry] += count
-            seen.is_of_program |= bool(line) or any(f.path.endswith(_LOADER) for f in frames)
-            seen.feeds |= bool(line) and any(f.path.endswith(_SESSION) for f in frames)
+            seen.counts[at, leaf] += count
+            seen.is_of_program |= bool(at.line) or any(f.path.endswith(_LOADER) for f in frames)
+            seen.feeds |= bool(at.line) and any(f.path.endswith(_SESSION) for f in frames)
     totals: Counter[Place] = Counter()
     for (process, thread), seen in threads.items():
         role = _role(process, thread, pid)
@@ -173,7 +190,7 @@ def count_startup(text: str, pid: int, files: UserFiles) -> Counter[Place]:
 
 
 def _startup_place(frames: list[_Frame], files: UserFiles) -> Place:
-    line = _line(frames, files)[0]
+    line = _innermost(frames, files).line
     depth = max((i for i, f in enumerate(frames) if files.user_name(f.path)), default=-1)
     called = frames[depth + 1 :]
     if not line or not any(f.path.startswith(_IMPORTING) for f in called):
@@ -209,14 +226,17 @@ def _role(process: int, thread: int, pid: int) -> Role | None:
     return "worker" if thread == process else None
 
 
-def _line(frames: list[_Frame], files: UserFiles) -> tuple[str, str]:
-    """The innermost line of the program, and its entry (`Place`); '' if none."""
+def _innermost(frames: list[_Frame], files: UserFiles) -> _At:
+    """The innermost line of the program, with its entry and what it has called."""
     for depth, frame in reversed(list(enumerate(frames))):
         name = files.user_name(frame.path)
         if name is not None:
             entry = _entry(frames[: depth + 1], files) or _generator(frames, files)
-            return f"{name}({frame.line}): {frame.function}", entry
-    return "", ""
+            inner = next(iter(frames[depth + 1 :]), None)
+            called = f"{_leaf(inner.path, files)}: {inner.function}" if inner else ""
+            source = source_lines(frame.path).get(frame.line, SourceLine())
+            return _At(f"{name}({frame.line}): {frame.function}", entry, called, source)
+    return _At()
 
 
 def _entry(frames: list[_Frame], files: UserFiles) -> str:
@@ -241,7 +261,8 @@ def _generator(frames: list[_Frame], files: UserFiles) -> str:
     if frames[-1].path.replace("\\", "/").endswith(_WAITS):
         return ""
     own = (f for f in frames if files.user_name(f.path) is not None)
-    return "generator" if any(f.line in generator_lines(f.path) for f in own) else ""
+    at = (source_lines(f.path).get(f.line, SourceLine()) for f in own)
+    return "generator" if any(one.in_generator for one in at) else ""
 
 
 def _logger(frames: list[_Frame], files: UserFiles) -> str:
@@ -263,27 +284,3 @@ def _leaf(path: str, files: UserFiles) -> str:
     if found:
         return found[1].removesuffix(".py")
     return "torch" if _COMPILED.search(path) else "python"
-
-
-@functools.cache
-def generator_lines(path: str) -> frozenset[int]:
-    """Numbers of the lines of a file that are in generator functions; empty if it is unreadable.
-
-    A loop may prepare its batches in these.
-    The file is compiled, never run. Functions that a generator calls are not part of it.
-
-    Args:
-        path: A Python file.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            codes = [compile(read_regular(Path(path), _LONGEST_FILE), path, "exec")]
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-        return frozenset()
-    found: set[int] = set()
-    for code in codes:
-        codes += [const for const in code.co_consts if isinstance(const, CodeType)]
-        if code.co_flags & inspect.CO_GENERATOR and code.co_name != _EXPRESSION:
-            found.update(line for *_, line in code.co_lines() if line is not None)
-    return frozenset(found)

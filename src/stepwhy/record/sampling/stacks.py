@@ -17,10 +17,12 @@ each process and by one percent for all. The counts of each period are kept in `
 for other threads that run code of the program, and 'startup' for the main thread before its first
 step (see `startup`). `line` is the innermost line of the program's own code, `leaf` the package in
 which the thread was ('' for the program itself). `entry` names the input pipeline or callback that
-called the line (`stack_lines.Place`). `visits` say when the main thread was on which path, which
-is the lines of the program on its stack, outermost first; beside children, a second py-spy records
-them at a lower rate, and start-up has none. Paths outside the program's folder are not kept: py-spy
-writes to memory that both processes share. If py-spy is missing or not permitted, there is no file.
+called the line, `called` what the line has called, `loop` and `names` what its source says of it
+(`stack_lines.Place`); they are left out where they are empty. `visits` say when the main thread was
+on which path, which is the lines of the program on its stack, outermost first; beside children, a
+second py-spy records them at a lower rate, and start-up has none. Paths outside the program's
+folder are not kept: py-spy writes to memory that both processes share.
+If py-spy is missing or not permitted, there is no file.
 """
 
 from __future__ import annotations
@@ -79,6 +81,7 @@ _PAUSE_FOR_WINDOWS_S = 4.0
 _RETRY_S = 1.0
 _MOST_FAILURES = 2
 _MOST_LINES = 200
+_ALWAYS = frozenset({"role", "line", "leaf"})  # keys of a sample
 _MOST_ABOUT = 1 << 20  # bytes; a process.json has a few hundred
 _END_S = 5.0  # py-spy ends as soon as its process is gone
 
@@ -335,7 +338,7 @@ def _most(counts: Counter[Place]) -> Iterator[dict[str, Any]]:
     kept = counts.most_common(_MOST_LINES)
     for place, count in kept:
         about = place._asdict()
-        yield {**{key: about[key] for key in about if key != "entry" or about[key]}, "count": count}
+        yield {**{k: text for k, text in about.items() if text or k in _ALWAYS}, "count": count}
     rest: Counter[Role] = Counter()
     for place, count in (counts - Counter(dict(kept))).items():
         rest[place.role] += count

@@ -84,6 +84,26 @@ RUN: tuple[Column, ...] = (
         "'autograd.Function' with its class; null if unknown.",
         null=NO_STRING,
     ),
+    string(
+        "samples",
+        "called",
+        "Package and function that the line had called, as in 'numpy: interp'; null if the line "
+        "itself ran, or a function in C.",
+        null=NO_STRING,
+    ),
+    string(
+        "samples",
+        "loop",
+        "'loop' if the line is in a loop of its function that yields nothing, 'comprehension' if "
+        "it is in a comprehension; null if in neither, or unknown.",
+        null=NO_STRING,
+    ),
+    string(
+        "samples",
+        "names",
+        "Names of the functions that the line calls, separated by spaces; null if unknown.",
+        null=NO_STRING,
+    ),
     Column("samples", "start_ns", "int64", "ns", "-1", "Start of the sampling session."),
     Column("samples", "end_ns", "int64", "ns", "-1", "End of the sampling session."),
     Column(

@@ -21,6 +21,9 @@ class _Sample(msgspec.Struct):
     count: Int
     role: Literal["driver", "worker", "thread", "startup"] = "driver"
     entry: str = ""
+    called: str = ""
+    loop: str = ""
+    names: str = ""
 
 
 class _Stretch(msgspec.Struct):
@@ -68,6 +71,7 @@ def add_samples(data: bytes, builder: TraceBuilder) -> None:
 
 
 def _add(sample: _Sample, stretch: _Stretch, builder: TraceBuilder) -> None:
+    texts = {name: getattr(sample, name) for name in ("entry", "called", "loop", "names")}
     builder.add(
         "samples",
         start_ns=stretch.start_ns,
@@ -76,5 +80,5 @@ def _add(sample: _Sample, stretch: _Stretch, builder: TraceBuilder) -> None:
         package=builder.intern(sample.leaf),
         count=sample.count,
         role=int(SampleRole[sample.role.upper()]),
-        entry=builder.intern(sample.entry) if sample.entry else NULL,
+        **{name: builder.intern(text) if text else NULL for name, text in texts.items()},
     )
