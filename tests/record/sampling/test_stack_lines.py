@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stepwhy.record.core.user_code import UserFiles
+import pytest
+
+from stepwhy.record.core.user_code import OBSERVER, UserFiles
 from stepwhy.record.sampling.stack_lines import Place, count_samples, count_startup
 
 ROOT = "/home/user/project"
@@ -11,6 +13,7 @@ PACKAGES = "/env/lib/python3.11/site-packages"
 MAIN = f"thread (7): MainThread;<module> ({ROOT}/train.py:40)"
 # A fork starts with the frames of its parent.
 CHILD = f"BaseProcess._bootstrap ({PYTHON}/multiprocessing/process.py:314)"
+GET = f"Queue.get ({PYTHON}/queue.py:171)"
 WORK = f"_worker_loop ({PACKAGES}/torch/utils/data/_utils/worker.py:346)"
 
 
@@ -127,7 +130,7 @@ def test_other_threads_count_that_run_the_program():
         f"thread (71): tqdm_monitor;run ({PACKAGES}/tqdm/_monitor.py:60) 100",
     ) == {
         ("thread", "data.py(9): produce", ""): 60,
-        ("thread", "data.py(9): produce", "python"): 40,
+        ("thread", "data.py(9): produce", "threading"): 40,
     }
 
 
@@ -264,3 +267,25 @@ def test_what_a_line_has_called_and_what_its_source_says(tmp_path):
         Place("driver", about, "numpy", "", "numpy: interp", *loop): 30,
         Place("driver", about, "", "", "", *loop): 5,
     }
+
+
+@pytest.mark.parametrize(
+    ("source", "inner", "leaf"),
+    [
+        ("batch = ready.get()", f"{GET};wait ({PYTHON}/threading.py:1)", "threading"),
+        ("made = job.result()", f"result ({PYTHON}/concurrent/futures/_base.py:451)", "threading"),
+        ("thread.join()", f"Thread.join ({PYTHON}/threading.py:1112)", "threading"),
+        ("time.sleep(1)", "", "threading"),
+        ("loss.block_until_ready()", "", "jax"),
+        ("loss.block_until_ready()", f"wait ({OBSERVER}record/jax/waits.py:76)", "jax"),
+        ("path = os.path.join(a, b)", f"join ({PYTHON}/posixpath.py:71)", "python"),
+        ("total = sum(values)", "", ""),
+    ],
+)
+def test_a_line_that_waits_runs_no_python(source, inner, leaf, tmp_path):
+    """It belongs to what it waits for: another thread or process, or a framework."""
+    (tmp_path / "train.py").write_text(f"{source}\n")
+    line = f"thread (7): MainThread;<module> ({tmp_path}/train.py:1)"
+    stack = f"{line};{inner}" if inner else line
+    found = count_samples(f"{stack} 9", 7, UserFiles(str(tmp_path)))
+    assert [(place.line, place.leaf) for place in found] == [("train.py(1): <module>", leaf)]

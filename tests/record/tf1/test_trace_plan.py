@@ -31,12 +31,17 @@ class Loop:
         return self.traced
 
 
-def test_every_other_step_is_traced_until_there_are_five() -> None:
-    assert Loop(TracePlan()).run(100) == [3, 5, 7, 9, 11]
+def test_five_steps_are_traced_with_one_or_two_between_them() -> None:
+    assert Loop(TracePlan()).run(100) == [3, 5, 8, 10, 13]
+
+
+def test_steps_of_both_kinds_are_traced_where_they_take_turns() -> None:
+    traced = Loop(TracePlan()).run(100)
+    assert {number % 2 for number in traced} == {0, 1}
 
 
 def test_a_window_is_bounded_in_bytes() -> None:
-    assert Loop(TracePlan(), size=30 << 20).run(100) == [3, 5, 7]
+    assert Loop(TracePlan(), size=30 << 20).run(100) == [3, 5, 8]
 
 
 def test_a_window_is_bounded_in_time() -> None:
@@ -86,6 +91,6 @@ def test_heavier_kind_of_run_takes_over_the_steps() -> None:
     loop.run(100)
     loop.duration_ns = 10 * _MS
     traced = loop.run(200, signature=1)
-    assert traced[:5] == [3, 5, 7, 9, 11]
+    assert traced[:5] == [3, 5, 8, 10, 13]
     # After 50 runs it is frequent enough; it is compared at every sixteenth run.
-    assert traced[5:] == [64, 66, 68, 70, 72]
+    assert traced[5:] == [64, 66, 69, 71, 74]

@@ -16,7 +16,7 @@ from stepwhy.analyse.lines.innermost_parts import innermost_parts
 from stepwhy.analyse.lines.optimizer_time import optimizer_time
 from stepwhy.analyse.lines.slice_lines import slice_lines, traced_lines
 from stepwhy.analyse.lines.timed_lines import timed_parts, with_times
-from stepwhy.analyse.steps.sampled_lines import FRAMEWORKS, driver_packages, generator_lines
+from stepwhy.analyse.steps.sampled_lines import NOT_OWN, driver_packages, generator_lines
 from stepwhy.base.columns.groups import group_rows, numbered
 from stepwhy.base.columns.intervals import Intervals, Measure
 from stepwhy.base.columns.nesting import nearest
@@ -362,7 +362,7 @@ def _sampled(facts: Facts, category: str) -> dict[Owner, float]:
     of_kind = Counter[str]()
     for (line, package), count in driver_packages(facts.sampled).items():
         counts[line] += count
-        if (package not in FRAMEWORKS) == (category in _OWN_CODE):
+        if (package not in NOT_OWN) == (category in _OWN_CODE):
             of_kind[line] += count
     counts = of_kind or counts
     total = counts.total()

@@ -26,9 +26,15 @@ FEWEST_SAMPLES = 20
 # In these, a thread writes logs: `logging_time`.
 LOGGERS = frozenset({"tensorboard", "tensorboardX", "wandb", "mlflow", "logging"})
 
+WAITING = "threading"
+"""Package of samples in which a line of the program waits for another thread or process."""
+
 GENERATOR = "generator"
 """Entry of samples in a generator function of the program, and in what it calls."""
 
+_OTHERS = LOGGERS | {WAITING}
+NOT_OWN = FRAMEWORKS | {WAITING}
+"""Packages in which time is not that of the program's own Python."""
 _COMPREHENSION = regex(r"(?:\.<locals>)?\.?<(?:listcomp|dictcomp|setcomp|genexpr)>")
 # Share of the samples in the framework; fewer outside of generators are the program's set-up.
 _LEAST_OUTSIDE = 0.1
@@ -46,13 +52,14 @@ def generator_lines(trace: Trace) -> frozenset[str]:
 def python_lines(trace: Trace) -> list[tuple[str, float]]:
     """Lines of the program in which the driving thread spends its time outside the framework.
 
-    A sample in NumPy or the standard library counts for the line of the program that called it.
+    A sample in NumPy or the standard library counts for the line of the program that called it,
+    unless it waits there.
 
     Returns:
         (line, share of the driving thread's samples), largest first; [] if there are too few
         samples.
     """
-    return role_lines(trace, SampleRole.DRIVER, FRAMEWORKS)
+    return role_lines(trace, SampleRole.DRIVER, NOT_OWN)
 
 
 def role_lines(
@@ -83,12 +90,13 @@ def driver_lines(trace: Trace) -> Counter[tuple[str, bool]] | None:
     """Samples of the driving thread by line, and whether the thread was in the framework.
 
     Samples of code that an input pipeline or a callback called have the line '', and so have those
-    in libraries that log, and at lines that wait for a disk. None with too few samples.
+    in libraries that log, and at lines that wait for a disk, a thread or another process. None with
+    too few samples.
     """
     lines: Counter[tuple[str, bool]] = Counter()
     waiting = _waiting_places(trace)
     for line, package, is_input, count in _samples(trace, SampleRole.DRIVER):
-        is_other = is_input or package in LOGGERS or place_of(line) in waiting
+        is_other = is_input or package in _OTHERS or place_of(line) in waiting
         lines["" if is_other else line, package in FRAMEWORKS] += count
     return lines if lines.total() >= FEWEST_SAMPLES else None
 

@@ -26,9 +26,9 @@ _LIBRARIES = tuple(
     }
 )
 _PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-# stepwhy itself, wherever it is installed.
 _HERE = os.path.dirname(__file__)  # noqa: PTH120
-_OBSERVER = os.path.realpath(os.path.join(_HERE, os.pardir, os.pardir)) + os.sep  # noqa: PTH118
+OBSERVER = os.path.realpath(os.path.join(_HERE, os.pardir, os.pardir)) + os.sep  # noqa: PTH118
+"""Beginning of the paths of stepwhy itself, wherever it is installed."""
 # The standard library of another interpreter than this one.
 _STANDARD_LIBRARY = re.compile(r"[/\\]lib[/\\]python3\.\d+[/\\]")
 # AutoGraph runs a rewritten copy of the user's function, and Inductor the code that it has made of
@@ -91,7 +91,7 @@ class UserFiles:
 
 
 def _is_library(path: str) -> bool:
-    known = path.startswith((*_LIBRARIES, _OBSERVER)) or any(
+    known = path.startswith((*_LIBRARIES, OBSERVER)) or any(
         part in path for part in _PACKAGE_FOLDERS
     )
     return known or _STANDARD_LIBRARY.search(path) is not None

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from stepwhy.record.core.user_code import OBSERVER
 from stepwhy.record.sampling.source_lines import SourceLine, source_lines
 
 if TYPE_CHECKING:
@@ -41,8 +42,16 @@ _ENTRIES = {
     "jax/_src/debugging.py": "jax callback",
 }
 _AUTOGRAD = "torch/autograd/function.py"
+WAITING = "threading"
+"""Leaf of a line of the program that waits for another thread, a process or a timer."""
+
 # A thread in these files waits for another thread or process.
-_WAITS = ("/threading.py", "/queue.py", "/multiprocessing/connection.py", "/selectors.py")
+_WAITS = (
+    "/threading.py", "/queue.py", "/multiprocessing/connection.py", "/multiprocessing/queues.py",
+    "/multiprocessing/popen_fork.py", "/selectors.py", "/concurrent/futures/_base.py",
+)  # fmt: skip
+# Functions in C that wait, by the name that a line calls, and whom for.
+_WAITS_IN_C = {"block_until_ready": "jax", "sleep": WAITING, "acquire": WAITING}
 # Files of libraries that log, and what the samples in them are counted for.
 _LOGGERS = {
     "/torch/utils/tensorboard/": "tensorboard",
@@ -55,6 +64,10 @@ _LOGGERS = {
     "/site-packages/mlflow/": "mlflow",
     "/logging/__init__.py": "logging",
 }
+# Where the observer's own code is innermost, it has called a function in C of a framework.
+_OBSERVED = {
+    "jax": "jax", "tf1": "tensorflow", "tf2": "tensorflow", "keras": "keras", "torch": "torch",
+}  # fmt: skip
 _SESSION = "tensorflow/python/client/session.py"
 _IMPORTING = "<frozen importlib."
 
@@ -69,7 +82,8 @@ class Place(NamedTuple):
         role: Role of the thread.
         line: Innermost line of the program, '' if there is none.
         leaf: Package that ran there, '' for the program itself. What a library that logs has called
-            counts for that library, such as 'tensorboard' or 'logging'.
+            counts for that library, such as 'tensorboard' or 'logging', and a wait for another
+            thread or process for 'threading'.
         entry: Part of an input pipeline that called the line: 'DataLoader', 'py_func', 'PyDataset',
             'feed' for a thread of the program that runs a session to fill a queue, or 'generator'
             for a generator function of the program and what it calls; or what runs callbacks:
@@ -158,7 +172,7 @@ def count_samples(
         if process == pid or process not in observed:
             at = _innermost(frames, files)
             seen = threads[process, thread]
-            leaf = _logger(frames, files) if at.line else ""
+            leaf = (_logger(frames, files) or _awaited(frames, at)) if at.line else ""
             leaf = leaf or _leaf(frames[-1].path, files)
             seen.counts[at, leaf] += count
             seen.is_of_program |= bool(at.line) or any(f.path.endswith(_LOADER) for f in frames)
@@ -277,9 +291,19 @@ def _logger(frames: list[_Frame], files: UserFiles) -> str:
     return ""
 
 
+def _awaited(frames: list[_Frame], at: _At) -> str:
+    """What a line of the program waits for: another thread, or a framework; '' if it does not."""
+    if at.called:
+        return WAITING if frames[-1].path.replace("\\", "/").endswith(_WAITS) else ""
+    return next((_WAITS_IN_C[name] for name in at.source.names if name in _WAITS_IN_C), "")
+
+
 def _leaf(path: str, files: UserFiles) -> str:
     if files.user_name(path) is not None:
         return ""
+    if path.startswith(OBSERVER):
+        part = path[len(OBSERVER) :].replace("\\", "/").split("/")
+        return _OBSERVED.get(part[1], "python")
     found = _PACKAGE.search(path)
     if found:
         return found[1].removesuffix(".py")

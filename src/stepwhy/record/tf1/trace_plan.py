@@ -1,7 +1,9 @@
 """Decide which steps of a session loop are traced, which observed, and which only timed.
 
-A step lasts from one run of the training fetches to the next. A window traces five steps, every
-other one, with all their runs. A lasting change of the step time opens another window.
+A step lasts from one run of the training fetches to the next. A window traces five steps with all
+their runs, and leaves out one or two steps in turn between them: where a loop trains twice, with
+something else after the second time only, every other step would be of one kind. A lasting change
+of the step time opens another window.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class TracePlan:
         self._change = ChangeDetector()
         self._pace = StepPace()
         self._runs = self._usual_runs = 0
-        self._start_ns = 0
+        self._start_ns = self._untraced = 0
 
     def run_times(self, signature: int) -> RunTimes:
         """The run times of a kind of runs."""
@@ -139,10 +141,11 @@ class TracePlan:
         self._follow_step_time(time_ns)
         self.after_trace = self.tracing
         self.opens = True
-        # Trace every other step only, for comparison.
-        self.tracing = (
-            not self.after_trace and self._budget.steps < _TRACED_STEPS and self._traces(kind)
-        )
+        self._untraced = 0 if self.tracing else self._untraced + 1
+        # The steps between are for comparison.
+        traced = self._budget.steps
+        is_apart = self._untraced >= (2 if traced and not traced % 2 else 1)
+        self.tracing = is_apart and traced < _TRACED_STEPS and self._traces(kind)
         self.light = self._pace.next_step(time_ns) and not self.tracing
 
     def _follow_step_time(self, time_ns: int) -> None:
