@@ -435,6 +435,12 @@ graph.__exit__(None, None, None)""",
     ),
     ("eager_loop", "jax-beside", JAX, "assert rest_of_step(jnp.eye(3)) is None"),
     ("eager_loop", "jax-scan", JAX, "assert states_of(jnp.eye(3), jnp.ones([5, 2, 3])).sum()"),
+    (
+        "eager_loop",
+        "torch-examples",
+        TORCH + "model, examples = torch.nn.Linear(3, 2), [torch.ones(3)] * 4",
+        "assert len(values) == 4",
+    ),
     ("eager_loop", "torch", TORCH, "assert model(words).shape == (4, 3, 2)"),
     (
         "eager_loop",

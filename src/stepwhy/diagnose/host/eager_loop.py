@@ -2,7 +2,8 @@
 
 ## What it means
 The step consists of hundreds of small operations, each called from Python: a TensorFlow loop
-without `tf.function`, a JAX loop without `jit`, a recurrent layer that is unrolled by hand.
+without `tf.function`, a JAX loop without `jit`, a recurrent layer that is unrolled by hand, a model
+that is called for one example after another.
 
 ## Why it costs
 Launching an operation takes some microseconds in Python and in the framework, whatever its size. A
@@ -14,13 +15,14 @@ Operations that the program launches count, except those of the backward pass an
 cost is the time of the step in which an operation is launched, in which an operation of at most 25
 µs runs, or in which Python runs between two operations for at most 500 µs. The diagnosis is made
 for steps with at least 100 such operations that spend at least 30 % of their time this way. In
-PyTorch, which runs operations one by one by design, a sequence of them must repeat. What
-recording short operations takes is left out. If the same sequence of operations repeats, the
-evidence names it. Where [`constant-computation`](constant-computation.md) shows that most of these
-operations compute constants, that finding comes first. The saving is at most the time of the lines
-that launch the sequence, with what they compute and their backward pass, and at most half more than
-the cost. On an accelerator, `launch-bound` judges
-this.
+PyTorch, which runs operations one by one by design, a sequence of them must repeat. In PyTorch,
+layers of the sequence that get a single example, by the recorded shapes, say that the model is
+called for one example at a time, unless it is a recurrent cell. What recording short operations
+takes is left out. If the same sequence of operations repeats, the evidence names it. Where
+[`constant-computation`](constant-computation.md) shows that most of these operations compute
+constants, that finding comes first. The saving is at most the time of the lines that launch the
+sequence, with what they compute and their backward pass, and at most half more than the cost. On an
+accelerator, `launch-bound` judges this.
 
 ## Fix
 Compile the step: `tf.function`, `torch.compile`, `jax.jit`. Replace a loop over time by a single
@@ -45,7 +47,7 @@ from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.types import Ints
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.eager_calls import eager_loop
+from stepwhy.diagnose.shared.eager_calls import eager_loop, single_examples
 from stepwhy.diagnose.shared.eager_functions import functions_beside_gradient
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving
@@ -75,6 +77,8 @@ _LONGEST_SEQUENCE = 64  # operations; layers and cells have fewer
 _FEWEST_REPEATS = 4  # fewer are parts of a model, and no loop
 _SHOWN = 3
 _CELL = ("aten::sigmoid", "aten::tanh")
+_NAMED_CELL = regex(r"(?:gru|lstm|rnn)\w*_cell")
+_EACH = "Call the model once with the whole batch, not once for each example"
 # A Python number is written to one element: `tensor[i, j] = value`.
 _ELEMENT = ("aten::select", "aten::lift_fresh")
 _WRAPPED = regex(r"PjitFunction\((.*)\)")
@@ -105,8 +109,14 @@ def diagnose(facts: Facts) -> Finding:
     )
     most = min(max(loop.cost_ns, _lines_ns(facts, rows)), MOST_SAVED * loop.cost_ns)
     gain = saving("remove dispatch", LEAST_SAVED * loop.cost_ns, most)
+    texts = [facts.trace.string(name) for name in sequence]
+    examples = 0.0 if _is_cell(texts) else single_examples(facts, rows)
+    if examples >= LEAST_REPEATED:
+        single = Evidence("layers called for one example per step", examples, "count")
+        evidence = (*evidence[:2], single, *evidence[2:])
+        return RULE.finding(loop.cost_ns, evidence, RULE.fix("torch-examples"), gain, title=_EACH)
     beside = _beside(facts, loop.calls, repeats)
-    fix = beside or _fix(facts, [facts.trace.string(name) for name in sequence], repeats)
+    fix = beside or _fix(facts, texts, repeats)
     # No edit: how long the compiled operations take is not in a record of the others.
     return RULE.finding(loop.cost_ns, evidence, fix, gain)
 
@@ -231,13 +241,19 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _torch_fix(sequence: list[str], repeats: int) -> Fix:
     """What to do in PyTorch, by what repeats."""
-    if all(name in sequence for name in _CELL):
+    if _is_cell(sequence):
         return RULE.fix("torch-cell")
     if all(name in sequence for name in _ELEMENT):
         return RULE.fix("torch-elements")
     if _updates(sequence):
         return RULE.fix("torch-update")
     return RULE.fix("torch-long" if repeats >= UNROLLED else "torch")
+
+
+def _is_cell(sequence: list[str]) -> bool:
+    """Whether a sequence is a recurrent cell, of which each call needs the result of the last."""
+    is_named = any(map(_NAMED_CELL.search, sequence))
+    return is_named or all(name in sequence for name in _CELL)
 
 
 def _updates(sequence: list[str]) -> bool:

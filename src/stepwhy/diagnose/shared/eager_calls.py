@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.program.operands import shapes_of
 from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.columns.types import AnyRows, Ints, Mask
@@ -24,6 +25,9 @@ MANY_ELEMENTS = 100  # reads of single elements per step; a loss and some metric
 NEXT_ELEMENT_NS = 500_000  # ns from one read to the next in a loop over elements
 CALLS_PER_ELEMENT = 12  # operations from one read to the next; more do something else beside
 
+# Layers whose first argument is the input, by example.
+_LAYER = regex(r"aten::(?:linear|conv[123]d)$")
+_ALONE = regex(r"(?:1x[\dx]+|\d+),")  # an input of one row, or without a dimension for rows
 _JITTED = regex(r"PjitFunction\(.*\)")
 _ELEMENT = "aten::item"
 _ELEMENTS = (
@@ -69,6 +73,19 @@ def _eager_loop(facts: Facts) -> EagerLoop | None:
     python_ns = on_scale(facts, facts.mean_ns(float(capped)), "python")
     cost = python_ns + facts.breakdown["dispatch"] + in_small(facts, every, SMALL_NS)
     return EagerLoop(calls, cost, python_ns) if cost >= SHARE * facts.wall_ns else None
+
+
+def single_examples(facts: Facts, calls: AnyRows) -> float:
+    """How many layers a step calls with a single example; 0 where shapes were not recorded.
+
+    Args:
+        facts: Facts of the run.
+        calls: Operations of the steady steps; (calls,).
+    """
+    trace = facts.trace
+    layers = calls[trace.matches(trace.slices.name[calls], _LAYER.search)]
+    alone = trace.matches(shapes_of(trace)[layers], _ALONE.match)
+    return np.count_nonzero(alone) / max(facts.steady_count, 1)
 
 
 def in_small(facts: Facts, calls: AnyRows, limit_ns: int) -> int:
@@ -177,4 +194,4 @@ def _between(facts: Facts, starts: Ints, is_next: Mask) -> AnyRows:
     return found
 
 
-__all__ = ["EagerLoop", "ElementLoop", "eager_loop", "element_loop", "in_small"]
+__all__ = ["EagerLoop", "ElementLoop", "eager_loop", "element_loop", "in_small", "single_examples"]

@@ -137,6 +137,7 @@ GRAPH: tuple[Column, ...] = (
         null=NO_STRING,
     ),
     string("session_values", "graph_type", "Type of a fed tensor in the graph.", null=NO_STRING),
+    string("session_values", "shape", "Its shape, as '64x28'; '' of a number.", null=NO_STRING),
     Column("session_values", "bytes", "int64", "bytes", "-1", "Size, in the type of the graph."),
     Column(
         "session_values",

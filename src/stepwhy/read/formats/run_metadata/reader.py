@@ -368,12 +368,14 @@ def _add_step(builder: TraceBuilder, window: Window) -> None:
 def _add_session_value(builder: TraceBuilder, run: int, fed: int, value: SessionValue) -> None:
     """Add a value that was fed to the run, or fetched from it."""
     texts = {"python_type": value.python_type, "graph_type": value.graph_type}
+    shape = None if value.shape is None else builder.intern("x".join(map(str, value.shape)))
     builder.add(
         "session_values",
         slice=run,
         fed=fed,
         name=builder.intern(value.name),
         bytes=NULL if value.bytes is None else _known(value.bytes),
+        shape=NULL if shape is None else shape,
         fingerprint=NULL if value.fingerprint is None else _known(value.fingerprint),
         **{key: builder.intern(text) for key, text in texts.items() if text},
     )
