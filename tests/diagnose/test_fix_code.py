@@ -426,6 +426,14 @@ graph.__exit__(None, None, None)""",
     ("unfused_optimizer", "lists-on-device", TORCH + PARAMETERS, "optimizer.step()"),
     ("unfused_optimizer", "lists", TORCH + PARAMETERS, "optimizer.step()"),
     ("unfused_optimizer", "own", TORCH + PARAMETERS, "assert (moments[0] == 0.1).all()"),
+    (
+        "repeated_computation",
+        "examples",
+        TF1
+        + "import numpy as np; session, rows = tf.Session(), [np.ones(3)] * 4\n"
+        + "states = tf.placeholder(tf.float32, [None, 3]); q = 2 * states",
+        "assert best.shape == (4,); graph.__exit__(None, None, None)",
+    ),
     ("eager_loop", "tf", TF + VARIABLES, "assert train_step(tf.ones(2)).shape == ()"),
     (
         "eager_loop",

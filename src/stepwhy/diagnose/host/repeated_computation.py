@@ -14,12 +14,17 @@ If most steps make several calls, stepwhy compares the calls of each recorded st
 it runs no backward pass and no optimizer, and if another call of the step, with the same fed
 values, runs most of its operations too. `stepwhy run` compares fed values by a fingerprint. The
 cost is the time of these calls, without what only they compute. Calls that are fed with other
-values, or with values that an earlier call may have returned, do not count. A step begins with the
-call that trains. A call before it in the loop counts for the previous step, whose fed values
-differ, so it is only recognised where nothing is fed.
+values, or with values that an earlier call may have returned, do not count.
+
+If a step makes the same call six times or more, each time with one example that differs, the cost
+is the time of all of these calls but one. A call that returns an array of the shape of one that it
+is fed with may feed it to the next one: it does not count. A step begins with the call that trains.
+A call before it in the loop counts for the previous step, whose fed values differ, so it is only
+recognised where nothing is fed.
 
 ## Fix
-Fetch everything in one call. Fetch metrics only in the steps that print them.
+Fetch everything in one call, and feed all examples at once. Fetch metrics only in the steps that
+print them.
 
 ## Fix risk
 The training does not change. Metrics that were computed after the update are then those from before
@@ -42,6 +47,7 @@ from numpy.typing import NDArray
 
 from stepwhy.analyse.activity.devices import intervals_of
 from stepwhy.analyse.program.session_parts import RUN
+from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.feeds import parts_or_reason
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
@@ -59,7 +65,12 @@ RULE = Rule(
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 MOSTLY = 0.5  # of a call's computation; a call that computes more of its own has its own purpose
 
+EXAMPLES = 6  # calls per step with one example each; some loops choose an action or two per step
+LEAST_SAVED = 0.5  # of these calls; the computation remains, in larger operations
+
 _SHOWN = 3
+_ONE = regex(r"1(?:x\d+)*|")
+_EACH = "Run the session once with the whole batch, not once for each example"
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -73,6 +84,7 @@ class _Run(msgspec.Struct, frozen=True):
         updates: Whether an optimizer updates variables in it.
         reads: Whether it takes input from a queue or a dataset.
         fed: Fingerprint by name of the fed tensor; NULL if it is unknown.
+        shapes: Name and shape of each fed value, and of each fetched one.
     """
 
     slice: int
@@ -82,6 +94,13 @@ class _Run(msgspec.Struct, frozen=True):
     updates: bool
     reads: bool
     fed: dict[str, int]
+    shapes: tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
+
+    def gets_one_example(self) -> bool:
+        """Whether it only computes, with arrays of one row, and returns none that it could get."""
+        sizes, results = ({shape for _, shape in values} for values in self.shapes)
+        is_single = bool(sizes) and all(_ONE.fullmatch(size) for size in sizes)
+        return is_single and not (self.updates or self.reads or sizes & results)
 
 
 class _Repeat(msgspec.Struct, frozen=True):
@@ -109,6 +128,9 @@ def diagnose(facts: Facts) -> Finding:
     count = Evidence("calls of Session.run per step", len(runs) / facts.steady_count, "count")
     if len(runs) <= facts.steady_count:
         return RULE.nothing((count,))
+    single = _examples(facts, runs, count)
+    if single is not None:
+        return single
     if any(mark == NULL for run in runs for mark in run.fed.values()):
         return RULE.no_data(
             "fed-values", "The values that the runs were fed with were not compared."
@@ -125,6 +147,26 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, fix, gain, Edit("ops", "gone"))
 
 
+def _examples(facts: Facts, runs: Sequence[_Run], count: Evidence) -> Finding | None:
+    """The finding about a call that is made for one example after another; None without such."""
+    groups: defaultdict[object, list[_Run]] = defaultdict(list)
+    for run in runs:
+        if run.gets_one_example():
+            groups[run.shapes].append(run)
+    most = max(groups.values(), key=len, default=[])
+    per_step = len(most) / facts.steady_count
+    differ = len({tuple(sorted(run.fed.items())) for run in most}) > len(most) / 2
+    spent = facts.mean_ns(sum(run.dur_ns for run in most))
+    cost = on_scale(facts, round(spent * (1 - 1 / max(per_step, 1))))
+    if per_step < EXAMPLES or not differ or cost < SHARE * facts.wall_ns:
+        return None
+    share = Evidence("share of the step", cost / facts.wall_ns, "fraction")
+    where = _place(facts, most[0])
+    single = Evidence("calls of it with one example per step", per_step, "count", where)
+    gain = saving("one call for all examples", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, (share, count, single), RULE.fix("examples"), gain, title=_EACH)
+
+
 def _runs(facts: Facts) -> Iterator[_Run]:
     """The calls in the steady steps, in order."""
     trace, slices = facts.trace, facts.trace.slices
@@ -132,6 +174,7 @@ def _runs(facts: Facts) -> Iterator[_Run]:
     marks = marks[np.isin(slices.name[marks], trace.strings_where({RUN})) & facts.is_steady[marks]]
     marks = marks[np.argsort(slices.start_ns[marks], kind="stable")]
     rows, fed = steady_work(facts), _fed(facts)
+    shapes = [_shapes(facts, which) for which in (1, 0)]
     inputs = facts.slices(Kind.INPUT, steady=True)
     starts = slices.start_ns[marks]
     # The slice of a step's first call covers the whole step.
@@ -148,6 +191,7 @@ def _runs(facts: Facts) -> Iterator[_Run]:
             bool(among(facts.phases[own], (Phase.OPTIMIZER, Phase.BACKWARD)).any()),
             bool((of_input == place).any()),
             fed[mark],
+            (frozenset(shapes[0][mark]), frozenset(shapes[1][mark])),
         )
 
 
@@ -157,6 +201,16 @@ def _fed(facts: Facts) -> defaultdict[int, dict[str, int]]:
     for row in np.flatnonzero(table.fed == 1):
         name = facts.trace.string(int(table.name[row]))
         found[int(table.slice[row])][name] = int(table.fingerprint[row])
+    return found
+
+
+def _shapes(facts: Facts, fed: int) -> defaultdict[int, set[tuple[str, str]]]:
+    """Name and shape of the values that calls are fed with, or return; by call."""
+    table, found = facts.trace.session_values, defaultdict[int, set[tuple[str, str]]](set)
+    text = facts.trace.string
+    for row in np.flatnonzero(table.fed == fed):
+        about = text(int(table.name[row])), text(int(table.shape[row]))
+        found[int(table.slice[row])].add(about)
     return found
 
 
