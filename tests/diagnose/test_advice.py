@@ -1,9 +1,11 @@
-"""Advice fits the recorded program: each part of it needs evidence in the trace.
+"""Advice fits the recorded program: each part of it needs evidence in the trace, and its cause.
 
 `NEEDS` says what evidence. It is checked on all recorded traces. Every snippet of every diagnosis
-falls under it, so that new advice states what it needs.
+falls under it, so that new advice states what it needs. `CAUSES` says where the time is that a
+diagnosis is about: checked on these traces, and by what its fix has shortened in the lab.
 """
 
+import json
 import os
 import re
 from functools import cache
@@ -175,13 +177,19 @@ NEEDS = {
 
 
 @cache
-def advice_on(path):
-    """The facts of a trace, and the fixes that are advised for it; None if it is not read."""
+def findings_on(path):
+    """The facts of a trace, and what is found in it; None if it is not read."""
     try:
         facts = recorded.facts_of(path)
     except StepwhyError:
         return None
-    return facts, [(f.id, f.fix) for f in run_all(facts) if f.verdict == "found"]
+    return facts, [f for f in run_all(facts) if f.verdict == "found"]
+
+
+def advice_on(path):
+    """The facts of a trace, and the fixes that are advised for it; None if it is not read."""
+    read = findings_on(path)
+    return None if read is None else (read[0], [(f.id, f.fix) for f in read[1]])
 
 
 def unfounded(facts, fixes):
@@ -204,6 +212,73 @@ def test_advice_fits_the_recorded_program(path):
     if found is None:
         pytest.skip("not read")
     assert unfounded(*found) == []
+
+
+# Diagnosis -> the categories of the breakdown in which its cause takes time.
+CAUSES = {
+    "input-bound": {"input_wait"},
+    "serial-input": {"input_wait", "compute"},  # a graph may draw its input
+    "python-preprocessing": {"input_wait", "python", "dispatch", "unexplained"},
+    "repeated-preprocessing": {"input_wait"},
+    "queue-starvation": {"input_wait"},
+    "storage-wait": {"input_wait"},
+    "feed-dict-copy": {"dispatch"},
+    "large-fetch": {"dispatch"},
+    "python-overhead": {"python", "compute", "unexplained"},  # with the reads of elements
+    "host-callback": {"python", "compute", "transfer"},
+    "recompilation": {"compile"},
+    "graph-growth": {"compile", "python"},
+    "checkpoint-stall": {"storage"},
+    "logging-stall": {"storage", "python", "unexplained"},
+    "host-sync": {"sync"},
+    "exposed-transfer": {"transfer"},
+    "pageable-copy": {"transfer", "sync"},
+    "variable-traffic": {"transfer", "compute"},
+    "exposed-communication": {"communication"},
+    "unfused-batch-norm": {"compute"},
+    "unfused-attention": {"compute"},
+    "unfused-pattern": {"compute"},
+    "unfavourable-layout": {"compute"},
+    "unfavourable-shape": {"compute"},
+    "full-precision-matmul": {"compute"},
+    "redundant-cast": {"compute"},
+    "dominant-op": {"compute"},
+    "page-faults": {"compute"},
+    "misplaced-op": {"compute", "transfer"},
+    "uncolocated-gradients": {"compute", "transfer"},
+}
+NOISE = 0.005  # of the step; the savings of steps that differ by less cannot be measured
+ROUNDED = 1.02  # a cost may be larger than the time that it is part of, as both are rounded
+
+
+@recorded.TOGETHER
+@pytest.mark.traces
+@pytest.mark.skipif(not FILES, reason="STEPWHY_TRACES names no folder of traces")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: "/".join(path.parts[-3:]))
+def test_advice_is_about_time_that_its_cause_takes(path):
+    """A finding costs no more than its categories have, and is worth more than noise."""
+    facts, found = findings_on(path) or (None, [])
+    costly = [f for f in found if f.cost_ns_per_step and f.id in CAUSES]
+    assert [
+        f.id
+        for f in costly
+        if f.cost_ns_per_step > ROUNDED * sum(facts.breakdown[c] for c in CAUSES[f.id])
+    ] == []
+    gains = [f for f in found if f.saving is not None]
+    assert [f.id for f in gains if f.saving.high_ns < NOISE * facts.wall_ns] == []
+
+
+RESULTS = sorted((Path(__file__).parents[2] / "lab" / "results").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_fix_has_shortened_what_its_diagnosis_is_about(path):
+    """By the lab's measurements: the category that shrank most is one of the cause."""
+    result = json.loads(path.read_text())
+    shorter = min(result["comparison"]["categories"], key=lambda one: one["difference_ns"])
+    is_large = -shorter["difference_ns"] > result["measured_ns"] / 2 > 0
+    if shorter["sure"] and is_large:
+        assert shorter["category"] in CAUSES[result["diagnosis"]]
 
 
 # What diagnoses of the device's own work find in recorded traces; nothing in all others.
