@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from stepwhy.cli import cli
+from stepwhy.cli.words import script_to_run
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +42,13 @@ def test_a_missing_script_ends_before_anything_is_written(command, folder):
     assert done.exit_code == 5
     assert "there is no script missing.py. Check its path" in done.stderr
     assert [path.name for path in folder.iterdir()] == ["runs"]
+
+
+def test_a_program_needs_no_dashes_unless_a_script_has_its_name(folder):
+    assert script_to_run("python", ["train.py"]) == ["python", "train.py"]
+    (folder / "python").write_text("print(1)")
+    assert script_to_run("python", ["train.py"])[-2:] == ["python", "train.py"]
+    assert len(script_to_run("python", ["train.py"])) > 2
 
 
 def test_an_option_of_python_is_no_script():

@@ -48,8 +48,8 @@ def run(
 ) -> None:
     """Observe an unmodified training run, then explain it.
 
-    Runs 'python SCRIPT ARGS...', or any command after '--', as in 'stepwhy run -- torchrun
-    train.py'. Input, output, signals and exit code of the training pass through. At the end, the
+    Runs 'python SCRIPT ARGS...', a program, as in 'stepwhy run torchrun train.py', or any command
+    after '--'. Input, output, signals and exit code of the training pass through. At the end, the
     report goes to standard error, and as a page, report.html, into the run directory.
 
     Where a launcher such as srun or mpirun starts this command once per rank, each of them writes

@@ -44,22 +44,26 @@ def script_to_run(script: str, args: list[str]) -> list[str]:
     """The command that runs a script, before which nothing is written.
 
     Args:
-        script: Its path, or an option of Python, such as '-m'.
+        script: Its path, an option of Python, such as '-m', or else a program, such as 'torchrun'.
         args: Its arguments.
 
     Raises:
-        CaptureError: There is no such script.
+        CaptureError: There is neither such a script nor such a program.
     """
+    import shutil
+
     from stepwhy.base.errors import CaptureError
     from stepwhy.read.inputs.kinds import is_there
     from stepwhy.record import command_for_script
 
-    if not script.startswith("-") and not is_there(Path(script)):
-        raise CaptureError(
-            f"there is no script {script}",
-            "Check its path; a command follows '--', as in 'stepwhy run -- torchrun train.py'",
-        )
-    return command_for_script(script, args)
+    if script.startswith("-") or is_there(Path(script)):
+        return command_for_script(script, args)
+    if shutil.which(script):
+        return [script, *args]
+    raise CaptureError(
+        f"there is no script {script}",
+        "Check its path; a command follows '--', as in 'stepwhy run -- torchrun train.py'",
+    )
 
 
 def follows_dashes(ctx: click.Context) -> bool:
