@@ -87,7 +87,7 @@ def is_prepared_in_parallel(facts: Facts) -> bool:
 def with_workers(fix: Fix, count: int) -> Fix:
     """A fix whose code starts two workers, with another number of them."""
     code = fix.code.replace("workers=2", f"workers={count}").replace("Pool(2)", f"Pool({count})")
-    return Fix(fix.text, code, fix.risk)
+    return replace(fix, code=code)
 
 
 def cautioned(fix: Fix, facts: Facts) -> Fix:
