@@ -64,7 +64,7 @@ def test_importing_the_package_imports_no_framework():
     ],
 )
 def test_a_missing_library_is_named_with_the_command_that_installs_it(load, name, missing, package):
-    with pytest.raises(MissingPackageError, match=f"Run: pip install {package}"):
+    with pytest.raises(MissingPackageError, match=f"pip install {package}"):
         load(name, **dict.fromkeys(missing))
 
 

@@ -59,7 +59,9 @@ class StepwhyError(Exception):
 
     def __init__(self, what: str, todo: str) -> None:
         self.what, self.todo = visible(what, _LONGEST), visible(todo, _LONGEST)
-        super().__init__(f"{self.what}. {self.todo}.")
+        # A full stop behind a command would be copied with it.
+        end = "" if self.todo.startswith("Run: ") else "."
+        super().__init__(f"{self.what}. {self.todo}{end}")
 
 
 class InputError(StepwhyError):
