@@ -32,9 +32,9 @@ INTRODUCTION = f"""\
 # The rooms of the package
 
 `src/stepwhy` has sixteen rooms. A room imports only rooms in rows below its own, which
-`lint-imports` checks; arrows show the imports between neighbouring rows that do not follow from
-others. The numbers are the way of data, from a training to its report: `engine` takes it from room
-to room, and `cli`, `api` and `apps` are its doors.
+`lint-imports` checks. An arrow from one room to another says that the first imports the second;
+only the arrows between neighbouring rows are drawn. The numbers are the way of data, from a training
+to its report: `engine` takes it from room to room, and `cli`, `api` and `apps` are its doors.
 
 ![The rooms of the package, from the command line at the top to base at the bottom](../{DRAWING})
 
@@ -44,18 +44,20 @@ inside of the training, writes a run directory, and knows nothing of the rooms t
 """
 CHANGES = {
     "how a file is recognised or read": "`read.formats.<name>`, or `read.shared`",
-    "what the name of a kernel stands for": "`read.kernel_names`",
-    "a counter that each step logs": "`record.steps.meters`; its column in `trace.schema`",
+    "what the name of a kernel stands for": "`read.kernel_names.table`",
+    "a counter that each step logs": "`record.steps.meters`, `read.formats.run_directory.step_log`;"
+    " its column in `trace.schema`",
     "an event that is logged when it happens": "`record.watchers`",
     "how a signal reaches the training": "`record.launcher`",
     "how a number of the result is computed": "`analyse`, by its subject",
-    "when a diagnosis fires, and what it advises": "`diagnose.<family>`",
+    "when a diagnosis fires, its title and its limits": "`diagnose/<family>/<id>.py`",
+    "what a diagnosis advises": "`diagnose/<family>/<id>.md`",
     "when logged events, such as compilations, are many": "`analyse.steps.stalls`",
     "a change that `whatif` knows": "its text in `result.edits`, its effect in `predict`",
     "the sentence of a reason or note": "`result.wording`",
     "a field of the result": "`result`, and `analyse.answers`, which fills it",
-    "what a report says, and in which order": "`show.sections`, for all kinds of reports",
-    "how it looks": "`show.terminal`, `show.html`, `show.markdown`",
+    "what reports say, and in which order": "`show.sections`; for sortable tables `show.html`",
+    "how reports look, and how much a page shows": "`show.terminal`, `show.html`, `show.markdown`",
     "what the timeline of the page shows": "`show.timeline`; `web/src` draws it",
     "the statistics of `bench`, `compare`, `try`": "`measure`",
     "an option of a command": "`cli`",
