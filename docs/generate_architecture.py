@@ -33,8 +33,8 @@ INTRODUCTION = f"""\
 
 `src/stepwhy` has sixteen rooms. A room imports only rooms in rows below its own, which
 `lint-imports` checks. An arrow from one room to another says that the first imports the second;
-only the arrows between neighbouring rows are drawn. The numbers are the way of data, from a training
-to its report: `engine` takes it from room to room, and `cli`, `api` and `apps` are its doors.
+only the arrows between neighbouring rows are drawn. The numbers are the way of data, from a
+training to its report: `engine` takes it from room to room; `cli`, `api` and `apps` are its doors.
 
 ![The rooms of the package, from the command line at the top to base at the bottom](../{DRAWING})
 
