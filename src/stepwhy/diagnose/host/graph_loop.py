@@ -15,6 +15,11 @@ share of the time of all operations, applied to the time in which the step compu
 Loops whose operations take long on average do not count, nor loops other than maps that mostly
 compute matrix products: these are recurrent layers, whose iterations depend on each other.
 
+TensorFlow 2 records no nodes. There, a loop shows in how often the executor of a `tf.function`
+schedules operations: 256 times or more in a step, and at least three times for each operation that
+computes. The cost is then the time in which it schedules. Steps with 16 matrix products or more do
+not count: their loop may be a recurrent layer.
+
 ## Fix
 Write the computation of one row for all rows at once.
 
@@ -35,7 +40,7 @@ from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import by_name, by_string, times
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
-from stepwhy.diagnose.shared.slices import steady_work
+from stepwhy.diagnose.shared.slices import named, steady_work
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
@@ -43,7 +48,7 @@ RULE = Rule(
     name="Loops of small operations in the graph",
     found="Replace the loop in the graph by operations on the whole batch",
     clear="No loop in the graph runs many small operations",
-    needs=(("graph-ops",), ("steps",)),
+    needs=(("graph-ops", "host-ops"), ("steps",)),
     least_share=0.20,  # of the step; below it the gain is less than the variation between steps
     least_saved=0.3,  # of the cost; the same arithmetic remains, in fewer operations
     change="one operation for all rows",
@@ -54,6 +59,11 @@ ITERATIONS = 16  # of a node per step; unrolled or short loops run fewer
 SMALL_NS = 200_000  # mean time of an operation; larger ones hide their scheduling
 MOSTLY = 0.5  # of the time of a loop; more of it in matrix products is the work of the layer
 
+SCHEDULED = 256  # per step; graphs of hundreds of operations without a loop take some tens
+PER_OPERATION = 3  # times scheduled for each operation that computes; in a loop, most control it
+
+# Source: tensorflow/core/common_runtime/executor.cc: once for each chain of ready operations.
+_SCHEDULES = "ExecutorState::Process"
 # Source: TensorFlow, control_flow_ops.py: a loop has a scope of its own, 'map/while' by default.
 _LOOP = regex(r"(?:gradients\w*/)*(?P<loop>.*?while(?:_\d+)?)(?:/.*)?")
 # The names that `tf.map_fn` and `tf.vectorized_map` give to their loops.
@@ -67,7 +77,7 @@ def diagnose(facts: Facts) -> Finding:
     rows = steady_work(facts, Kind.KERNEL, Kind.OP)
     rows = rows[facts.trace.slices.scope[rows] != NULL]
     if not len(rows):
-        return RULE.no_data("graph-ops", "No operation is recorded with its node.")
+        return _by_scheduling(facts)
     looped, iterations = _in_loops(facts, rows)
     duration_ns = facts.trace.slices.dur_ns
     share = float(duration_ns[looped].sum()) / max(float(duration_ns[rows].sum()), 1.0)
@@ -83,6 +93,27 @@ def diagnose(facts: Facts) -> Finding:
     is_clear = not is_small or _is_recurrent(facts, looped, loop)
     shown = None if len(looped) else 0
     return RULE.judge(facts, cost, evidence, RULE.fix(), shown=shown, unless=is_clear)
+
+
+def _by_scheduling(facts: Facts) -> Finding:
+    """Judge a function of TensorFlow 2 by how often its executor schedules operations."""
+    if facts.trace.meta.framework not in {"tensorflow", ""}:
+        return RULE.not_applicable("The run does not use TensorFlow.")
+    scheduled = len(named(facts, _SCHEDULES)) / max(facts.steady_count, 1)
+    kernels = facts.slices(Kind.KERNEL, steady=True)
+    products = facts.trace.matches(facts.trace.slices.name[kernels], _PRODUCT.search).sum()
+    computing = len(kernels) / max(facts.steady_count, 1)
+    if not scheduled:
+        return RULE.no_data("graph-ops", "No operation is recorded with its node.")
+    often = Evidence("times that operations are scheduled per step", scheduled, "count")
+    share = Evidence("share of the step in that", facts.share("dispatch"), "fraction")
+    is_loop = scheduled >= max(SCHEDULED, PER_OPERATION * computing)
+    is_recurrent = products >= ITERATIONS * facts.steady_count
+    evidence = (often, share, Evidence("operations that compute per step", computing, "count"))
+    cost = facts.breakdown["dispatch"]
+    return RULE.judge(
+        facts, cost, evidence, RULE.fix(), shown=1, unless=not is_loop or is_recurrent
+    )
 
 
 def _is_recurrent(facts: Facts, looped: AnyRows, loop: str) -> bool:
