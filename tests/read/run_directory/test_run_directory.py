@@ -159,6 +159,18 @@ def test_a_rare_long_run_makes_no_step(tmp_path):
     assert sorted(set(marks.dur_ns.tolist())) == [3 * MS, 54 * MS]
 
 
+def test_a_step_begins_with_the_run_that_updates(tmp_path):
+    # Thirty runs of 3 ms for single examples, then one of 2 ms that executes an optimizer.
+    runs = []
+    for i in range(10):
+        runs += [(0, 100 * i + 3 * k, 100 * i + 3 * k + 3, 0) for k in range(30)]
+        runs.append((1, 100 * i + 95, 100 * i + 97, 0))
+    lines = [json.loads(line) for line in session_runs(*runs)]
+    write_run(tmp_path, [json.dumps({**one, "update": one["signature"]}) for one in lines])
+    marks = read_folder(tmp_path)[0].trace.marks
+    assert marks.dur_ns.tolist() == [100 * MS] * 9
+
+
 def test_frequent_cheap_runs_make_no_step(tmp_path):
     runs = []
     for i in range(10):

@@ -94,3 +94,14 @@ def test_heavier_kind_of_run_takes_over_the_steps() -> None:
     assert traced[:5] == [3, 5, 8, 10, 13]
     # After 50 runs it is frequent enough; it is compared at every sixteenth run.
     assert traced[5:] == [64, 66, 69, 71, 74]
+
+
+def test_an_update_begins_the_steps_although_values_are_computed_more_often() -> None:
+    plan = TracePlan()
+    loop, opened = Loop(plan), []
+    plan.run_times(1).for_effect = True
+    for _ in range(20):
+        for signature in (*[0] * 8, 1):
+            loop.run(1, signature)
+            opened += [signature] if plan.opens else []
+    assert opened[-10:] == [1] * 10

@@ -195,6 +195,7 @@ class SessionObserver:
             kind, exact = self._signatures.of(fetches, feeds)
             plan = self._plan
             pending = PendingRun(kind, plan.run_times(kind))
+            pending.run_times.for_effect = self._signatures.has_effect(kind)
             pending.is_traced = options is not None and options.trace_level != 0
             if plan.leads(pending.run_times):
                 plan.open(pending.run_times, now_ns())
@@ -232,6 +233,7 @@ class SessionObserver:
         if not self._runs:
             self._describe(session)
         self._growth_guard.guard(lambda: self._note_fresh(pending, session, exact))
+        pending.members += ',"update":1' * pending.run_times.for_effect
         if plan.opens:
             self._between_steps(pending, session)
             pending.load = self._load.take()

@@ -78,6 +78,7 @@ class Signatures:
     def __init__(self) -> None:
         self._numbers: dict[Key, tuple[int, int]] = {}
         self._kinds: dict[Key, int] = {}
+        self._effects: set[int] = set()
         self._known: dict[Any, tuple[int, int]] = {}
         self._alive: list[weakref.ref[Any]] = []
         # The last object fetched without feeds, and its numbers: most loops have only one.
@@ -101,6 +102,10 @@ class Signatures:
         elif not feeds and identity[0] == id(fetches):
             self._last_id, self._last = id(fetches), numbers
         return numbers
+
+    def has_effect(self, kind: int) -> bool:
+        """Whether runs of a kind execute operations for their effect."""
+        return kind in self._effects
 
     def _by_name(self, fetches: Any, feeds: Any) -> tuple[int, int]:
         """Look up the numbers by names."""
@@ -136,5 +141,6 @@ class Signatures:
         if numbers is None:
             operations = () if key == "others" else tuple(sorted(_operations(key[0])))
             kind = self._kinds.setdefault(operations or key, len(self._kinds))
+            self._effects.update({kind} if operations else ())
             numbers = self._numbers[key] = kind, len(self._numbers)
         return numbers

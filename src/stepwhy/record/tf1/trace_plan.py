@@ -91,7 +91,8 @@ class TracePlan:
         leader = self._leader
         if kind is leader:
             return True
-        if leader is not None and kind.total_ns <= _LEADS_BY * leader.total_ns:
+        is_update = leader is not None and kind.for_effect > leader.for_effect
+        if leader is not None and not is_update and kind.total_ns <= _LEADS_BY * leader.total_ns:
             return False
         if kind.count >= _OFTEN and kind.count % _COMPARED_EVERY:
             return False

@@ -25,6 +25,8 @@ _LEAST_SHARE = 0.05
 # Runs that are rarer than this, relative to the most frequent ones, are not part of every step,
 # however long they are (a checkpoint every tenth step).
 _LEAST_FREQUENCY = 0.5
+# An update may take little beside what is computed for each example of a batch, one after another.
+_LEAST_UPDATE = 0.01
 # A longer step is a damaged record: the sum of 100,000 steps of a day still fits into 64 bits.
 _LONGEST_STEP_NS = 24 * 3600 * 10**9
 _GAP = "gap"
@@ -56,6 +58,7 @@ class Line(msgspec.Struct, gc=False):
     light: Flag = 0
     gap_cpu_ns: Amount | None = None
     fresh: Flag = 0
+    update: Flag = 0
     early: Flag = 0
     failed: Flag = 0
     ahead: Flag | None = None
@@ -358,6 +361,8 @@ def _periods(records: Sequence[Line], kind: str) -> list[tuple[list[Line], Line]
 def _training_signature(runs: Sequence[Line]) -> int | None:
     """The training fetches: those that take longest of the ones that run in every step.
 
+    Runs that update come before those that only compute, which a step may do for each example.
+
     If several qualify, the ones with which the observer started its traced steps.
     """
     time: Counter[int] = Counter()
@@ -367,6 +372,10 @@ def _training_signature(runs: Sequence[Line]) -> int | None:
         count[run.signature] += 1
     least = _LEAST_SHARE * time.total()
     repeated = {s: n for s, n in count.items() if n >= _FEWEST_RUNS and time[s] >= least}
+    updates = {run.signature for run in runs if run.update}
+    least = _LEAST_UPDATE * time.total()
+    updates = {s for s in updates if count[s] >= _FEWEST_RUNS and time[s] >= least}
+    repeated = {s: count[s] for s in updates} or repeated
     most = max(repeated.values(), default=0)
     frequent = [s for s, n in repeated.items() if n >= _LEAST_FREQUENCY * most]
     opened = Counter(b.signature for a, b in pairwise(runs) if b.profiled and not a.profiled)
