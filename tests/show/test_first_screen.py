@@ -60,7 +60,7 @@ def test_a_lone_run_is_no_steady_state(sample):
 
 def test_without_a_finding_the_largest_line_is_named(sample):
     text = unwrapped(printed(sample("one_line")))
-    assert "no known problem Most of it is at train.py(88): main (92 %)" in text
+    assert "no known problem The longest line is train.py(88): main (92 %)" in text
 
 
 def test_several_ranks_have_no_rate_of_one(sample):

@@ -73,6 +73,8 @@ def test_a_cause_is_what_is_wrong_and_not_what_is_fine():
 def test_another_cause_is_named_unless_it_explains_the_loss(by, cost, text):
     first = Finding("graph-growth", "found", "Create it once", cost_ns_per_step=cost * MS)
     assert cause(by, first=first).startswith(text)
+    reason = Bound("compute", 40 * MS, 50 * MS, set_up_ns=50 * MS, of="trace")
+    assert cause_sentence(reason, first).endswith(f"of 100 ms ({cost} %).")
     assert cause_sentence(NeverAhead(0.9), first) == f"Graph growth costs {cost}.0 ms of each step."
 
 

@@ -130,7 +130,7 @@ def _first_fix(result: Result) -> Iterator[blocks.Block]:
         if code := _short_code(found[0]):
             yield blocks.Code(code)
     if not place and result.verdict.bound_by != "unknown" and (lines := largest_lines(result)):
-        yield blocks.Sentence((Span("Most of it is at "), Span(lines[0], "code")))
+        yield blocks.Sentence((Span("The longest line is "), Span(lines[0], "code")))
 
 
 def _short_code(finding: Finding) -> str:

@@ -191,8 +191,9 @@ def cause_sentence(reason: Reason, first: Finding | None = None) -> str:
         return f"{name} costs {format_ns(ns)} of each step." if ns else f"{name}."
     if reason.by != "compute" and abs(ns - reason.time_ns) <= _SAME_TIME * reason.time_ns:
         return _sentence(reason, _loss(reason))
-    share, every = format_fraction(ns / reason.wall_ns), _WHOLES[reason.of][1]
-    return f"{name}: {format_ns(ns)} of {every}{format_ns(reason.wall_ns)} ({share})."
+    wall_ns, every = reason.wall_ns + reason.set_up_ns, _WHOLES[reason.of][1]
+    share = format_fraction(ns / wall_ns)
+    return f"{name}: {format_ns(ns)} of {every}{format_ns(wall_ns)} ({share})."
 
 
 def _bound(bound: Bound) -> str:
