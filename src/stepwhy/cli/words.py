@@ -50,15 +50,14 @@ def script_to_run(script: str, args: list[str]) -> list[str]:
     Raises:
         CaptureError: There is neither such a script nor such a program.
     """
-    import shutil
-
+    from stepwhy.base.children import find_program
     from stepwhy.base.errors import CaptureError
     from stepwhy.read.inputs.kinds import is_there
     from stepwhy.record import command_for_script
 
     if script.startswith("-") or is_there(Path(script)):
         return command_for_script(script, args)
-    if shutil.which(script):
+    if find_program(script):
         return [script, *args]
     raise CaptureError(
         f"there is no script {script}",
