@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from typing import get_args
 from zipfile import ZipFile
@@ -91,3 +92,13 @@ def test_a_file_in_an_archive_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(archive), *sys.path])
     assert find_spec("zipped_rules.rule").origin.startswith(str(archive))
     assert list(fixes_of("zipped_rules.rule")) == ["one", "two"]
+
+
+def test_a_package_whose_advice_is_read_belongs_to_the_one_that_contains_it(tmp_path, monkeypatch):
+    (tmp_path / "outer_rules" / "family").mkdir(parents=True)
+    for folder in ("outer_rules", "outer_rules/family"):
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "outer_rules" / "family" / "rule.md").write_text(SEVERAL)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert list(fixes_of("outer_rules.family.rule")) == ["one", "two"]
+    assert import_module("outer_rules").family.__name__ == "outer_rules.family"

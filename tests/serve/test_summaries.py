@@ -49,7 +49,7 @@ def test_results_and_pages_are_found_by_their_content(tmp_path):
         "a/stored.json": "result",
         "page.html": "page",
     }
-    assert found["page.html"].sentence == result.verdict.sentence
+    assert found["page.html"].sentence == f"Transfer-bound: {result.verdict.sentence}"
 
 
 def test_a_run_without_a_result(tmp_path):

@@ -244,7 +244,8 @@ def _page(root: Path, found: Found) -> Summary | None:
     title = _TITLE.search(_head(root, root / found.path))
     if title is None:
         return None
-    sentence = _short(html.unescape(title[1]))
+    # People who search for "14 ms" do not type a no-break space.
+    sentence = _short(html.unescape(title[1]).replace("\xa0", " "))
     return Summary("page", "explained", found.time_ns, sentence=sentence, has_page=True)
 
 

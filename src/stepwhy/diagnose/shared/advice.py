@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from pkgutil import get_data
 from typing import cast
 
@@ -44,8 +45,11 @@ def advice_text(module: str) -> str:
 
     Raises:
         OSError: There is none.
+        ModuleNotFoundError: There is no such package.
     """
     package, _, name = module.rpartition(".")
+    # `get_data` would load a package without making it an attribute of the one that contains it.
+    import_module(package)
     return cast("bytes", get_data(package, f"{name}.md")).decode()
 
 
