@@ -1,5 +1,6 @@
 """Ends of asynchronous instructions of XLA's CPU, whose marks are written late."""
 
+import numpy as np
 import pytest
 from tests.read.xplane_samples import event, host, line, trace_of
 
@@ -60,3 +61,19 @@ def test_a_product_does_not_hide_the_collective_that_waited_for_it():
     breakdown = Facts(trace).breakdown
     assert breakdown["communication"] == 50_000
     assert breakdown["compute"] == 20_000
+
+
+@pytest.mark.parametrize("span_us", [200_000_000, 90_000_000_000])
+def test_a_long_window_changes_nothing(span_us):
+    """A line's number times such a time in nanoseconds does not fit in 32 bits."""
+    others = [line(f"other/{n}", event("begin", 0, 1)) for n in range(40)]
+    pool = line(
+        "tf_XLAEigen/9",
+        event(CALL, 30, 58),
+        event("end: dot.1", 90, 0, _c=7),
+        event(CALL, span_us, 10),
+    )
+    product = event("dot.1", 10, 2, hlo_op="dot.1", _p=7)
+    slices = trace_of(host(*others, line("tf_XLAPjRtCpuClient/8", product), pool)).slices
+    (row,) = np.flatnonzero(slices.start_ns - slices.start_ns.min() == 10_000)
+    assert slices.dur_ns[row] == 20_000

@@ -61,13 +61,14 @@ def _begun_ns(events: Events, marks: Events, name: int) -> AnyInts:
     ends = events.start_ns[rows] + events.dur_ns[rows]
     first = min(int(ends.min()), int(marks.start_ns.min()))
     span = max(int(ends.max()), int(marks.start_ns.max())) - first + 1
-    keys = events.line[rows] * span + (ends - first)
+    line = events.line.astype(np.int64)  # times a span of seconds, in ns
+    keys = line[rows] * span + (ends - first)
     order = np.argsort(keys, kind="stable")
-    mine = marks.line * span + (marks.start_ns - first)
+    mine = marks.line.astype(np.int64) * span + (marks.start_ns - first)
     place = np.searchsorted(keys[order], mine, side="right") - 1
     row = order[np.maximum(place, 0)]
     is_next = (place >= 0) & (mine - keys[row] <= _LONGEST_GAP_NS)
-    is_next &= events.line[rows[row]] == marks.line
+    is_next &= line[rows[row]] == marks.line
     found[is_next] = events.start_ns[rows[row[is_next]]]
     return found
 
