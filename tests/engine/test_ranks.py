@@ -230,6 +230,17 @@ def test_python_of_the_late_rank_alone_is_what_it_does_longer(track, explained):
     assert by_id["python-overhead"].explained_by == explained
 
 
+def test_a_gap_of_the_late_rank_alone_is_what_it_does_longer():
+    """For 6 ms longer than rank 1, rank 0 does nothing that is recorded."""
+    late = drawn(0, "kk        kk        ", "        aa        aa")
+    early = drawn(1, "kk        kk        ", "  aaaaaaaa  aaaaaaaa")
+    result = combine([late, early], [])
+    by_id = {f.id: f for f in result.findings}
+    assert result.findings[0].id == "straggler"
+    assert by_id["wall-device-gap"].verdict == "found"
+    assert by_id["wall-device-gap"].explained_by == "straggler"
+
+
 # --- findings of every rank ----------------------------------------------------------------------
 
 

@@ -275,7 +275,7 @@ def test_what_a_line_has_called_and_what_its_source_says(tmp_path):
         ("batch = ready.get()", f"{GET};wait ({PYTHON}/threading.py:1)", "threading"),
         ("made = job.result()", f"result ({PYTHON}/concurrent/futures/_base.py:451)", "threading"),
         ("thread.join()", f"Thread.join ({PYTHON}/threading.py:1112)", "threading"),
-        ("time.sleep(1)", "", "threading"),
+        ("time.sleep(1)", "", ""),
         ("loss.block_until_ready()", "", "jax"),
         ("loss.block_until_ready()", f"wait ({OBSERVER}record/jax/waits.py:76)", "jax"),
         ("path = os.path.join(a, b)", f"join ({PYTHON}/posixpath.py:71)", "python"),

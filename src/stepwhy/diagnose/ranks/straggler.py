@@ -267,10 +267,10 @@ def _how_often(facts: Facts, number: int) -> tuple[Evidence, ...]:
 def symptoms(facts: Facts) -> frozenset[str]:
     """Findings on the late rank that show what it does longer than the others, if it is late."""
     late = find_late(_comparable(facts))
-    is_own = late is not None and late.rank.number == facts.trace.meta.rank
-    return frozenset(
-        {"python-overhead"} if late and is_own and cause_of(late.excess_ns) == "host" else ()
-    )
+    if late is None or late.rank.number != facts.trace.meta.rank:
+        return frozenset()
+    shown = {"host": "python-overhead", "unknown": "wall-device-gap"}.get(cause_of(late.excess_ns))
+    return frozenset(() if shown is None else (shown,))
 
 
 def _doing(facts: Facts, rank: Rank, cause: str) -> Iterator[Evidence]:

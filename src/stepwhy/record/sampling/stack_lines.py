@@ -43,15 +43,16 @@ _ENTRIES = {
 }
 _AUTOGRAD = "torch/autograd/function.py"
 WAITING = "threading"
-"""Leaf of a line of the program that waits for another thread, a process or a timer."""
+"""Leaf of a line of the program that waits for another thread or process."""
 
 # A thread in these files waits for another thread or process.
 _WAITS = (
     "/threading.py", "/queue.py", "/multiprocessing/connection.py", "/multiprocessing/queues.py",
     "/multiprocessing/popen_fork.py", "/selectors.py", "/concurrent/futures/_base.py",
 )  # fmt: skip
-# Functions in C that wait, by the name that a line calls, and whom for.
-_WAITS_IN_C = {"block_until_ready": "jax", "sleep": WAITING, "acquire": WAITING}
+# Functions in C that wait, by the name that a line calls, and whom for. A line that sleeps waits
+# for nothing else: it is what to change.
+_WAITS_IN_C = {"block_until_ready": "jax", "acquire": WAITING}
 # Files of libraries that log, and what the samples in them are counted for.
 _LOGGERS = {
     "/torch/utils/tensorboard/": "tensorboard",
