@@ -51,6 +51,14 @@ def test_without_a_gain_the_step_and_the_reason_are_shown(sample):
     assert block_of(sample("no_devices"), Gain) is None
 
 
+def test_a_known_cause_of_an_unknown_step_is_no_cannot_tell(sample):
+    assert block_of(sample("unknown"), Headline).word == "Cannot tell"
+    result = sample("input_bound")
+    verdict = structs.replace(result.verdict, bound_by="unknown")
+    shown = block_of(structs.replace(result, verdict=verdict), Headline)
+    assert (shown.word, shown.tone) == ("Partly explained", "warning")
+
+
 def test_a_lone_run_is_no_steady_state(sample):
     clock = WallClock(1, 0, 62 * MS, None, ())
     for name, remark in (("towers", ""), ("healthy", ", no known problem")):

@@ -154,7 +154,7 @@ def test_a_kernel_has_a_short_name_and_the_full_one_under_the_pointer(sample):
 
 def test_lists_clear_checks_and_abstentions(sample):
     text = " ".join(Page(html.render(sample("healthy"))).text.split())
-    assert "No problem found" in text
+    assert "No known problem" in text
     assert "exposed-transfer Copies hide behind compute" in text
     assert (
         "misplaced-op, soft-placement-fallback the signal is missing: the trace does not show"

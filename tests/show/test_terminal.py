@@ -16,8 +16,9 @@ WORDS = (
     "Host-bound",
     "Communication-bound",
     "Transfer-bound",
-    "No problem found",
+    "No known problem",
     "Cannot tell",
+    "Partly explained",
 )
 
 

@@ -70,9 +70,11 @@ def _headline(result: Result) -> blocks.Headline:
     word = f"{bound_by.capitalize()}-bound"
     tone: blocks.Tone = "error"
     if bound_by == "unknown":
-        word, tone = "Cannot tell", "warning"
+        # A cause may be known where the rest of the step is not.
+        word = "Partly explained" if words.found(result) else "Cannot tell"
+        tone = "warning"
     elif words.is_healthy(result):
-        word, tone = "No problem found", "good"
+        word, tone = "No known problem", "good"
     remark = "likely, not certain" if words.is_unsure(result.verdict) else ""
     text = f"{cause}{stop}".strip()
     return blocks.Headline(word, text, more, words.colour_of(bound_by), tone, remark)
