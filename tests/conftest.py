@@ -96,4 +96,14 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             return super()._split_scope(nodeid).partition("[")[0]
 
+        def remove_node(self, node):
+            """Give the rest of a worker that crashed to others, without the test it crashed in."""
+            units = self.assigned_work[node].values()
+            left = [(unit, test) for unit in units for test, is_done in unit.items() if not is_done]
+            if left:
+                unit, crashed = left[0]
+                unit[crashed] = True
+            super().remove_node(node)
+            return crashed if left else None
+
     return WholeTests(config, log)
