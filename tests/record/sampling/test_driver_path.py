@@ -96,3 +96,9 @@ def test_counts_follow_from_the_times():
         f"thread (8): feeder;{MAIN} 2",
     ]
     assert counted(b"[1]", 10_000) == ""
+
+
+def test_counts_of_a_part_of_the_record():
+    own = recorded((["thread (7): main", MAIN, STEP], 31), (["thread (7): main", MAIN], 29))
+    lines = counted(json.dumps(own).encode(), 10_000, (11_000, 51_000)).splitlines()
+    assert lines == [f"thread (7): main;{MAIN};{STEP} 2", f"thread (7): main;{MAIN} 2"]

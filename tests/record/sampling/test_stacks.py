@@ -14,7 +14,7 @@ from collections import Counter
 import pytest
 
 from stepwhy.record.core.user_code import UserFiles
-from stepwhy.record.sampling import periods, stacks
+from stepwhy.record.sampling import periods, py_spy, stacks, target
 from stepwhy.record.sampling.stack_lines import Place
 from stepwhy.record.sampling.stacks import StackSamplers, find_py_spy, program_folder
 
@@ -64,7 +64,7 @@ PROGRAM = """
 def may_look(pid):
     """Whether py-spy may read a process of this user."""
     done = subprocess.run(
-        [find_py_spy(), "dump", "--pid", str(pid)], capture_output=True, check=False
+        [find_py_spy(), "dump", "--pid", str(pid)], capture_output=True, check=False, timeout=60
     )
     return done.returncode == 0
 
@@ -266,10 +266,10 @@ def spied(samplers, spy, clock):
 
 def wait(samplers):
     """Wait until py-spy has ended, so that the next tick notices it."""
-    for target in samplers._targets.values():
-        if target.running is not None:
-            for sampler in target.running.samplers:
-                sampler.wait()
+    for process in samplers._targets.values():
+        if process.running is not None:
+            for sampler in process.running.samplers:
+                sampler.wait(30)
     samplers.tick()
 
 
@@ -285,10 +285,10 @@ def test_no_file_contains_full_paths_after_a_kill(spy, folder, clock, monkeypatc
     (spy.folder / "temporary").mkdir()
     samplers = StackSamplers(folder.parent, [str(spy.folder / "train.py")], clock=clock)
     begin(samplers, clock)
-    (target,) = samplers._targets.values()
-    for sampler in target.running.samplers:
-        sampler.wait()
-    assert str(spy.folder).encode() in stacks.content(target.running.path.raw)
+    (process,) = samplers._targets.values()
+    for sampler in process.running.samplers:
+        sampler.wait(30)
+    assert str(spy.folder).encode() in stacks.content(process.running.path.raw)
     assert list((spy.folder / "temporary").iterdir()) == []
     assert [p.name for p in folder.iterdir()] == ["windows"]
     samplers.finish()
@@ -329,6 +329,84 @@ def test_they_are_over_with_the_last_file_about_them(samplers, folder, clock):
     clock.now_s += 0.4
     samplers.tick()
     assert samplers._started == 1
+
+
+@pytest.fixture
+def timed(clock, monkeypatch):
+    """The fake clock also tells when py-spy has begun."""
+    for module in (py_spy, target):
+        monkeypatch.setattr(module, "now_ns", lambda: round(1e9 * clock.now_s))
+    return clock
+
+
+def log(folder, *steps):
+    """Log steps by their ends in s, each from the end of the previous one, and their kinds."""
+    lines, start_ns = [], 0
+    for end_s, profiled in steps:
+        end_ns = round(1e9 * end_s)
+        lines.append(f'{{"start_ns":{start_ns},"end_ns":{end_ns},"profiled":{profiled}}}\n')
+        start_ns = end_ns
+    (folder / "steps.jsonl").write_text("".join(lines))
+
+
+def stretches(folder):
+    """Start and end in s of each stretch, with the counts of its samples."""
+    path = folder / "stacks.json"
+    found = json.loads(path.read_text())["stretches"] if path.exists() else []
+    return [
+        (s["start_ns"] / 1e9, s["end_ns"] / 1e9, [sample["count"] for sample in s["samples"]])
+        for s in found
+    ]
+
+
+def test_profiled_steps_are_left_out_until_enough_of_usual_ones_was_seen(
+    samplers, spy, folder, timed
+):
+    log(folder, (99, 0))
+    begin(samplers, timed)  # at 101 s
+    run_for(samplers, timed, 4)
+    assert (len(spy.calls), stretches(folder)) == (1, [])  # the step that runs may be profiled
+    log(folder, (99, 0), (107, 1))
+    run_for(samplers, timed, 3)
+    assert (len(spy.calls), stretches(folder)) == (1, [])  # it was, and no usual one has ended
+    log(folder, (99, 0), (107, 1), (120, 0))
+    run_for(samplers, timed, 5)
+    assert (len(spy.calls), stretches(folder)) == (2, [(109.02, 111.02, [30])])
+
+
+def test_the_rest_of_a_period_is_made_up_for(samplers, spy, folder, timed):
+    log(folder, (101.92, 1), (120, 0))
+    begin(samplers, timed)
+    run_for(samplers, timed, 5)
+    assert stretches(folder) == [(102.02, 103.02, [30])]
+    assert [call.split()[call.split().index("--duration") + 1] for call in spy.calls] == ["2", "1"]
+
+
+def test_periods_in_profiled_steps_are_bounded_and_reported(samplers, spy, folder, timed):
+    for second in range(100, 140):
+        log(folder, (second + 5, 1), (second + 5.01, 0))
+        run_for(samplers, timed, 1)
+    assert len(spy.calls) == 1 + target._MOST_MORE
+    samplers.finish()
+    assert (messages(folder), stretches(folder)) == (["stacks-of-profiled-steps"], [])
+
+
+def test_a_step_that_does_not_end_is_not_waited_for_without_limit(samplers, folder, timed):
+    log(folder, (99, 0))
+    begin(samplers, timed)
+    run_for(samplers, timed, 40)
+    assert stretches(folder)[0] == (101.02, 103.02, [30])
+
+
+def test_children_count_while_the_main_thread_is_profiled(spied, folder, timed, monkeypatch):
+    samplers, spy, _ = spied
+    monkeypatch.setattr(stacks.Processes, "descendants", lambda _, pid: [pid] * 2)
+    worker = 'process 7:\\"worker\\";thread (7): MainThread;f (train.py:2) 90\\n'
+    spy.program.write_text(spy.program.read_text().replace("1) 30\\n", f"1) 30\\n{worker}"))
+    log(folder, (101.22, 1), (120, 0))
+    begin(samplers, timed)
+    wait(samplers)
+    assert stretches(folder) == [(101.02, 103.02, [90]), (101.24, 103.02, [13])]
 
 
 def test_without_windows_the_first_steps_are_left_out(samplers, spy, folder, clock):

@@ -9,6 +9,7 @@ their parent, so this is used for single processes only.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter, defaultdict
 from itertools import groupby
@@ -58,21 +59,26 @@ def driver_path(record: bytes, pid: int, files: UserFiles) -> list[Visit]:
     return [Visit(group[0].start_us, group[-1].end_us, lines) for lines, group in groups]
 
 
-def counted(record: bytes, interval_us: float) -> str:
+def counted(record: bytes, interval_us: float, within_us: tuple[float, float] | None = None) -> str:
     """The record as `record --format raw` writes it, with counts that follow from the times.
 
     Args:
         record: What py-spy has written.
         interval_us: Time between two samples, in microseconds.
+        within_us: Start and end of the part that counts, in microseconds since the record began;
+            None for all of it.
 
     Returns:
         One line per distinct stack, with its count; '' for a damaged record.
     """
     times_us: Counter[str] = Counter()
+    first_us, last_us = within_us or (0.0, math.inf)
     try:
         for events in _threads(record):
             for start_us, end_us, stack in _stacks(events):
-                times_us[";".join(map(_frame, stack))] += end_us - start_us
+                inside_us = round(min(end_us, last_us) - max(start_us, first_us))
+                if inside_us > 0:
+                    times_us[";".join(map(_frame, stack))] += inside_us
     except _DAMAGED:
         return ""
     counts = ((stack, round(time_us / interval_us)) for stack, time_us in times_us.items())

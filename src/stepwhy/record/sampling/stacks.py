@@ -6,7 +6,9 @@ only when that has released the lock, never while it computes in Python. A watch
 which is neither biased by the lock nor harmful. It samples the process every 10 ms, and with its
 children every 7 ms, without pausing them, for two seconds at a time: first right after the traced
 windows, then at intervals that double and that bound its CPU time, by 0.3 percent of a core for
-each process and by one percent for all. The counts of each period are kept in `stacks.json`::
+each process and by one percent for all. Samples of profiled steps, which show stepwhy itself, are
+left out, and a few more periods follow until two seconds of usual steps were seen (`usual_steps`).
+The counts are kept in `stacks.json`::
 
     {"schema", "stretches": [{"start_ns", "end_ns", "interval_ns", "samples": [
         {"role": "driver", "line": "train.py(12): augment", "leaf": "numpy", "count": 40}, ...],
@@ -32,20 +34,19 @@ import json
 import subprocess
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepwhy.base.regular_files import read_regular
-from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.process.folder import PROCESS_FILE, append_lines, encode, write_json
 from stepwhy.record.core.user_code import UserFiles
 from stepwhy.record.sampling.cpu_budget import CpuBudget, children_cpu_s
 from stepwhy.record.sampling.periods import record_period
 from stepwhy.record.sampling.processes import PROC, Processes, observed
 from stepwhy.record.sampling.py_spy import content, find_py_spy
-from stepwhy.record.sampling.stack_lines import count_samples
 from stepwhy.record.sampling.startup import StartupSamplers
+from stepwhy.record.sampling.target import QUIET_S, Target
+from stepwhy.record.sampling.usual_steps import SECONDS_BYTES, logged_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,8 +59,6 @@ SCHEMA = "stepwhy.stacks/2"
 PERMISSION = "sudo sysctl kernel.yama.ptrace_scope=0 (container: --cap-add SYS_PTRACE)"
 
 _AT_ONCE = 2
-# Windows that have not grown for this long are complete.
-_QUIET_S = 0.3
 # PyTorch's steps after a window are looked at for their lines and operations, and are no usual ones
 # until the last file about them is there; where none comes, this long.
 _LOOKED_AT_S = 2.0
@@ -75,8 +74,6 @@ _SHORTEST_PAUSE_S = 20.0
 # threads; two show more than one moment of a minute.
 _SHARE_PER_PROCESS = 3 / 1000
 _MOST_OF_A_CORE = 1 / 100
-# Windows of long steps may appear one by one; a new window starts no period sooner than this.
-_PAUSE_FOR_WINDOWS_S = 4.0
 # py-spy may fail on a process that is about to end, which is gone at the next attempt.
 _RETRY_S = 1.0
 _MOST_FAILURES = 2
@@ -92,36 +89,11 @@ _REFUSED = (
 _UNREADABLE = (
     "py-spy could not read the stacks of this Python, so no source line is named. Update py-spy"
 )
+_NONE_USUAL = (
+    "stacks were sampled only while stepwhy profiled steps, so few source lines are named. Let the "
+    "training run for some seconds more"
+)
 _MISSING = "py-spy is not installed, so no source line is named. Install it: pip install py-spy"
-
-
-@dataclass(slots=True)
-class _Target:
-    """One observed process and its samples."""
-
-    pid: int
-    folder: Path
-    began: int | None
-    seen_s: float
-    processes: int = 1
-    windows: int = 0
-    grown_s: float = 0.0
-    quiet_s: float = _QUIET_S
-    sampled_windows: int = 0
-    due_s: float = 0.0
-    running: Period | None = None
-    is_over: bool = False
-    failures: int = 0
-    ended_s: float = -_PAUSE_FOR_WINDOWS_S
-    stretches: list[dict[str, Any]] = field(default_factory=list)
-
-    def is_due(self, now_s: float) -> bool:
-        """Whether the next period is due."""
-        if self.is_over or self.running is not None:
-            return False
-        if self.windows > self.sampled_windows:
-            return now_s >= max(self.grown_s + self.quiet_s, self.ended_s + _PAUSE_FOR_WINDOWS_S)
-        return now_s >= self.due_s
 
 
 class StackSamplers:
@@ -146,7 +118,7 @@ class StackSamplers:
         self._program = find_py_spy()
         self._processes = Processes(proc)
         self._clock = clock
-        self._targets: dict[Path, _Target] = {}
+        self._targets: dict[Path, Target] = {}
         self._started = self._ended = 0
         self._budget = CpuBudget(_SHARE_PER_PROCESS)
         self._began_s = clock()
@@ -172,10 +144,10 @@ class StackSamplers:
             stepping = self._find_targets()
             self._keep_startup(stepping)
             for target in self._targets.values():
-                if target.running is not None and target.running.has_ended:
+                if target.is_judged() or self._is_gone(target):
                     self._end(target)
             for target in self._targets.values():
-                busy = sum(t.running is not None for t in self._targets.values())
+                busy = sum(t.is_sampled for t in self._targets.values())
                 if busy < _AT_ONCE and target.is_due(self._clock()):
                     self._begin(target)
         except Exception:
@@ -188,7 +160,7 @@ class StackSamplers:
             for pid, folder in observed(self._run_dir).items():
                 if folder not in self._targets:
                     _report(folder, "py-spy-missing", _MISSING)
-                    self._targets[folder] = _Target(pid, folder, None, self._clock())
+                    self._targets[folder] = Target(pid, folder, None, self._clock())
 
     @property
     def _changes(self) -> int:
@@ -208,13 +180,13 @@ class StackSamplers:
                     if _about(folder).get("framework", True)
                     else _WITHOUT_FRAMEWORK_S
                 )
-                self._targets[folder] = _Target(pid, folder, began, now_s, due_s=now_s + wait_s)
+                self._targets[folder] = Target(pid, folder, began, now_s, due_s=now_s + wait_s)
             target = self._targets[folder]
             windows = sum(1 for _ in (folder / "windows").glob("[0-9]*"))
             if windows > target.windows:
                 target.windows, target.grown_s = windows, now_s
             if target.windows > target.sampled_windows:
-                target.quiet_s = _LOOKED_AT_S if _is_looked_at(folder) else _QUIET_S
+                target.quiet_s = _LOOKED_AT_S if _is_looked_at(folder) else QUIET_S
         return found
 
     def _keep_startup(self, stepping: Mapping[int, Path], *, at_end: bool = False) -> None:
@@ -227,13 +199,18 @@ class StackSamplers:
         for folder, about, found in ended:
             _keep(self._targets[folder], about, found, {})
 
-    def _is_alive(self, target: _Target) -> bool:
+    def _is_alive(self, target: Target) -> bool:
         """Whether the process still runs and its id was not reused."""
         began = self._processes.start_ticks(target.pid)
         return began is not None and began == target.began
 
-    def _begin(self, target: _Target) -> None:
-        target.sampled_windows = target.windows
+    def _is_gone(self, target: Target) -> bool:
+        """Whether a period has ended with its process."""
+        has_ended = target.running is not None and target.running.has_ended
+        return has_ended and not self._is_alive(target)
+
+    def _begin(self, target: Target) -> None:
+        duration_s = target.begin()
         if not self._is_alive(target):
             target.is_over = True
             return
@@ -242,9 +219,9 @@ class StackSamplers:
         self._started += 1
         processes = target.processes = len(self._processes.descendants(target.pid))
         others = frozenset(t.pid for t in self._targets.values())
-        target.running = record_period(self._program, target.pid, processes, others)
+        target.running = record_period(self._program, target.pid, processes, others, duration_s)
 
-    def _end(self, target: _Target) -> None:
+    def _end(self, target: Target) -> None:
         """Count the samples of a period, or report why there are none."""
         period, now_s = target.running, self._clock()
         if period is None:
@@ -270,7 +247,7 @@ class StackSamplers:
         finally:
             self._parsing_s += time.thread_time() - before_s
 
-    def _bound(self, target: _Target) -> None:
+    def _bound(self, target: Target) -> None:
         """Leave a pause after which another period is within the budget."""
         processes = sum(each.processes for each in self._targets.values())
         self._budget.share = min(_SHARE_PER_PROCESS * processes, _MOST_OF_A_CORE)
@@ -278,7 +255,7 @@ class StackSamplers:
         another_s = self._budget.spent_s / self._ended
         target.due_s = max(target.due_s, self._began_s + self._budget.due_s(another_s))
 
-    def _fail(self, target: _Target, errors: bytes) -> None:
+    def _fail(self, target: Target, errors: bytes) -> None:
         """Report the reason of a failure, once per process."""
         target.failures += 1
         if b"permission denied" in errors or b"not permitted" in errors:
@@ -290,11 +267,18 @@ class StackSamplers:
         else:
             target.due_s = self._clock() + _RETRY_S
 
-    def _count(self, target: _Target, period: Period) -> None:
-        found = count_samples(period.text(), target.pid, self._files, period.observed)
-        if found:
-            about = {**period.counted.about, "end_ns": now_ns()}
-            _keep(target, about, found, period.paths(target.pid, self._files))
+    def _count(self, target: Target, period: Period) -> None:
+        """Keep the samples of the usual steps of a period."""
+        steps = logged_steps(target.folder, SECONDS_BYTES)
+        parts = steps.usual_parts(period.start_ns, period.end_ns)
+        target.sampled_until_ns = period.end_ns
+        target.has_usual |= bool(parts)
+        target.usual_ns += sum(end_ns - start_ns for start_ns, end_ns in parts)
+        path = period.paths(target.pid, self._files)
+        for about, found in period.counts(target.pid, self._files, parts):
+            if found:
+                _keep(target, about, found, path)
+                path = {}
 
     def finish(self) -> None:
         """Wait for the samplers, and keep their samples; never raises."""
@@ -304,6 +288,8 @@ class StackSamplers:
                     for sampler in target.running.samplers:
                         sampler.wait(_END_S)
                     self._end(target)
+                if target.sampled_until_ns and not target.has_usual:
+                    _report(target.folder, "stacks-of-profiled-steps", _NONE_USUAL)
             except subprocess.TimeoutExpired:
                 self._stop(target)
             except Exception:  # noqa: S112 - a deleted folder, a full disk
@@ -311,7 +297,7 @@ class StackSamplers:
         with contextlib.suppress(Exception):
             self._keep_startup(observed(self._run_dir), at_end=True)
 
-    def _stop(self, target: _Target) -> None:
+    def _stop(self, target: Target) -> None:
         if target.running is not None:
             for sampler in target.running.samplers:
                 sampler.kill()
@@ -319,7 +305,7 @@ class StackSamplers:
 
 
 def _keep(
-    target: _Target,
+    target: Target,
     about: Mapping[str, int],
     found: Counter[Place],
     path: Mapping[str, list[Any]],
