@@ -8,8 +8,10 @@ it is observed or changed by a trial, this begins when the framework is imported
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,12 +25,13 @@ import pytest
 from stepwhy.record.launcher import launch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import IO
 
     from stepwhy.record import Launch
 
 _STREAMS = ("stdout", "stderr")
+_LIMIT_S = 120
 _SERVER = Path(__file__).with_name("fork_server.py")
 # What the scripts of a framework find imported. JAX is imported fast, and must not be forked.
 IMPORTED = {
@@ -156,6 +159,32 @@ class Forks:
     def close(self) -> None:
         self._requests.close()
         self._process.communicate()  # it ends when nothing more is asked of it
+
+
+def fork(*work: Callable[[], object]) -> int:
+    """Do some work in a fork of this process, which a signal kills if it does not end.
+
+    Garbage is collected first, and not in the child: a session or a process group of another test
+    would wait there, when it is collected, for threads that only the parent has.
+
+    Args:
+        work: What the child does, one after the other; an error ends it quietly.
+
+    Returns:
+        The process id of the child.
+    """
+    gc.collect()
+    child = os.fork()
+    if not child:
+        try:
+            gc.disable()
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(_LIMIT_S)
+            for each in work:
+                each()
+        finally:
+            os._exit(0)
+    return child
 
 
 @contextmanager

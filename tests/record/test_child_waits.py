@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.forks import fork
 
 from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.watchers import child_waits, saving
@@ -42,18 +43,6 @@ def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
         ['{"kind":"step","start_ns":1,"end_ns":2}']
     )
     return module.save
-
-
-def fork(*work: Work) -> int:
-    """Run something in a child."""
-    child = os.fork()
-    if not child:
-        try:
-            for each in work:
-                each()
-        finally:
-            os._exit(0)
-    return child
 
 
 def events(tmp_path: Path) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.forks import fork as fork_process
 from tests.record.test_xplane_window import Profiler, kept, run
 
 from stepwhy.record.core.forks import Forks
@@ -29,10 +30,7 @@ def recorder(tmp_path: Path) -> Recorder:
 
 def fork() -> None:
     """Fork a child that ends at once."""
-    child = os.fork()
-    if not child:
-        os._exit(0)
-    os.waitpid(child, 0)
+    os.waitpid(fork_process(), 0)
 
 
 def in_thread(work: Callable[[], None]) -> None:

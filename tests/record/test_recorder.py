@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.forks import fork
 
 from stepwhy.base.regular_files import open_regular
 from stepwhy.record.core.recorder import Recorder
@@ -184,11 +185,7 @@ def test_clock_change_is_recorded_with_the_window(
 def test_a_fork_does_not_write_its_parents_steps(recorder: Recorder, tmp_path: Path) -> None:
     recorder.step(LINE)
     recorder.step(LINE)  # pending
-    child = os.fork()
-    if child == 0:
-        recorder.close()
-        os._exit(0)
-    os.waitpid(child, 0)
+    os.waitpid(fork(recorder.close), 0)
     recorder.close()
     assert [p.name for p in tmp_path.iterdir()] == [process_dir(tmp_path).name]
     assert (process_dir(tmp_path) / "steps.jsonl").read_text() == (LINE + "\n") * 2
@@ -197,6 +194,7 @@ def test_a_fork_does_not_write_its_parents_steps(recorder: Recorder, tmp_path: P
 _KILLED = """
 import os, signal, sys
 from stepwhy.record.core.recorder import Recorder
+from tests.forks import fork
 recorder = Recorder(sys.argv[1], "pytorch", "2.0", "torch-optimizer")
 for i in range(1200):
     recorder.step('{"kind":"step","i":%d}' % i)
