@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from stepwhy.base.columns import code_cache, compiled
+from stepwhy.record.core.process import lifetime
 from tests.forks import Forks
 
 # A shell's background job ignores the interrupt, and so would every program that a test starts.
@@ -48,6 +49,14 @@ def pytest_configure(config):
     compiled.can_compile = lambda: False  # tests start no compiler behind their backs
     if hasattr(config, "cache"):  # not with -p no:cacheprovider
         os.environ.setdefault("STEPWHY_CACHE", str(config.cache.mkdir("kernels")))
+
+
+@pytest.fixture(autouse=True)
+def no_windows_of_other_tests():
+    """Let no fork of a test wait for the windows that tests before it left open."""
+    before = lifetime._forks.copy()
+    yield
+    lifetime._forks[:] = before
 
 
 @pytest.fixture(scope="session")

@@ -50,9 +50,13 @@ def on_fork(before: Callback, after: Callback) -> None:
         before: Called before each fork, of whatever thread.
         after: Called after it, in the parent only.
     """
-    if not _forks:
-        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
+    _notice_forks()
     _forks.append((before, after))
+
+
+@functools.cache
+def _notice_forks() -> None:
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
 
 
 @never_compiled
