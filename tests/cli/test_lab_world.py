@@ -44,6 +44,10 @@ def invoke(*args):
     return CliRunner().invoke(cli, ["lab", "grade", "--world", *map(str, args)])
 
 
+def fail(*_):
+    raise OverflowError("too large")
+
+
 def names(path):
     return [program["name"] for program in json.loads(path.read_text())["programs"]]
 
@@ -76,6 +80,15 @@ def test_a_version_that_fails_is_not_graded(world):
     assert program["error"] == "slow ended with exit code 3"
     assert program["found"] is None
     assert program["alarms"] == []
+
+
+@pytest.mark.usefixtures("world")
+def test_a_report_that_fails_is_part_of_the_grade(monkeypatch):
+    monkeypatch.setattr(lab_world, "_run", fail)
+    outcome = invoke("well", "--json", "--out", "o")
+    (program,) = json.loads(outcome.stdout)["programs"]
+    assert program["error"] == "no report of healthy.py: OverflowError: too large"
+    assert outcome.exit_code == 1
 
 
 @pytest.mark.usefixtures("world")

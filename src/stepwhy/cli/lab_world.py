@@ -136,6 +136,8 @@ def world_grades(
                 results[version] = _run(program, version, folder)
             except StepwhyError as failure:
                 errors.append(failure.what)
+            except Exception as fault:  # noqa: BLE001 - a fault of stepwhy is part of its grade
+                errors.append(f"no report of {version}: {type(fault).__name__}: {fault}")
         yield grade_program(
             truth_of(program),
             results.get(PAIR[0]),
