@@ -16,8 +16,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1105,
-    "lines": 149_310,
+    "files": 1106,
+    "lines": 149_540,
     "functions with one caller, ‰": 346,
     "lines of a function": 60,
     "lines of a file": 450,

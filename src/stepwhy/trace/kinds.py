@@ -7,6 +7,9 @@ from enum import IntEnum
 HAND_OVER = "hand over the trace"
 """Name of the slice after a traced step in which the profiler writes its records."""
 
+NEXT_RUN = "next session.run"
+"""Name of the slice without length in a traced step with what the next step's first call is fed."""
+
 
 class Kind(IntEnum):
     """What a slice is. Importers set it; passes use it, not the profiler's own categories."""

@@ -7,6 +7,7 @@ from stepwhy.analyse.steps.overhead import handed_over
 from stepwhy.read.formats.run_directory.session_windows import RunWindow, join_runs
 from stepwhy.read.formats.run_directory.step_log import Line
 from stepwhy.trace import Kind
+from stepwhy.trace.kinds import NEXT_RUN
 from stepwhy.trace.merge import concatenate
 
 
@@ -152,3 +153,21 @@ def test_the_runs_of_a_step_hand_over_their_traces_behind_it():
     assert facts.steps.durations_ns.tolist() == [18 * MS]
     assert handed_over(facts.trace, facts.steps).tolist() == [42 * MS]
     assert facts.recorded["dispatch"] == 4 * MS
+
+
+def test_a_step_knows_what_the_next_one_is_fed_with():
+    after = run(0, 60, 70, fed={"x:0": 17})
+    steps = [([run(0, 0, 10), run(1, 15, 55)], 60 * MS), ([after], 80 * MS)]
+    trace = concatenate(join_runs([window(0, 10), window(15, 55)], steps))
+    values = trace.session_values
+    assert [trace.string(int(name)) for name in values.name] == ["x:0"]
+    assert (values.fed.tolist(), values.fingerprint.tolist()) == ([2], [17])
+    assert trace.string(int(trace.slices.name[values.slice[0]])) == NEXT_RUN
+    assert Facts(trace).steps.durations_ns.tolist() == [50 * MS]
+
+
+def test_what_a_step_after_a_gap_is_fed_with_is_not_compared():
+    after = run(0, 65, 75, fed={"x:0": 17})
+    steps = [([run(0, 0, 10), run(1, 15, 55)], 60 * MS), ([after], 80 * MS)]
+    trace = concatenate(join_runs([window(0, 10), window(15, 55)], steps))
+    assert len(trace.session_values) == 0

@@ -97,6 +97,8 @@ def test_what_runs_on_a_stream(op, node, kind):
         ("NoOp", "Adam", Phase.OPTIMIZER),
         ("Sqrt", "StatefulPartitionedCall/adam_1/Sqrt", Phase.OPTIMIZER),
         ("UnsortedSegmentSum", "sgd/UnsortedSegmentSum", Phase.OPTIMIZER),
+        ("Square", "loss/ArithmeticOptimizer/ReplaceMulWithSquare_mul", Phase.FORWARD),
+        ("AssignSub", "train/LookaheadOptimizer/AssignSub", Phase.OPTIMIZER),
         ("MatMul", "sgd_head/MatMul", Phase.FORWARD),
         ("MatMul", "Adapter/MatMul", Phase.FORWARD),
         ("Identity", "save/Identity", Phase.OTHER),

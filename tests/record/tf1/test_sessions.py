@@ -186,6 +186,16 @@ def test_all_runs_of_a_traced_step_are_traced(session: Session, tmp_path: Path) 
     assert pairs.count((0, 0)) == 25
 
 
+def test_what_follows_a_traced_step_is_fed_with_is_logged(session: Session, tmp_path: Path) -> None:
+    for batch in range(30):
+        session.run(heavy, {"x:0": batch})
+        session.run("light")
+    steps = log(session, tmp_path)
+    fed = [i for i, run in enumerate(steps) if "fed" in run]
+    assert fed == [i + 2 for i, run in enumerate(steps) if run["profiled"] and not i % 2]
+    assert len({mark for i in fed for mark in steps[i]["fed"].values()}) == 5
+
+
 def similar_parts() -> list[Any]:
     """Three equally long fetches, so long that no interruption doubles one."""
     return [lambda: sum(range(60_000)) for _ in range(3)]

@@ -1,8 +1,9 @@
-"""Keras evaluates or predicts so often that it takes a large part of the training time.
+"""Evaluations or predictions take a large part of the training time.
 
 ## What it means
-`fit` evaluates its `validation_data` after each epoch, and epochs are short; or a callback, or the
-loop itself, calls `evaluate` or `predict` in each step.
+Keras' `fit` evaluates its `validation_data` after each epoch, and epochs are short; or a callback,
+or the loop itself, calls `evaluate` or `predict` in each step. Or a loop computes metrics in calls
+of `Session.run` in each step, for other samples than it trains on, or without dropout.
 
 ## Why it costs
 The model learns nothing meanwhile. Each call of `predict` or `evaluate` also makes a data set,
@@ -15,6 +16,10 @@ Otherwise they are no part of the step that the report describes, and have no co
 finding says which share of the time from the first to the last call they take. It is made from a
 quarter, with at least three calls after the first, which compiles.
 
+A call of `Session.run` counts as an evaluation if it is fed with several samples, returns only
+numbers, updates nothing, and mostly runs operations that the training runs too. If the training is
+fed with the same values, `repeated-computation` reports the call instead.
+
 ## Fix
 Evaluate less often, or fewer samples. In a step that needs the outputs of one batch, call
 `predict_on_batch` or the model itself.
@@ -24,18 +29,21 @@ None for the training, unless something in it depends on the results, such as ea
 then reacts later. A model that is called may need `training=False`.
 
 ## When it abstains
-Does not apply if Keras was not seen to evaluate or predict during the training, or if the steps are
-batches of these calls, as in a program that mostly predicts. Evaluations by other frameworks are
-not known.
+Does not apply if neither Keras nor calls of `Session.run` were seen to evaluate or predict during
+the training, or if the steps are batches of these calls, as in a program that mostly predicts.
+Evaluations by PyTorch and JAX are not known.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.analyse.steps.stalls import StepEvents, rows_of_kinds, time_of
 from stepwhy.base.columns.types import AnyRows
+from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.diagnose.shared.rule import (
     SHARE_OF_TRAINING,
     Evidence,
@@ -45,13 +53,22 @@ from stepwhy.diagnose.shared.rule import (
     Rule,
     saving,
 )
+from stepwhy.diagnose.shared.session_runs import (
+    SessionRun,
+    could_be_one,
+    place_of,
+    session_runs,
+    settings_of,
+    training_runs,
+)
 from stepwhy.diagnose.shared.steady_events import steady_events
+from stepwhy.trace import NULL
 
 RULE = Rule(
     __name__,
     name="Much time for evaluations",
     found="Evaluate less often",
-    clear="Evaluations by Keras take a small part of the training time",
+    clear="Evaluations take a small part of the training time",
     needs=(("step-log",),),
 )
 
@@ -61,6 +78,7 @@ SHARE_BETWEEN = 0.25  # of the training time; a thorough validation may be worth
 MOST_INSIDE = 0.1  # of the steps begin within a call; those of a training begin before or after it
 FEWEST = 3  # calls after the first; fewer do not recur
 LEAST_SAVED = 0.8  # of the cost; a call in every tenth step or less remains
+MOSTLY = 0.5  # of what a call runs; a call that computes more of its own has its own purpose
 LEAST_SAVED_OF_BATCH = 0.5  # of the cost; the outputs of the batch still have to be computed
 
 
@@ -68,7 +86,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time of the calls of `evaluate` and `predict`."""
     rows = rows_of_kinds(facts.trace, "evaluation")
     if not len(rows):
-        return RULE.not_applicable("Keras was not seen to evaluate or predict during the training.")
+        return _in_sessions(facts)
     if _begin_inside(facts, rows):
         return RULE.not_applicable(
             "The steps of the run are batches that evaluate or predict computes."
@@ -77,6 +95,45 @@ def diagnose(facts: Facts) -> Finding:
     if called.recur and called.affected.mean() >= MOST:
         return _in_steps(facts, called)
     return _between(facts, rows)
+
+
+def _in_sessions(facts: Facts) -> Finding:
+    """Judge calls of `Session.run` that only measure, with other values than those trained on."""
+    runs = list(session_runs(facts))
+    calls = list(_measuring(facts, runs))
+    if not runs:
+        return RULE.not_applicable("No evaluations or predictions were seen during the training.")
+    per_step = len(calls) / facts.steady_count
+    cost = on_scale(facts, facts.mean_ns(sum(run.dur_ns for run in calls)))
+    if per_step < MOST or cost < SHARE * facts.wall_ns:
+        return RULE.nothing()
+    longest = max(calls, key=lambda run: run.dur_ns)
+    same = [run.dur_ns for run in calls if place_of(facts, run) == place_of(facts, longest)]
+    evidence = (
+        Evidence("calls per step", round(per_step, 2), "count"),
+        Evidence(
+            "median time of one call", _median(np.asarray(same)), "ns", place_of(facts, longest)
+        ),
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
+    )
+    gain = saving("evaluate less often", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, RULE.fix("session"), gain)
+
+
+def _measuring(facts: Facts, runs: Sequence[SessionRun]) -> Iterator[SessionRun]:
+    """Calls that mostly run what the training runs, and that cannot be a part of its calls."""
+    scope, settings = facts.trace.slices.scope, settings_of(runs)
+    training = training_runs(facts, runs)
+    rows = [run.rows for run in runs if run.updates]
+    known = scope[np.concatenate([np.empty(0, np.int32), *rows])]
+    for run in runs:
+        if not run.only_measures() or NULL in run.fed.values():
+            continue
+        durations = facts.trace.slices.dur_ns[run.rows]
+        is_again = np.isin(scope[run.rows], known)
+        is_part = any(could_be_one(facts, run, t, settings) for t in training.get(run.step, ()))
+        if not is_part and durations[is_again].sum() > MOSTLY * durations.sum():
+            yield run
 
 
 def _begin_inside(facts: Facts, rows: AnyRows) -> bool:

@@ -60,6 +60,16 @@ def _fed(key: Any, value: Any) -> Description:
     return described if mark is None else described | {"fingerprint": mark}
 
 
+def fingerprints(feeds: Any) -> dict[str, int]:
+    """Fingerprints of fed values by name; without those that cannot be compared.
+
+    Args:
+        feeds: Feed dictionary, or None.
+    """
+    marks = ((_name(key), fingerprint(value)) for key, value in list((feeds or {}).items())[:_MOST])
+    return {name: mark for name, mark in marks if mark is not None}
+
+
 def fingerprint(value: Any) -> int | None:
     """Number that equal values of a process share; None if they cannot be compared.
 
@@ -161,4 +171,4 @@ def _leaves(fetches: Any, result: Any) -> Iterator[tuple[str, Any]]:
         yield _name(fetches), result
 
 
-__all__ = ["describe", "fingerprint"]
+__all__ = ["describe", "fingerprint", "fingerprints"]

@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.record.core.observation_guard import ObservationGuard
 from stepwhy.record.core.process import lifetime
+from stepwhy.record.core.process.folder import encode
 from stepwhy.record.core.process.threads import tensorflow_threads
 from stepwhy.record.core.user_code import user_line
 from stepwhy.record.steps.meters import UNKNOWN, ProcessLoad
 from stepwhy.record.steps.stall_watch import StallWatch, Standing
 from stepwhy.record.steps.watched_loop import log_change
-from stepwhy.record.tf1.feeds_and_fetches import describe
+from stepwhy.record.tf1.feeds_and_fetches import describe, fingerprints
 from stepwhy.record.tf1.graph_growth import GraphGrowth
 from stepwhy.record.tf1.queues import QueueLevels
 from stepwhy.record.tf1.run_log import PendingRun, RunLog
@@ -207,6 +208,8 @@ class SessionObserver:
                 self._prepare_light(pending)
             else:
                 self._prepare(pending, session, exact, options, metadata)
+            if plan.is_compared:
+                pending.members += _fed_member(feeds)
             self._inside = True
             pending.start_ns = now_ns()
         except Exception as error:
@@ -370,6 +373,13 @@ class SessionObserver:
             self._recorder.window_failed(error)
         if pending.is_step:
             self._plan.traced(end_ns - pending.start_ns, size)
+
+
+def _fed_member(feeds: Any) -> str:
+    """Member of a log line with what a run is fed with; empty if it cannot be compared."""
+    with contextlib.suppress(Exception):
+        return f',"fed":{encode(fingerprints(feeds))}'
+    return ""
 
 
 def _parameters(graph: Any) -> Iterator[tuple[str, int]]:

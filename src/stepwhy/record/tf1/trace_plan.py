@@ -111,6 +111,11 @@ class TracePlan:
         return True
 
     @property
+    def is_compared(self) -> bool:
+        """Whether the current run follows a traced step of several runs."""
+        return self.opens and self.after_trace and self._usual_runs > 1
+
+    @property
     def only_timed_until_ns(self) -> int:
         """Until when all steps are light; 0 if this one is not, or steps have several runs."""
         return self._pace.due_ns if self.light and self.opens and self._usual_runs == 1 else 0

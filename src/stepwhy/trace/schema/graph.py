@@ -128,7 +128,14 @@ GRAPH: tuple[Column, ...] = (
         "Memory still allocated when it returned.",
     ),
     Column("session_values", "slice", "int32", "row of slices", "", "The run of a graph."),
-    Column("session_values", "fed", "int8", "0 or 1", "", "1: fed to the run; 0: fetched from it."),
+    Column(
+        "session_values",
+        "fed",
+        "int8",
+        "0 to 2",
+        "",
+        "1: fed to the run; 0: fetched from it; 2: fed to the first run of the next step.",
+    ),
     string("session_values", "name", "Name in the graph."),
     string(
         "session_values",

@@ -14,6 +14,7 @@ and placed after the step.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.trace import DeviceKind, Kind, Meta, Role, TraceBuilder
-from stepwhy.trace.kinds import HAND_OVER
+from stepwhy.trace.kinds import HAND_OVER, NEXT_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -75,11 +76,21 @@ def join_runs(windows: Sequence[RunWindow], steps: Sequence[tuple[list[Line], in
         for runs, _ in steps
     ]
     runs = [run for step in traced for run in step]
-    extras = _Extras(_preparing(runs), _handing_over(runs, [r for rs, _ in steps for r in rs]))
+    handing_over = _handing_over(runs, [r for rs, _ in steps for r in rs])
+    extras = _Extras(_preparing(runs), handing_over, _fed_next(steps))
     chosen = _choose(steps, traced)
     if not chosen:
         return [w.trace for w in windows]
     return [trace for step in chosen for trace in _end_to_end(step, extras)]
+
+
+def _fed_next(steps: Sequence[tuple[list[Line], int]]) -> dict[int, dict[str, int]]:
+    """What the call after each step is fed with, as far as it is known; by the step's start."""
+    return {
+        runs[0].start_ns: after[0].fed
+        for (runs, end_ns), (after, _) in pairwise(steps)
+        if after[0].fed is not None and after[0].start_ns == end_ns
+    }
 
 
 def _choose(
@@ -175,10 +186,12 @@ class _Extras(msgspec.Struct, frozen=True):
     Args:
         preparing: Preparing the graph before the first operation.
         handing_over: Handing over the trace after the last operation.
+        fed_next: Fingerprints, by name, of what the call after a step is fed with; by its start.
     """
 
     preparing: Mapping[int, int]
     handing_over: Mapping[int, int]
+    fed_next: Mapping[int, Mapping[str, int]]
 
 
 def _end_to_end(step: Sequence[_Traced], extras: _Extras) -> Iterator[Trace]:
@@ -208,6 +221,7 @@ def _end_to_end(step: Sequence[_Traced], extras: _Extras) -> Iterator[Trace]:
         behind_ns = extras.handing_over.get(window.start_ns, 0)
         _add(builder, window, (Kind.PROFILER, HAND_OVER), at_ns, behind_ns)
         at_ns += behind_ns
+    _add_fed(builder, first, extras.fed_next.get(first.start_ns, {}))
     yield from (run.window.trace for run in step)
     extra = builder.finish(Meta("step-log"))
     if len(extra.slices):
@@ -220,6 +234,16 @@ def _add(
     """Add a slice for time of a run beyond its usual work, if there is any."""
     if dur_ns > 0:
         builder.slice(_driving_thread(builder, run.trace), *what, at_ns, dur_ns)
+
+
+def _add_fed(builder: TraceBuilder, first: RunWindow, fed: Mapping[str, int]) -> None:
+    """Add what the call after a step is fed with."""
+    if fed:
+        track = _driving_thread(builder, first.trace)
+        row = builder.slice(track, Kind.PROFILER, NEXT_RUN, first.start_ns, 0)
+        for name, mark in fed.items():
+            named = builder.intern(name)
+            builder.add("session_values", slice=row, fed=2, name=named, fingerprint=mark)
 
 
 def _driving_thread(builder: TraceBuilder, trace: Trace) -> int:

@@ -59,6 +59,7 @@ class Line(msgspec.Struct, gc=False):
     gap_cpu_ns: Amount | None = None
     fresh: Flag = 0
     update: Flag = 0
+    fed: dict[str, Int] | None = None
     early: Flag = 0
     failed: Flag = 0
     ahead: Flag | None = None

@@ -47,7 +47,7 @@ _BACKWARD_OP = regex(r"\w+Backprop\w*|\w+Grad(?:V\d|Ex)?")
 _OPTIMIZER_OP = regex(r"(?:Resource)?(?:Sparse)?Apply\w+")
 _OPTIMIZER_SCOPE = regex(
     r"(?:^|/)(?:GradientDescent|Momentum|Adam(?:W|ax)?|Ada(?:grad|grad_?DA|[dD]elta|factor)|RMSProp|"
-    r"Ftrl|SGD|Nadam|Proximal\w+|\w*[Oo]ptimizer"
+    r"Ftrl|SGD|Nadam|Proximal\w+|(?!(?:Arithmetic|Layout|Loop)Optimizer/)\w*[Oo]ptimizer"
     # Keras names the scope after the optimizer: `keras.src.optimizers`.
     r"|adam(?:w|ax)?|ada(?:grad|delta|factor)|ftrl|lamb|lion|muon|nadam|rmsprop|sgd)(?:_\d+)?(?:/|$)"
 )
