@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.result import Finding
+from stepwhy.result import Evidence, Finding
 from stepwhy.result.reasons import (
     Bound,
     Gap,
@@ -76,6 +76,13 @@ def test_another_cause_is_named_unless_it_explains_the_loss(by, cost, text):
     reason = Bound("compute", 40 * MS, 50 * MS, set_up_ns=50 * MS, of="trace")
     assert cause_sentence(reason, first).endswith(f"of 100 ms ({cost} %).")
     assert cause_sentence(NeverAhead(0.9), first) == f"Graph growth costs {cost}.0 ms of each step."
+
+
+def test_a_cause_outside_of_the_steps_is_a_share_of_the_training():
+    evidence = (Evidence("share of the training time", 0.87, "fraction"),)
+    first = Finding("frequent-evaluation", "found", "Evaluate less often", evidence=evidence)
+    assert cause("startup", first=first) == "Frequent evaluation: 87 % of the training time."
+    assert cause("startup", first=Finding("x", "found", "y")) == "X."
 
 
 def test_a_host_that_works_throughout():

@@ -30,7 +30,8 @@ then reacts later. A model that is called may need `training=False`.
 
 ## When it abstains
 Does not apply if neither Keras nor calls of `Session.run` were seen to evaluate or predict during
-the training, or if the steps are batches of these calls, as in a program that mostly predicts.
+the training, or if the steps are batches of these calls and nothing is trained between them, as in
+a program that mostly predicts.
 Evaluations by PyTorch and JAX are not known.
 """
 
@@ -62,7 +63,7 @@ from stepwhy.diagnose.shared.session_runs import (
     training_runs,
 )
 from stepwhy.diagnose.shared.steady_events import steady_events
-from stepwhy.trace import NULL
+from stepwhy.trace import NULL, Phase, among
 
 RULE = Rule(
     __name__,
@@ -77,6 +78,7 @@ SHARE = 0.10  # of the step; below it, the gain is less than the variation betwe
 SHARE_BETWEEN = 0.25  # of the training time; a thorough validation may be worth less than that
 MOST_INSIDE = 0.1  # of the steps begin within a call; those of a training begin before or after it
 FEWEST = 3  # calls after the first; fewer do not recur
+FEW_BATCHES = 2  # of a call of predict: what one step needs, by its default of 32 samples a batch
 LEAST_SAVED = 0.8  # of the cost; a call in every tenth step or less remains
 MOSTLY = 0.5  # of what a call runs; a call that computes more of its own has its own purpose
 LEAST_SAVED_OF_BATCH = 0.5  # of the cost; the outputs of the batch still have to be computed
@@ -88,6 +90,8 @@ def diagnose(facts: Facts) -> Finding:
     if not len(rows):
         return _in_sessions(facts)
     if _begin_inside(facts, rows):
+        if _trains_between(facts, rows):
+            return _between(facts, rows)
         return RULE.not_applicable(
             "The steps of the run are batches that evaluate or predict computes."
         )
@@ -144,6 +148,14 @@ def _begin_inside(facts: Facts, rows: AnyRows) -> bool:
     return len(starts) > 0 and float((inside > 0).mean()) > MOST_INSIDE
 
 
+def _trains_between(facts: Facts, rows: AnyRows) -> bool:
+    """Whether the program trains between calls, whose batches were taken for steps."""
+    events, slices = facts.trace.events, facts.trace.slices
+    first_ns, last_ns = int(events.start_ns[rows].min()), int(events.start_ns[rows].max())
+    trained = among(facts.phases, (Phase.BACKWARD, Phase.OPTIMIZER))
+    return bool((trained & (slices.start_ns > first_ns) & (slices.start_ns < last_ns)).any())
+
+
 def _in_steps(facts: Facts, called: StepEvents) -> Finding:
     """Judge calls that are parts of the steps."""
     # Where iterations count as several steps of different length, a share holds for all of them.
@@ -179,12 +191,15 @@ def _between(facts: Facts, rows: AnyRows) -> Finding:
         return RULE.nothing()
     ends = events.start_ns[rows] + events.dur_ns[rows]
     # Whole periods: from the end of one call to the end of another.
-    share = time_of(facts.trace, rows[1:]).total_ns / max(int(ends[-1] - ends[0]), 1)
+    time = time_of(facts.trace, rows[1:])
+    share = time.total_ns / max(int(ends[-1] - ends[0]), 1)
     inside = (marks.start_ns >= ends[0]) & (marks.start_ns < ends[-1])
+    inside &= time.within(marks.start_ns, marks.start_ns + 1) == 0
+    steps = round(int(inside.sum()) / (len(rows) - 1))
     evidence = (
         Evidence(SHARE_OF_TRAINING, share, "fraction"),
         *_calls(facts, rows[1:]),
-        Evidence("steps from one to the next", round(int(inside.sum()) / (len(rows) - 1)), "count"),
+        *([Evidence("steps from one to the next", steps, "count")] if steps else []),
     )
     if share < SHARE_BETWEEN:
         return RULE.nothing(evidence)
@@ -195,7 +210,8 @@ def _fix(facts: Facts, rows: AnyRows) -> Fix:
     same = _same(facts, rows)
     if _name(facts, int(same[-1])) == "validation":
         return RULE.fix("validation")
-    return RULE.fix("batch" if _batches(facts, same) == 1 else "often")
+    few = FEW_BATCHES if _name(facts, int(same[-1])) == "predict" else 1
+    return RULE.fix("batch" if 1 <= _batches(facts, same) <= few else "often")
 
 
 def _titled(found: Finding) -> Finding:

@@ -187,8 +187,14 @@ def cause_sentence(reason: Reason, first: Finding | None = None) -> str:
                 why = why_unknown(reason)
                 return f"{why[:1].upper()}{why[1:]}"
     name, ns = first.id.replace("-", " ").capitalize(), first.cost_ns_per_step or 0
+    if not ns:
+        shares = (e for e in first.evidence if e.what.startswith("share of the "))
+        parts = (
+            f": {format_fraction(float(e.value))} of {e.what[len('share of ') :]}" for e in shares
+        )
+        return f"{name}{next(parts, '')}."
     if not isinstance(reason, Bound):
-        return f"{name} costs {format_ns(ns)} of each step." if ns else f"{name}."
+        return f"{name} costs {format_ns(ns)} of each step."
     if reason.by != "compute" and abs(ns - reason.time_ns) <= _SAME_TIME * reason.time_ns:
         return _sentence(reason, _loss(reason))
     wall_ns, every = reason.wall_ns + reason.set_up_ns, _WHOLES[reason.of][1]
