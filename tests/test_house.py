@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("sources")
 MOST = {
     "rooms": 16,
     "files": 1106,
-    "lines": 149_600,
+    "lines": 149_900,
     "functions with one caller, ‰": 346,
     "lines of a function": 60,
     "lines of a file": 450,

@@ -70,6 +70,21 @@ def test_lines_add_up_to_the_step(tmp_path):
     assert "(other rows)" in invoke("ops", path, "--view", "line", "--top", "1")
 
 
+def test_the_tree_shows_what_each_line_calls(tmp_path):
+    path = tmp_path / "trace.stepwhy"
+    save(parse(LINES), path)
+    result = json.loads(invoke("ops", path, "--view", "tree", "--json"))
+    assert [(node["name"], node["kind"], node["parent"]) for node in result["nodes"]] == [
+        ("train.py(7): step", "line", None),
+        ("aten::mm", "operation", 0),
+        ("(line not known)", "rest", None),
+    ]
+    lines = invoke("ops", path, "--view", "tree").splitlines()
+    assert lines[1] == "Call tree  3 of 3, longest first, mean of 2 steps"
+    assert [line.split()[-1] for line in lines[4:6]] == ["step", "aten::mm"]
+    assert "No line of the program is credited with" in " ".join(lines)
+
+
 def test_a_trace_without_lines_has_no_view_by_line(trace):
     printed = " ".join(invoke("ops", trace, "--view", "line").split())
     assert "it records no lines of the program" in printed

@@ -79,6 +79,7 @@ OUTPUTS: dict[str, Callable[..., str]] = {
     "ops-scope": partial(_printed, "ops PATH --view scope --json"),
     "ops-graph": partial(_printed, "ops PATH --view graph --json"),
     "ops-code": partial(_printed, "ops PATH --view code --json"),
+    "ops-tree": partial(_printed, "ops PATH --view tree --json"),
     "sql": partial(_queried, "from slices full join ops using (name)"),
     "sql-findings": partial(_queried, "from findings"),
     "placement": partial(_printed, "placement PATH"),

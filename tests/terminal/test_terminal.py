@@ -99,7 +99,7 @@ CASES = {
         (3, [RANKS], {}),
     ],
     "stepwhy ops": [
-        *((0, [TRACE, "--view", view], {}) for view in ("scope", "graph", "op", "code")),
+        *((0, [TRACE, "--view", view], {}) for view in ("scope", "graph", "op", "code", "tree")),
         (0, [NOT_UTF8, "--json"], {}),
         (2, [TRACE, "--view", NAME], {}),
         (2, [TRACE, "--top", NAME], {}),

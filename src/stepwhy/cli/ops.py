@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 @click.option(
     "--view",
     "kind",
-    type=click.Choice(["scope", "graph", "op", "code", "line"]),
+    type=click.Choice(["scope", "graph", "op", "code", "line", "tree"]),
     default="op",
     show_default=True,
     help="Group by name scope or module, by graph inputs, by op type, or by source line; or "
-    "divide the whole step, with its waits, among the lines of the program ('line').",
+    "divide the whole step, with its waits, among the lines of the program ('line'); or list "
+    "what each line calls, down to the kernels, with host and device time ('tree').",
 )
 @click.option(
     "--sort",
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     type=click.Choice(["time", "bytes", "count"]),
     default="time",
     show_default=True,
-    help="Column to sort by; lines are sorted by time.",
+    help="Column to sort by; lines and the tree are sorted by time.",
 )
 @click.option(
     "--top",

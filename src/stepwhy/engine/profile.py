@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.analyse.answers.call_tree import COUNT, DEVICE, HOST, call_tree
 from stepwhy.analyse.answers.op_costs import MEASURES, OTHERS, add_up, costliest, op_costs
 from stepwhy.analyse.answers.op_views import Row, view, why_not
+from stepwhy.analyse.answers.tree_rows import means, tree_rows
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.result.profile import Cost, ProfileNode, ProfileResult
 from stepwhy.result.reasons import NoView
-from stepwhy.result.wording.notes import NO_VIEWS, operations_added_up
+from stepwhy.result.wording.notes import NO_VIEWS, operations_added_up, tree_notes
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -23,15 +25,16 @@ if TYPE_CHECKING:
     from stepwhy.result.profile import View
     from stepwhy.trace import Trace
 
-_COUNT, _HOST, _DEVICE, _OUTPUT, _REQUESTED = range(5)
+_OUTPUT, _REQUESTED = range(3, 5)
 # A node of a view takes 0.1 ms, and a page lists only the first few hundred.
 _MOST_OF_PAGE = 2000
+_MOST_OF_TREE = 1 << 14
 _OF_OPERATIONS: tuple[View, ...] = ("scope", "graph", "op", "code")
 
 ORDERS: dict[str, Callable[[NDArray[np.int64]], int]] = {
-    "time": lambda sums: int(sums[_HOST] + sums[_DEVICE]),
+    "time": lambda sums: int(sums[HOST] + sums[DEVICE]),
     "bytes": lambda sums: int(max(sums[_REQUESTED], sums[_OUTPUT])),
-    "count": lambda sums: int(sums[_COUNT]),
+    "count": lambda sums: int(sums[COUNT]),
 }
 """Sort keys of a view, by name."""
 
@@ -48,6 +51,8 @@ def profile(trace: Trace, path: str, kind: View, order: str = "time") -> Profile
     facts = Facts(trace)
     if kind == "line":
         return _line_breakdown(facts, path)
+    if kind == "tree":
+        return _tree(facts, path, _MOST_OF_TREE)
     return _profile(facts, op_costs(facts), path, kind, order)
 
 
@@ -83,6 +88,41 @@ def _line_breakdown(facts: Facts, path: str) -> ProfileResult:
     notes = facts.trace.meta.notes
     steps = max(facts.steady_count, 1)
     return ProfileResult(path, "line", steps, total, (), reason, notes, lines)
+
+
+def _tree(facts: Facts, path: str, most: int) -> ProfileResult:
+    """The steady steps by line, module, operation and kernel.
+
+    Args:
+        facts: Facts of the trace.
+        path: Its file or folder.
+        most: Number of nodes.
+    """
+    steps = max(facts.steady_count, 1)
+    rows = tree_rows(facts.derived(call_tree), most)
+    nodes = tuple(
+        ProfileNode(
+            row.node.name,
+            None if row.node.parent == NULL else row.node.parent,
+            row.depth,
+            _tree_cost(row.own, own, steps),
+            _tree_cost(row.own, total, steps),
+            row.node.kind,
+            row.node.category,
+        )
+        for row, (own, total) in zip(rows, means(rows, steps), strict=True)
+    )
+    top = [node.total for node in nodes if node.parent is None]
+    total = Cost(0.0, sum(cost.host_ns for cost in top), sum(cost.device_ns for cost in top))
+    reason = "" if nodes else NO_VIEWS[NoView.NO_OPERATIONS]
+    notes = (*facts.trace.meta.notes, *tree_notes(nodes, total))
+    return ProfileResult(path, "tree", steps, total, nodes, reason, notes)
+
+
+def _tree_cost(sums: NDArray[np.int64], means: NDArray[np.int64], steps: int) -> Cost:
+    """A cost whose number of runs is that of the node alone."""
+    count = round(int(sums[COUNT]) / steps, 2)
+    return Cost(count, int(means[HOST]), int(means[DEVICE]))
 
 
 def _node(row: Row, steps: int) -> ProfileNode:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 # stepwhy.ops/1: first version.
 OPS_SCHEMA = "stepwhy.ops/1"
 
-View = Literal["scope", "graph", "op", "code", "line"]
+View = Literal["scope", "graph", "op", "code", "line", "tree"]
+NodeKind = Literal["", "line", "module", "operation", "call", "kernel", "rest", "others"]
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -56,7 +57,12 @@ class ProfileNode(msgspec.Struct, frozen=True):
         parent: Position of the parent node; None at the top.
         depth: Number of ancestors.
         own: Its own cost.
-        total: Cost of itself and all descendants.
+        total: Cost of itself and all descendants. In the tree of the program, the number of runs is
+            that of the node itself, 0 for lines and modules.
+        kind: In the tree of the program, what it is: 'line' of the program, 'module', 'operation',
+            another 'call' of the host, 'kernel' or other device work, 'rest': what no line is
+            credited with, 'others': what is too short to list. '' in other views.
+        category: What the timeline draws it as; '' if it is drawn as several things.
     """
 
     name: str
@@ -64,6 +70,8 @@ class ProfileNode(msgspec.Struct, frozen=True):
     depth: int
     own: Cost
     total: Cost
+    kind: NodeKind = ""
+    category: str = ""
 
 
 class ProfileResult(msgspec.Struct, frozen=True):
@@ -71,7 +79,8 @@ class ProfileResult(msgspec.Struct, frozen=True):
 
     Args:
         path: Path of the input.
-        view: The view.
+        view: The view; 'tree' is that of the program, where each time of a node is the sum of its
+            own and of the total times of its children.
         steps: Number of steady steps that means are computed from.
         total: Cost of all operations.
         nodes: Parents before children, which are in the requested order; empty if the trace cannot
@@ -95,4 +104,4 @@ class ProfileResult(msgspec.Struct, frozen=True):
     stepwhy: str = ""
 
 
-__all__ = ["OPS_SCHEMA", "WEIGHTS", "Cost", "ProfileNode", "ProfileResult", "View"]
+__all__ = ["OPS_SCHEMA", "WEIGHTS", "Cost", "NodeKind", "ProfileNode", "ProfileResult", "View"]

@@ -38,8 +38,8 @@ MEASURES = (
 )
 """Quantities that are summed for each operation."""
 _FIRST_BYTES = MEASURES.index("output_bytes")
-# Nodes that TensorFlow adds on every device; they are not part of the program.
-_BOOKKEEPING = frozenset({"_SOURCE", "_SINK"})
+BOOKKEEPING = frozenset({"_SOURCE", "_SINK"})
+"""Nodes that TensorFlow adds on every device; they are not part of the program."""
 MOST_OPERATIONS = 1 << 16
 """Most operations that are listed; each takes about 0.1 milliseconds in a view."""
 OTHERS = "(other operations)"
@@ -165,19 +165,26 @@ def _rows(trace: Trace) -> NDArray[np.int64]:
     on_stream = (role == Role.STREAM) & trace.is_kind(*device_kinds)
     is_host_op = (slices.kind == Kind.OP) | (slices.scope != NULL)
     on_host = (role == Role.HOST_THREAD) & is_host_op
-    named = ~np.isin(slices.scope, trace.strings_where(_BOOKKEEPING))
+    named = ~np.isin(slices.scope, trace.strings_where(BOOKKEEPING))
     return np.flatnonzero((on_stream | on_host | (role == Role.EXECUTOR)) & named)
+
+
+def own_times(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Time of each slice that no slice inside it covers, ns, as recorded if it was; (rows,)."""
+    executions = facts.trace.executions
+    recorded = np.full(len(facts.trace.slices), NULL, dtype=np.int64)
+    recorded[executions.slice] = executions.op_ns
+    own_ns = facts.nesting.self_ns(rows)
+    return np.where(recorded[rows] == NULL, own_ns, recorded[rows])
 
 
 def _measures(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """`MEASURES` of every row; (rows, measures)."""
     trace, executions = facts.trace, facts.trace.executions
-    count = len(trace.slices)
-    extra = np.full((count, 4), NULL, dtype=np.int64)
-    names = ("op_ns", "requested_bytes", "peak_bytes", "residual_bytes")
+    extra = np.full((len(trace.slices), 3), NULL, dtype=np.int64)
+    names = ("requested_bytes", "peak_bytes", "residual_bytes")
     extra[executions.slice] = np.stack([getattr(executions, n) for n in names], axis=1)
-    own_ns = facts.nesting.self_ns(rows)
-    own_ns = np.where(extra[rows, 0] == NULL, own_ns, extra[rows, 0])
+    own_ns = own_times(facts, rows)
     on_host = trace.tracks.role[trace.slices.track[rows]] == Role.HOST_THREAD
     # For these, `bytes` are moved, not produced.
     is_moved = among(trace.slices.kind[rows], (Kind.MEMCPY, Kind.COLLECTIVE))
@@ -187,7 +194,7 @@ def _measures(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
             np.where(on_host, own_ns, 0),
             np.where(on_host, 0, own_ns),
             np.where(is_moved, NULL, trace.slices.bytes[rows]),
-            *extra[rows, 1:].T,
+            *extra[rows].T,
         ],
         axis=1,
     )
@@ -287,6 +294,7 @@ def _paired(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.i
 
 
 __all__ = [
+    "BOOKKEEPING",
     "MEASURES",
     "MOST_OPERATIONS",
     "OTHERS",
@@ -295,4 +303,5 @@ __all__ = [
     "add_up",
     "costliest",
     "op_costs",
+    "own_times",
 ]

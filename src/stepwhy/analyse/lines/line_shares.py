@@ -137,13 +137,13 @@ def credited(facts: Facts, category: str) -> Credited:
 def _credited(facts: Facts, category: str) -> Credited:
     time, claims = _steady_time(facts, category), _claims(facts, category)
     if claims is None or not time.total_ns:
-        return Credited(_sampled(facts, category), Counter())
+        return Credited(sampled_shares(facts, category), Counter())
     times = _credits(claims, time)
     usual = _usual(facts, claims, times)
     total_ns = time.total_ns + float(usual.sum() - times.sum())
     shares, counts = _by_owner(facts, claims, usual / total_ns)
     left = max(1.0 - sum(shares.values()), 0.0) + shares.pop(NOBODY, 0.0)
-    rest = {NOBODY: 1.0} if category in ON_DEVICE else _sampled(facts, category)
+    rest = {NOBODY: 1.0} if category in ON_DEVICE else sampled_shares(facts, category)
     for owner, share in rest.items():
         shares[owner] = shares.get(owner, 0.0) + left * share
     return Credited(shares, counts)
@@ -356,7 +356,7 @@ def _by_owner(
     return found, counts
 
 
-def _sampled(facts: Facts, category: str) -> dict[Owner, float]:
+def sampled_shares(facts: Facts, category: str) -> dict[Owner, float]:
     """Shares by the stack samples of the driving thread; all is nobody's if there are too few."""
     counts = Counter[str]()
     of_kind = Counter[str]()
@@ -374,4 +374,13 @@ def _sampled(facts: Facts, category: str) -> dict[Owner, float]:
     }
 
 
-__all__ = ["NOBODY", "Credited", "Owner", "Part", "credited", "driver_parts", "module_shares"]
+__all__ = [
+    "NOBODY",
+    "Credited",
+    "Owner",
+    "Part",
+    "credited",
+    "driver_parts",
+    "module_shares",
+    "sampled_shares",
+]

@@ -84,16 +84,19 @@ class OpsArguments(_OfOnePath, frozen=True, kw_only=True, forbid_unknown_fields=
     """Arguments of `ops`."""
 
     view: Annotated[
-        Literal["op", "scope", "graph", "code", "line"],
+        Literal["op", "scope", "graph", "code", "line", "tree"],
         Meta(
             description="Group by type of operation, by name scope or module, by the operations "
             "that read from each other, or by source line; 'line' divides the whole step, with its "
-            "waits, among the lines of the program."
+            "waits, among the lines of the program; 'tree' lists what each line calls, with host "
+            "and device time."
         ),
     ] = "op"
     sort: Annotated[
         Literal["time", "bytes", "count"],
-        Meta(description="What the largest rows have most of; lines are sorted by time."),
+        Meta(
+            description="What the largest rows have most of; lines and the tree are sorted by time."
+        ),
     ] = "time"
     limit: Limit = 30
     offset: Offset = 0

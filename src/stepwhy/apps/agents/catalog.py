@@ -87,7 +87,8 @@ first. Use it to see what the device or the host spends its time on: 'view' grou
 operation ('op'), by name scope or module ('scope'), by the operations that read from each other \
 ('graph'), or by source line ('code'). The view 'line' divides the whole step among the lines \
 of the program: its rows are in 'lines', each with its waits, phases and operations, and add up \
-to the step. In the other views, 'own' is the cost of a row itself, 'total' includes the \
+to the step. The view 'tree' lists what each line calls, from modules and operations down to \
+kernels. In all views but 'line', 'own' is the cost of a row itself, 'total' includes the \
 rows below it; 'parent' is the position of the row above it among 'nodes', or null. device_ns is \
 time on devices (on a CPU, of the executors), host_ns the time of the host that launches them. \
 If the trace does not support a view, 'reason' says why: try another view."""

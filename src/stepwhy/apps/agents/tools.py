@@ -98,12 +98,13 @@ def explain(arguments: ExplainArguments, paths: Sequence[str], desk: Desk) -> An
 
 
 def ops(arguments: OpsArguments, paths: Sequence[str], desk: Desk) -> Answer:
-    """List the costliest operations of a run in one of four views, or its lines."""
+    """List the costliest operations of a run in one of five views, or its lines."""
     trace = open_one(paths[0], desk.progress, redact=desk.redactor).trace
     whole = profile(trace, desk.shown(arguments.path), arguments.view, arguments.sort)
     if whole.lines is not None:
         return _lines(arguments, whole, whole.lines)
-    page = _page_of_ops(whole, arguments.sort, arguments.offset, arguments.limit)
+    order = "time" if whole.view == "tree" else arguments.sort
+    page = _page_of_ops(whole, order, arguments.offset, arguments.limit)
     left_out = _rest_of_page("nodes", len(page.nodes), len(whole.nodes), arguments.offset)
     text = f"No such view: {whole.reason}.\n" if whole.reason else tables.ops_table(page)
     return _answer(text, replace(page, stepwhy=__version__), left_out)

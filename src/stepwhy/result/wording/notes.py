@@ -9,9 +9,10 @@ from stepwhy.result.reasons import NoView
 from stepwhy.result.wording.names import shown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from stepwhy.result import Op
+    from stepwhy.result.profile import Cost, ProfileNode
     from stepwhy.result.reasons import RankChoice
 
 # Most ranks that are named.
@@ -146,6 +147,38 @@ def longest(ops: Sequence[Op], *, per_step: bool) -> str:
 def rows_left_out(count: int) -> str:
     """The note that the table of operations is not complete."""
     return f"The op table omits the {count} rows with the least time."
+
+
+def tree_notes(nodes: Sequence[ProfileNode], total: Cost) -> Iterator[str]:
+    """What the tree of the program does not credit to a line, and what is not in it.
+
+    Args:
+        nodes: Its nodes.
+        total: Cost of all of them.
+    """
+    if not nodes:
+        return
+    if not any(node.kind == "line" for node in nodes):
+        yield "The trace names no line of the program: the tree begins with what it does name."
+    else:
+        yield from _without_line([node.total for node in nodes if node.kind == "rest"], total)
+    yield (
+        "Host time is that of the thread that runs the steps, and of operations on other threads; "
+        "device time that of the device's work. Threads and streams overlap, and times are those "
+        "of the recorded steps: both may add up to more than the step."
+    )
+
+
+def _without_line(rest: Sequence[Cost], total: Cost) -> Iterator[str]:
+    times = (
+        ("host", sum(cost.host_ns for cost in rest), total.host_ns),
+        ("device", sum(cost.device_ns for cost in rest), total.device_ns),
+    )
+    parts = [
+        f"{format_fraction(ns / all_ns)} of the {what}'s time" for what, ns, all_ns in times if ns
+    ]
+    if parts:
+        yield f"No line of the program is credited with {' and '.join(parts)}."
 
 
 def operations_added_up(listed: int, others: int, name: str) -> str:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from stepwhy.base.text import one_line, visible
 from stepwhy.base.units import format_bytes, format_ns
+from stepwhy.read.kernel_names.short import short_name
 from stepwhy.result.profile import WEIGHTS
 from stepwhy.show.console import Text
 from stepwhy.show.terminal.measurement import print_parts
@@ -46,15 +47,20 @@ def render_profile(
 
         print_parts([*line_view(result.lines, result.steps, top), Text("")], console)
         return
-    print_parts([*_table(result, order, top), Text("")], console)
+    is_tree = result.view == "tree"
+    order = "time" if is_tree else order
+    notes = result.notes if is_tree else ()
+    remarks = [Text(f"\n{one_line(note)}", style="dim") for note in notes]
+    print_parts([*_table(result, order, top), *remarks, Text("")], console)
 
 
 def _table(result: ProfileResult, order: str, top: int) -> Iterator[RenderableType]:
     chosen = _heaviest(result.nodes, order, top)
     steps = "one step" if result.steps == 1 else f"mean of {result.steps} steps"
     of = f"{len(chosen)} of {len(result.nodes)}, {_ORDERS[order]}, {steps}"
-    yield Text.assemble((f"\nBy {result.view}", "bold"), (f"  {of}", "dim"))
-    columns = _columns(result.total)
+    title = "Call tree" if result.view == "tree" else f"By {result.view}"
+    yield Text.assemble((f"\n{title}", "bold"), (f"  {of}", "dim"))
+    columns = _columns(result.total, has_own_host=result.view == "tree")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
@@ -77,12 +83,14 @@ def _lines(result: ProfileResult, chosen: list[int]) -> Iterator[tuple[Cost, Cos
 
 
 def _short(result: ProfileResult, node: ProfileNode) -> str:
-    """Name of a node without the name of its parent."""
+    """Name of a node without the name of its parent, or without the parameters of a kernel."""
+    if node.kind == "kernel":
+        return short_name(node.name)
     around = "" if node.parent is None else result.nodes[node.parent].name
     return node.name.removeprefix(f"{around}/") if result.view == "scope" else node.name
 
 
-def _columns(total: Cost) -> dict[str, Callable[[Cost, Cost], str]]:
+def _columns(total: Cost, *, has_own_host: bool) -> dict[str, Callable[[Cost, Cost], str]]:
     """Columns that the trace has data for, by title: text for the total and the own cost."""
     both = total.host_ns > 0 and total.device_ns > 0
     time = _device_ns if both else WEIGHTS["time"]
@@ -92,7 +100,9 @@ def _columns(total: Cost) -> dict[str, Callable[[Cost, Cost], str]]:
     }
     if both:
         columns["host"] = lambda cost, _: format_ns(cost.host_ns)
-    columns["runs"] = lambda cost, _: format_calls(cost.count)
+        if has_own_host:
+            columns["own host"] = lambda _, own: format_ns(own.host_ns)
+    columns["runs"] = lambda cost, _: format_calls(cost.count) if cost.count else ""
     if total.output_bytes is not None:
         columns["output"] = lambda cost, _: _size(cost.output_bytes)
     if total.requested_bytes is not None:

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.analyse.answers.drawn_categories import categories_of
 from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.intervals import Intervals, windows_at
 from stepwhy.result import CATEGORIES
@@ -16,7 +17,7 @@ from stepwhy.result.timeline import DRAWN_CATEGORIES, Gap, Timeline, TimelineRow
 from stepwhy.show.timeline.alignment import RankClock, with_waits
 from stepwhy.show.timeline.packing import columns_of
 from stepwhy.show.timeline.replays import replay_rows
-from stepwhy.show.timeline.rows import categories_of, track_rows
+from stepwhy.show.timeline.rows import track_rows
 from stepwhy.show.timeline.series import sampled_rows, thinned_rows
 from stepwhy.show.timeline.slices import Drawn, drawn, joined, reordered, thinned
 from stepwhy.trace import NULL

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.analyse.answers.drawn_categories import categories_of
 from stepwhy.base.columns.groups import by_code
-from stepwhy.show.timeline.rows import categories_of, lanes_of, row_of
+from stepwhy.show.timeline.rows import lanes_of, row_of
 from stepwhy.show.timeline.slices import Drawn, drawn, thinned
 
 if TYPE_CHECKING:
