@@ -16,8 +16,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1106,
-    "lines": 149_900,
+    "files": 1109,
+    "lines": 150_000,
     "functions with one caller, ‰": 346,
     "lines of a function": 60,
     "lines of a file": 450,

@@ -82,7 +82,7 @@ def test_a_view_without_nodes_has_no_table(sample):
 
 def test_a_page_lists_the_views_that_its_trace_can_show(sample):
     views = profiles(Facts(parse(TRACE)), "run")
-    assert [view.view for view in views] == ["scope", "op"]
+    assert [view.view for view in views] == ["scope", "op", "tree"]
     page = html.render(sample("input_bound"), Timeline(0, (), {}, 0, views=views))
     assert re.findall("<h3 id=.ops-[0-9].>(.*?)</h3>", page) == [
         "By kernel and device", "By name scope", "By type",

@@ -5,7 +5,8 @@ export class Colours {
   private readonly shade: Float32Array;
   private readonly dark: boolean[];
 
-  constructor(categories: string[], labels: [string, string, string][]) {
+  /** What belongs to no category has the colour of the one with the number `other`. */
+  constructor(categories: string[], labels: [string, string, string][], private readonly other = 0) {
     this.base = categories.map((colour) => parseInt(colour.slice(1), 16));
     this.dark = this.base.map((colour) => luminance(colour) < 0.45);
     // Without a name, the colour is exactly that of the legend.
@@ -13,7 +14,7 @@ export class Colours {
   }
 
   of(category: number, label: number): number {
-    const colour = this.base[category];
+    const colour = this.base[category < 0 ? this.other : category];
     const shade = this.shade[label] ?? 1;
     const channel = (bits: number) => Math.min(255, Math.round(((colour >> bits) & 255) * shade));
     return (channel(16) << 16) | (channel(8) << 8) | channel(0);
@@ -25,7 +26,7 @@ export class Colours {
 
   /** Colour of text on a category. */
   textOn(category: number): string {
-    return this.dark[category] ? "#fff" : "#101418";
+    return this.dark[category < 0 ? this.other : category] ? "#fff" : "#101418";
   }
 }
 

@@ -5,6 +5,17 @@ import { type Filter, fits, ordered, type Row, summary, valuesOf } from "./rows.
 /** Rows that a table shows at first. */
 const FEW = 25;
 
+/** The table in which a row of a kind is looked for first, by a part of its title. */
+const FIRST: Record<string, string> = { line: "line", module: "scope", operation: "type" };
+
+/** Where a row with one of some names is, and whether to show it. */
+interface Question {
+  names: string[];
+  kind: string;
+  shows?: boolean;
+  isFound?: boolean;
+}
+
 /** One table, with a button in each of its headings. */
 class Table {
   readonly title: string;
@@ -42,6 +53,22 @@ class Table {
       .filter(({ head }) => "choice" in head.dataset)
       .map(({ column, title }) => ({ column, title, values: valuesOf(this.rows, column) }))
       .filter(({ values }) => values.length > 1);
+  }
+
+  /** Number of the row with one of some names, shortened or not; -1 for none. */
+  rowOf(names: string[]): number {
+    return this.elements.findIndex(({ cells: [name] }) =>
+      names.includes(name.textContent ?? "") || (name.title !== "" && names.includes(name.title)));
+  }
+
+  /** Show all rows, and lead to one of them. */
+  reveal(row: number): void {
+    this.showsAll = true;
+    this.changed();
+    const element = this.elements[row];
+    element.tabIndex = -1;
+    element.focus({ preventScroll: true });
+    element.scrollIntoView({ block: "center" });
   }
 
   /** Show what fits, and return what is shown in words. */
@@ -97,6 +124,7 @@ class Tables {
   private readonly output: HTMLOutputElement;
   private readonly chosen = new Map<number, string>();
   private current = 0;
+  private readonly select: HTMLSelectElement;
 
   constructor(section: HTMLElement) {
     const form = section.querySelector<HTMLFormElement>(".find")!;
@@ -107,6 +135,7 @@ class Tables {
     this.tables = parts.map((part) => new Table(part, () => this.apply()));
     form.addEventListener("submit", (event) => event.preventDefault());
     this.field.addEventListener("input", () => this.apply());
+    this.select = form.querySelector<HTMLSelectElement>(".which select")!;
     this.addSwitch(form.querySelector<HTMLElement>(".which")!);
     section.classList.add("live");
     form.hidden = false;
@@ -114,9 +143,8 @@ class Tables {
   }
 
   private addSwitch(label: HTMLElement): void {
-    const select = label.querySelector("select")!;
-    select.append(...this.tables.map(({ title }, i) => new Option(title, String(i))));
-    select.addEventListener("change", () => this.show(Number(select.value)));
+    this.select.append(...this.tables.map(({ title }, i) => new Option(title, String(i))));
+    this.select.addEventListener("change", () => this.show(Number(this.select.value)));
     label.hidden = this.tables.length < 2;
   }
 
@@ -145,10 +173,34 @@ class Tables {
     return label;
   }
 
+  /** Whether a table has a row with one of some names; shows it if asked to. */
+  find({ names, kind, shows }: Question): boolean {
+    const order = [...this.tables.keys()].sort((a, b) => this.rank(a, kind) - this.rank(b, kind));
+    const table = order.find((i) => this.tables[i].rowOf(names) >= 0);
+    if (table === undefined || !shows) return table !== undefined;
+    const fold = this.tables[table].part.closest("details");
+    if (fold) fold.open = true;
+    this.field.value = "";
+    this.select.value = String(table);
+    this.show(table);
+    this.tables[table].reveal(this.tables[table].rowOf(names));
+    return true;
+  }
+
+  /** Tables in which a name of this kind is looked for first have a lower number. */
+  private rank(table: number, kind: string): number {
+    const first = FIRST[kind];
+    return first !== undefined && this.tables[table].title.includes(first) ? -1 : table;
+  }
+
   private apply(): void {
     const filter = { text: this.field.value, chosen: this.chosen };
     this.output.value = this.tables[this.current].apply(filter);
   }
 }
 
-for (const section of document.querySelectorAll<HTMLElement>(".tables")) new Tables(section);
+const all = [...document.querySelectorAll<HTMLElement>(".tables")].map((one) => new Tables(one));
+document.addEventListener("stepwhy-row", (event) => {
+  const question = (event as CustomEvent<Question>).detail;
+  question.isFound = all.some((tables) => tables.find(question));
+});

@@ -5,7 +5,7 @@ import * as details from "./details.ts";
 import * as format from "./format.ts";
 import type { Category, Header, Jump } from "./header.ts";
 import { CHART, LANE, Layout, TITLE } from "./layout.ts";
-import { Launched, type Model, nearest, stripOf, within } from "./model.ts";
+import { type Label, Launched, type Model, nearest, stripOf, within } from "./model.ts";
 import { painterFor, type Painter, Rectangles } from "./rectangles.ts";
 import { replayedStep, Scene, type Shown, usualSteps } from "./scene.ts";
 import { type Found, inOrder, named, search } from "./search.ts";
@@ -108,6 +108,36 @@ export class Timeline {
     const slices = [];
     for (let i = first; i < end; i++) if (this.model.category[i] === jump.category) slices.push(i);
     return this.longest(slices);
+  }
+
+  /** The first slice of a described step with one of some names, in a line if one is given. */
+  first(names: string[], line: string): number {
+    const named = names.length
+      ? this.firstOf((label) => names.includes(label[0]) && (!line || label[2] === line)) : -1;
+    if (named >= 0) return named;
+    const anywhere = names.length ? this.firstOf((label) => names.includes(label[0])) : -1;
+    return anywhere >= 0 || names.length ? anywhere : this.firstOf((label) => label.includes(line));
+  }
+
+  /** The first slice of a described step whose label is accepted, -1 if there is none. */
+  firstOf(accepts: (label: Label) => boolean): number {
+    const { model } = this;
+    const matches = Uint8Array.from(model.labels, (label) => (accepts(label) ? 1 : 0));
+    const [step] = usualSteps(model);
+    const from = step === undefined ? 0 : model.start[step];
+    let [first, before] = [-1, -1];
+    for (let i = 0; i < model.recorded; i++) {
+      if (!matches[model.label[i]] || model.merged[i]) continue;
+      if (model.start[i] < from) before = before < 0 ? i : before;
+      else if (first < 0 || model.start[i] < model.start[first]) first = i;
+    }
+    return first < 0 ? before : first;
+  }
+
+  /** Select a slice and show it. */
+  reveal(slice: number): void {
+    this.paint();
+    this.go(slice);
   }
 
   /** Show the predicted step after the fix of a finding. */

@@ -65,7 +65,8 @@ def profiles(facts: Facts, path: str) -> tuple[ProfileResult, ...]:
     """
     costs = costliest(op_costs(facts), _MOST_OF_PAGE)
     shown = (kind for kind in _OF_OPERATIONS if why_not(costs, kind) is None)
-    return tuple(_profile(facts, costs, path, kind, "time") for kind in shown)
+    views = [_profile(facts, costs, path, kind, "time") for kind in shown]
+    return (*views, _tree(facts, path, _MOST_OF_PAGE))
 
 
 def _profile(facts: Facts, costs: Costs, path: str, kind: View, order: str) -> ProfileResult:

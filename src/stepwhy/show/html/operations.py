@@ -35,7 +35,9 @@ def operation_tables(result: Result, views: Sequence[ProfileResult]) -> list[Tab
         views: Views of the operations; empty without a trace.
     """
     tables = [_by_device(result)] if result.ops else []
-    return tables + [_of_view(view, result) for view in views if view.nodes]
+    return tables + [
+        _of_view(view, result) for view in views if view.nodes and view.view in _TITLES
+    ]
 
 
 # --- By kernel and device ---

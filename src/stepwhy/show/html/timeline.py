@@ -11,6 +11,7 @@ from stepwhy.base import units
 from stepwhy.base.patterns import regex
 from stepwhy.result.timeline import DRAWN_CATEGORIES, TimelineRow
 from stepwhy.show import words
+from stepwhy.show.html.call_tree import TreeView, tree_view
 from stepwhy.show.html.predicted import Predicted, predicted_steps
 from stepwhy.show.html.series import SeriesRow, series_rows
 
@@ -107,6 +108,7 @@ class TimelineView(msgspec.Struct, frozen=True):
         series: What was sampled, as text.
         run: What was sampled over the whole run, as text; None if it has no charts.
         problem: Why there is no timeline, in words; '' if there is one.
+        tree: What the flame graph and the call tree show; None without them.
     """
 
     header: str
@@ -118,6 +120,7 @@ class TimelineView(msgspec.Struct, frozen=True):
     series: tuple[SeriesRow, ...] = ()
     run: tuple[SeriesRow, ...] | None = None
     problem: str = ""
+    tree: TreeView | None = None
 
 
 def timeline_view(timeline: Timeline | None, result: Result) -> TimelineView | None:
@@ -154,6 +157,7 @@ def timeline_view(timeline: Timeline | None, result: Result) -> TimelineView | N
         gaps=timeline.gaps,
         series=series_rows(timeline.rows),
         run=None if header.run is None else series_rows(header.run.rows),
+        tree=tree_view(timeline, result),
     )
 
 
