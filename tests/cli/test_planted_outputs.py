@@ -24,6 +24,7 @@ from tests.kineto_samples import sample
 ROOT = Path(__file__).parents[2]
 EXPORTS = {
     "chrome-trace": "out.trace.json.gz",
+    "speedscope": "out.speedscope.json",
     "stepwhy": "out.stepwhy",
     "parquet": "out.parquet",
 }
@@ -125,7 +126,12 @@ def test_a_result_of_measurements_does_not_go_through_a_link(monkeypatch):
 @pytest.mark.usefixtures("folder")
 def test_a_result_can_go_to_standard_output(output):
     """Also to a program: in Bash, `--out >(program)` is a path in /dev/fd."""
-    begins = {"chrome-trace": b'{"schema"', "stepwhy": b"PK", "html": b"<!doctype html>"}
+    begins = {
+        "chrome-trace": b'{"schema"',
+        "speedscope": b'{"$schema"',
+        "stepwhy": b"PK",
+        "html": b"<!doctype html>",
+    }
     done = stepwhy(output, "/dev/stdout")
     assert done.returncode in {0, 1}, done.stderr
     assert begins[output].lower() in done.stdout.lower()[: 1 << 16]

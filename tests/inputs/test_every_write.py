@@ -67,7 +67,7 @@ REASONS = {
     "read/inputs/private_folder.py tempfile.TemporaryDirectory": PRIVATE,
     "read/inputs/remote/web.py target.open": STREAM,
     "engine/executors/worker.py os.fdopen": OPENED,
-    "show/export/chrome_trace.py gzip.GzipFile": STREAM,
+    "show/export/files.py gzip.GzipFile": STREAM,
     "show/export/parquet.py pq.write_table": STREAM,
     "read/inputs/source.py TemporaryFile": PRIVATE,
     "read/inputs/source.py TemporaryDirectory": PRIVATE,

@@ -91,6 +91,7 @@ OUTPUTS: dict[str, Callable[..., str]] = {
     "perfetto": _export(
         "perfetto", "x.json.gz", lambda p: gzip.decompress(p.read_bytes()).decode()
     ),
+    "speedscope": _export("speedscope", "x.json", lambda p: p.read_text()),
     "parquet": _export("parquet", "x.parquet", _tables),
     "store": _export("stepwhy", "x.stepwhy", _store),
     "tensorboard": _export("tensorboard", "x.tensorboard", _events),

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
     from stepwhy.base.redaction import Redactor
 
-_FORMATS = ("chrome-trace", "perfetto", "parquet", "stepwhy", "tensorboard", "prometheus")
+_FORMATS = (
+    "chrome-trace", "perfetto", "speedscope", "parquet", "stepwhy", "tensorboard", "prometheus",
+)  # fmt: skip
 # What opens the output of each format.
 _OPENED_BY = {
     "chrome-trace": "Open it at https://ui.perfetto.dev or in chrome://tracing.",
     "perfetto": "Open it at https://ui.perfetto.dev or in chrome://tracing.",
+    "speedscope": "Open it at https://www.speedscope.app; choose 'Left Heavy' for a flame graph.",
     "parquet": "Read its tables with pandas, Polars or DuckDB, such as {}/slices.parquet.",
     "stepwhy": "Explain it anywhere: stepwhy explain {}",
     "tensorboard": "Show it: tensorboard --logdir {}",
@@ -59,6 +62,7 @@ def export(path: str, form: str, out: Path | None, *, overwrite: bool, redact: b
     Formats:
       chrome-trace  JSON for ui.perfetto.dev and chrome://tracing (.trace.json.gz)
       perfetto      the same as chrome-trace
+      speedscope    the call tree of the steps, host and device, for speedscope.app
       parquet       a folder with one Parquet table per file, for data frames and SQL
       stepwhy       the whole trace in one compact file, to keep or to send (.stepwhy)
       tensorboard   a folder for 'tensorboard --logdir': curves by step, and the report

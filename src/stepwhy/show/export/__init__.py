@@ -4,6 +4,7 @@
 | --- | --- |
 | `chrome-trace` | Chrome trace JSON, for chrome://tracing, Perfetto and `stepwhy explain` |
 | `perfetto` | the same, because Perfetto reads this JSON |
+| `speedscope` | the call tree of the steady steps, for speedscope |
 | `parquet` | a folder with a Parquet file per table, for data frames and SQL |
 | `stepwhy` | the trace in one file, to keep it |
 | `tensorboard` | a folder with curves by step, and the report as text, for TensorBoard |
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from stepwhy.show.export.chrome_trace import write_chrome_trace
 from stepwhy.show.export.parquet import write_parquet
 from stepwhy.show.export.prometheus import write_prometheus
+from stepwhy.show.export.speedscope import write_speedscope
 from stepwhy.show.export.tensorboard import write_tensorboard
 from stepwhy.trace.store import save
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 WRITERS: dict[str, tuple[str, Callable[[Trace, Path], None]]] = {
     "chrome-trace": (".trace.json.gz", write_chrome_trace),
     "perfetto": (".trace.json.gz", write_chrome_trace),
+    "speedscope": (".speedscope.json", write_speedscope),
     "parquet": (".parquet", write_parquet),
     "stepwhy": (".stepwhy", save),
 }

@@ -9,24 +9,22 @@ Source: the "Trace Event Format" document of the Chromium project.
 
 from __future__ import annotations
 
-import gzip
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepwhy.base.errors import OutputError
 from stepwhy.base.text import escape_json_bytes
-from stepwhy.base.whole_files import output_file
 from stepwhy.show.export.events import Records
+from stepwhy.show.export.files import compressed_file
 from stepwhy.trace.header import header_of
 from stepwhy.trace.schema import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from typing import BinaryIO
 
     from stepwhy.show.export.events import ExtraRow
+    from stepwhy.show.export.files import Writable
     from stepwhy.trace import Trace
 
 SCHEMA = "stepwhy.chrome-trace/1"
@@ -44,21 +42,11 @@ def write_chrome_trace(trace: Trace, path: Path, extra: Sequence[ExtraRow] = ())
     Raises:
         OutputError: If the file cannot be written.
     """
-    try:
-        with output_file(path) as file:
-            if path.name.endswith(".gz"):
-                with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=5) as compressed:
-                    _write(trace, compressed, extra)
-            else:
-                _write(trace, file, extra)
-    except OSError as error:
-        raise OutputError(
-            f"{path.name} cannot be written ({error.strerror or 'unknown error'})",
-            "Choose a folder that you may write to and that has space",
-        ) from None
+    with compressed_file(path) as file:
+        _write(trace, file, extra)
 
 
-def _write(trace: Trace, file: BinaryIO | gzip.GzipFile, extra: Sequence[ExtraRow]) -> None:
+def _write(trace: Trace, file: Writable, extra: Sequence[ExtraRow]) -> None:
     """Write one event per line as it is generated, so that memory does not grow with the file."""
     records = Records(trace, extra)
     header = {
