@@ -16,8 +16,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1111,
-    "lines": 150_200,
+    "files": 1112,
+    "lines": 150_400,
     "functions with one caller, ‰": 346,
     "lines of a function": 60,
     "lines of a file": 450,

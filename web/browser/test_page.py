@@ -255,6 +255,12 @@ def test_paper_shows_what_can_be_read_on_it(page_of, show):
     assert page.locator("h1").is_visible()
 
 
+def test_a_report_takes_at_most_five_pages_of_paper(page_of, show):
+    margin = dict.fromkeys(("top", "bottom", "left", "right"), "1cm")
+    paper = show(page_of(), unfold=False).pdf(format="A4", margin=margin)
+    assert 1 <= paper.count(b"/Type /Page\n") <= 5
+
+
 def test_without_scripts_the_gaps_are_a_table(page_of, show):
     page = show(page_of(), ready=False, java_script_enabled=False)
     assert page.get_by_text("The timeline needs JavaScript").is_visible()
