@@ -330,7 +330,13 @@ def start(hostile, command, path=None, **variables):
     env = {**kept, "PATH": f".:{kept['PATH']}", **variables}
     env |= {} if path is None else {"PYTHONPATH": path}
     return subprocess.run(
-        command, cwd=hostile, env=env, check=False, capture_output=True, text=True
+        command,
+        cwd=hostile,
+        env=env,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
 
 

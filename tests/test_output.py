@@ -107,7 +107,9 @@ def test_json_of_a_command_is_utf8_where_the_terminal_is_not(tmp_path):
     (tmp_path / "träin\u202e.json").write_text("{}")
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     command = [sys.executable, "-m", "stepwhy", "check", "--json", "--", "träin\u202e"]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, check=False)
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, check=False, timeout=240
+    )
     assert json.loads(done.stdout.decode())["command"] == ["träin\u202e"]
     assert rb"tr\u00e4in" not in done.stdout
     assert rb"in\u202e" in done.stdout

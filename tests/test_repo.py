@@ -142,7 +142,12 @@ def test_no_link_that_leads_elsewhere_is_committed():
     if not (ROOT / ".git").exists():
         pytest.skip("not a clone of the repository")
     listed = subprocess.run(
-        ["git", "ls-files", "--stage"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "--stage"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
     )
     assert [line for line in listed.stdout.splitlines() if line.startswith("120000")] == []
 
@@ -205,6 +210,7 @@ def imported_by(code, *arguments):
         stderr=subprocess.PIPE,
         text=True,
         check=True,
+        timeout=240,
     )
     return set(done.stderr.splitlines()[-1].split())
 
@@ -356,10 +362,10 @@ PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 def installed(tmp_path_factory):
     """A Python with the package and its dependencies, and nothing else."""
     folder = tmp_path_factory.mktemp("installed")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=240)
     # To install pip as well, and to compile what is not imported, would take seconds.
     into = [*PIP, "--python", folder / "bin/python"]
-    subprocess.run([*into, "install", "-qq", "--no-compile", ROOT], check=True)
+    subprocess.run([*into, "install", "-qq", "--no-compile", ROOT], check=True, timeout=240)
     return folder / "bin"
 
 

@@ -62,7 +62,13 @@ def started(script, tmp_path, *words, path=None, cwd=None, **variables):
         environment["PYTHONPATH"] = str(path)
     command = [sys.executable, script, *map(str, words)]
     return subprocess.run(
-        command, cwd=cwd or tmp_path, env=environment, capture_output=True, text=True, check=False
+        command,
+        cwd=cwd or tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
     )
 
 
@@ -144,6 +150,7 @@ def test_a_package_that_only_the_python_path_has_is_used(tmp_path):
         capture_output=True,
         text=True,
         check=True,
+        timeout=240,
     )
     assert done.stdout == "False 1\n"
 
@@ -163,6 +170,7 @@ def test_whatever_fails_before_the_job_the_job_runs_unobserved(tmp_path, trainin
         capture_output=True,
         text=True,
         check=False,
+        timeout=240,
     )
     assert (done.returncode, done.stdout) == (7, "none\n"), done.stderr
     said = [line for line in done.stderr.splitlines() if line.startswith("stepwhy: ")]
@@ -182,6 +190,7 @@ def test_a_failure_of_the_launcher_does_not_keep_the_job_from_starting(tmp_path,
         capture_output=True,
         text=True,
         check=False,
+        timeout=240,
     )
     assert done.returncode == 7, done.stderr
     assert "stepwhy: ZeroDivisionError" in done.stderr
@@ -197,6 +206,7 @@ def test_in_a_deleted_folder_the_job_runs_as_alone(script, training, tmp_path):
         capture_output=True,
         text=True,
         check=False,
+        timeout=240,
     )
     assert done.returncode == 7, done.stderr
     assert "runs unobserved" in done.stderr

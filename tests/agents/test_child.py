@@ -67,7 +67,7 @@ def test_a_process_that_ends_before_the_request_is_sent_is_a_failure(monkeypatch
     send = child._send
 
     def after_its_end(process, line):
-        process.wait()
+        process.wait(60)
         send(process, line)
 
     monkeypatch.setattr(child, "_send", after_its_end)

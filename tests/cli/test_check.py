@@ -135,6 +135,7 @@ def run(*arguments, cwd, **environ):
         capture_output=True,
         text=True,
         check=False,
+        timeout=240,
     )
 
 
@@ -167,6 +168,11 @@ def test_no_framework_is_imported(tmp_path):
         "print({'torch', 'tensorflow', 'keras', 'jax', 'numpy'} & set(sys.modules))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
     )
     assert done.stdout == "set()\n"

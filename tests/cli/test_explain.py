@@ -63,7 +63,9 @@ def test_kineto_trace_is_explained_without_unneeded_imports(trace):
     )
     environ = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
     command = [sys.executable, "-c", program, str(trace)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=environ, timeout=240
+    )
     is_set, *loaded = ended.stderr.split()
     assert is_set == "False"
     assert {"stepwhy.read.formats.kineto.reader", "numpy"} <= set(loaded)

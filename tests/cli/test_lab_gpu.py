@@ -88,7 +88,7 @@ def test_the_fault_takes_its_share_and_fits_on_the_card(harness, card):
 @pytest.mark.xdist_group("timing")
 def test_three_pairs_train_alike():
     words = [sys.executable, HARNESS / "twins.py", "item_sync", "fragmentation", "jax_sync"]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=240)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.count("same training") == 3
 
@@ -111,7 +111,7 @@ def session(tmp_path, *words, card="NVIDIA H100", kill_after=0):
     program = Path(__file__).with_name("gpu_lab_session.py")
     return subprocess.run(
         [sys.executable, program, tmp_path / "out", card, str(kill_after), canned, *words],
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
 
 
@@ -160,7 +160,7 @@ def test_only_one_program_at_a_time_uses_the_gpu(tmp_path):
     running = [
         subprocess.Popen(command, env={**os.environ, "GPU_LAB_TURN": str(lock)}) for _ in range(4)
     ]
-    assert [child.wait() for child in running] == [0] * 4
+    assert [child.wait(60) for child in running] == [0] * 4
     assert log.read_text() == "[]" * 4
 
 
@@ -229,7 +229,7 @@ def test_a_python_without_the_dependencies_is_told_what_it_needs(tmp_path):
     (tmp_path / "msgspec.py").write_text("raise ImportError('built for another Python')")
     words = [sys.executable, HARNESS, "--tiny", "--out", tmp_path / "out"]
     ended = subprocess.run(words, capture_output=True, text=True, check=False,
-                           env=os.environ | {"PYTHONPATH": str(tmp_path)})  # fmt: skip
+                           env=os.environ | {"PYTHONPATH": str(tmp_path)}, timeout=240)  # fmt: skip
     assert ended.returncode == 2
     assert "built for another Python" in ended.stderr
     assert "--python-version" in ended.stderr
@@ -244,7 +244,7 @@ def test_a_bundle_explains_with_its_own_dependencies(harness, tmp_path):
     (folder / "stepwhy").write_text(harness("bundle").START_STEPWHY)
     ended = subprocess.run(["/bin/sh", folder / "stepwhy", "explain", "--help"], text=True,
                            capture_output=True, check=False,
-                           env=os.environ | {"PYTHON": sys.executable})  # fmt: skip
+                           env=os.environ | {"PYTHON": sys.executable}, timeout=240)  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("of the bundle\nUsage: ")
 

@@ -209,5 +209,6 @@ write({output!r})
         capture_output=True,
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), "STEPWHY_NATIVE": "0"},
+        timeout=240,
     )
     assert (done.returncode, outputs()) == (-signal.SIGTERM, [])

@@ -122,7 +122,7 @@ def test_nothing_is_printed_at_exit(trace):
     import subprocess
 
     command = [sys.executable, "-m", "stepwhy", "sql", str(trace), COUNT, "--format", "csv"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
     assert done.stderr == ""
 
 

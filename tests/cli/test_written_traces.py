@@ -94,7 +94,7 @@ def test_a_run_is_reduced_in_place(tmp_path):
     write_run(tmp_path, steps(30, 10_000_000))
     # In a process of its own: it resets how signals are handled.
     command = [sys.executable, "-m", "stepwhy.cli.explain_aside", str(tmp_path), "--reduce"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
     assert ended.stderr == ""
     assert (tmp_path / "reduced.stepwhy-rank").read_bytes().startswith(MAGIC)
 
@@ -105,5 +105,5 @@ def test_the_report_is_of_a_trace_beside_the_script(folder, tmp_path_factory):
     # In a process of its own: it resets how signals are handled.
     words = [str(folder / "run"), "--", "python", str(scripts / "train.py")]
     command = [sys.executable, "-m", "stepwhy.cli.explain_aside", *words]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
     assert f"the program wrote a trace: {scripts}/timeline_01.json" in ended.stderr

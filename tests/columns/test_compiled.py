@@ -162,7 +162,7 @@ def test_numba_is_not_imported_from_the_current_folder(copied_cache, tmp_path):
         "import sys; sys.path.insert(0, ''); from stepwhy.base.columns import compiled;"
         f"assert compiled.load({ROWS!r}); assert sys.path[0] == ''"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, timeout=240)
 
 
 def test_nothing_is_compiled_in_the_process_of_the_user(copied_cache):
@@ -175,7 +175,7 @@ def test_nothing_is_compiled_in_the_process_of_the_user(copied_cache):
         "assert any(one.cache_hits for one in stats), stats;"
         "assert not any(one.cache_misses for one in stats), stats"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=240)
     assert sorted(copied_cache.rglob("*")) == before
 
 
@@ -188,7 +188,9 @@ def test_the_command_imports_no_numba_for_a_small_file(kernels, tmp_path):
         f"cli(['explain', {str(trace)!r}, '--json'], standalone_mode=False);"
         "assert 'numba' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=240
+    )
 
 
 def test_compiled_kernels_are_not_compiled_again(copied_cache, monkeypatch):

@@ -264,7 +264,7 @@ LOADED = (
 def loading(planted):
     """Whether code from the cache ran in a new process, and why not."""
     command = [sys.executable, "-c", LOADED]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240)
     module, reason = done.stdout.splitlines()
     assert module == "None"  # it is damaged, at best
     return (planted.parents[3] / "ran").exists(), reason
@@ -335,7 +335,7 @@ def test_nothing_is_compiled_where_others_may_write(cache, monkeypatch):
 def test_compiler_reports_an_untrusted_cache(cache):
     cache.chmod(0o777)
     build = [sys.executable, "-m", "stepwhy.base.columns.compile"]
-    done = subprocess.run(build, check=False, capture_output=True, text=True)
+    done = subprocess.run(build, check=False, capture_output=True, text=True, timeout=240)
     assert done.returncode == 1
     assert f"{cache}" in done.stderr
     assert "to which other users may write" in done.stderr
@@ -404,7 +404,7 @@ def test_explain_does_not_run_planted_code_and_says_so(planted, tmp_path, plant)
     trace = tmp_path / "trace.json"
     trace.write_text(json.dumps(document, separators=(",", ":")))
     command = [sys.executable, "-c", LARGE_ENOUGH, "explain", str(trace), "--json"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
     assert (done.returncode, json.loads(done.stdout)["inputs"][0]["events_kept"]) == (0, 5000)
     if plant == "own":
         assert (tmp_path / "ran").exists()

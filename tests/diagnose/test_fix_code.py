@@ -741,7 +741,9 @@ def test_code_runs(framework, tmp_path, forks):
         run = forks(framework).run([script], tmp_path, tmp_path)
     else:
         command = [sys.executable, script]
-        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240
+        )
     assert run.returncode == 0, run.stderr
 
 

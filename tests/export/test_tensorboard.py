@@ -107,6 +107,7 @@ def read(tmp_path_factory):
         capture_output=True,
         text=True,
         check=True,
+        timeout=240,
     )
     return {path.rpartition("/")[2]: found for path, found in json.loads(done.stdout).items()}
 

@@ -185,7 +185,7 @@ def test_progress_shows_bytes_and_the_copy_is_private(bucket, copies):
 
 def test_local_files_import_no_remote_packages():
     code = "import sys, stepwhy.engine; assert 'fsspec' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=240)
 
 
 # --- Refusals ---

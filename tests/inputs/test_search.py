@@ -153,7 +153,9 @@ def test_list_of_left_out_files_is_bounded(tmp_path):
 
 def test_folders_within_folders(tmp_path, request):
     """Deeper than the recursion limit of Python, which cannot remove them either."""
-    request.addfinalizer(lambda: subprocess.run(["rm", "-rf", tmp_path / "d"], check=True))
+    request.addfinalizer(
+        lambda: subprocess.run(["rm", "-rf", tmp_path / "d"], check=True, timeout=240)
+    )
     place = os.open(tmp_path, os.O_RDONLY)
     for _ in range(1500):
         os.mkdir("d", dir_fd=place)

@@ -58,7 +58,11 @@ print(len(mapped), mapped[-1:])
 
 def test_what_is_written_anew_ends_no_reader(path):
     done = subprocess.run(
-        [sys.executable, "-c", READER, str(path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", READER, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split()[0] == str(3 * mmap.PAGESIZE)

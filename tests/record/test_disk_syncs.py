@@ -80,5 +80,6 @@ def test_the_functions_of_the_module_stay_usable(tmp_path):
         text=True,
         check=True,
         env=os.environ,
+        timeout=240,
     )
     assert run.stdout.split() == ["fsync", "None", "None"]

@@ -46,7 +46,7 @@ def fork(values):
 def work(values):
     process = context.Process(target=np.save, args=(os.devnull, values))
     process.start()
-    process.join(60)
+    process.join()
     return "hung" if process.exitcode is None else process.exitcode
 
 def after(step, values):
@@ -123,7 +123,7 @@ def test_children_end_as_without_observation(
         ended = forks(framework).launch(words, tmp_path / "run")
     else:
         command = [sys.executable, *words]
-        alone = subprocess.run(command, capture_output=True, text=True, check=False)
+        alone = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
         ended = launch(command, tmp_path / "run")
     assert (ended.exit_code, capfd.readouterr().out) == (alone.returncode, alone.stdout)
     assert alone.returncode == 0

@@ -203,7 +203,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], check=False)
+    done = subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], check=False, timeout=240)
     assert done.returncode == -signal.SIGKILL
     (log,) = tmp_path.glob("process-*/steps.jsonl")
     steps = [json.loads(line)["i"] for line in log.read_text().splitlines()]

@@ -23,10 +23,9 @@ def redactor(monkeypatch: pytest.MonkeyPatch) -> Redactor:
 
 
 @pytest.mark.parametrize("around", ["{}", "load {} now", "a/{}/b", "({})", "x_{}", "'{}'", '"{}"'])
-@pytest.mark.parametrize("marker", MARKERS)
-def test_a_secret_is_replaced(redactor: Redactor, marker: str, around: str) -> None:
-    text, secret = MARKERS[marker]
-    assert secret not in redactor.text(around.format(text))
+def test_a_secret_is_replaced(redactor: Redactor, around: str) -> None:
+    for marker, (text, secret) in MARKERS.items():
+        assert secret not in redactor.text(around.format(text)), marker
 
 
 @pytest.mark.parametrize(

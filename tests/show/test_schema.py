@@ -41,5 +41,7 @@ def test_schemas_pin_the_version(name):
 
 def test_module_prints_the_schema():
     command = [sys.executable, "-m", "stepwhy.show.schema"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=240
+    ).stdout
     assert printed == schema.render()

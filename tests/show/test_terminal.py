@@ -231,7 +231,7 @@ def test_import_loads_no_heavy_modules():
     heavy = "[m for m in ('jinja2', 'numpy', 'pyarrow', 'pygments') if m in sys.modules]"
     code = f"import sys; import stepwhy.show.terminal; print({heavy})"
     command = [sys.executable, "-c", code]
-    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240).stdout
     assert out.strip() == "[]"
 
 

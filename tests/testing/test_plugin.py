@@ -50,7 +50,7 @@ def run_tests(tmp_path):
         done = subprocess.run(
             [sys.executable, *words, "-p", "stepwhy.testing.plugin"],
             env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-            cwd=tmp_path, capture_output=True, text=True, check=False,
+            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240,
         )  # fmt: skip
         found = re.findall(r"^(PASSED|FAILED|XFAIL|ERROR) \S+::(\w+)", done.stdout, re.MULTILINE)
         return done.stdout + done.stderr, {name: outcome for outcome, name in found}
@@ -102,7 +102,7 @@ def test_closure(step_time):
 
 def test_baselines(run_tests, tmp_path):
     words = ["bench", "--allow-busy", "--repeats", "3", "--out", "stored", "train.py", "10"]
-    subprocess.run([sys.executable, "-m", "stepwhy", *words], cwd=tmp_path, check=True)
+    subprocess.run([sys.executable, "-m", "stepwhy", *words], cwd=tmp_path, check=True, timeout=240)
     output, outcomes = run_tests("""
 def test_slower_program(step_time):
     step_time("train.py", 12).not_slower_than("train.py 10", by_percent=5)

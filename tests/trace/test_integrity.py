@@ -8,8 +8,8 @@ from stepwhy.trace.integrity import check
 from stepwhy.trace.schema import COLUMNS, TABLES
 
 
-@pytest.fixture
-def trace():
+def sound():
+    """A trace with a row in each table."""
     builder = TraceBuilder()
     device = builder.device("GPU:0", 1)
     host = builder.track(Role.HOST_THREAD, "main")
@@ -45,6 +45,11 @@ def trace():
     return builder.finish(Meta("test"))
 
 
+@pytest.fixture
+def trace():
+    return sound()
+
+
 def test_a_sound_trace_passes(trace):
     check(trace)
 
@@ -61,22 +66,24 @@ def references():
     return [c for c in COLUMNS if c.unit == "string" or c.unit.startswith("row of ")]
 
 
-@pytest.mark.parametrize("column", references(), ids=lambda c: f"{c.table}.{c.name}")
 @pytest.mark.parametrize("value", [-2, 1000])
-def test_a_reference_to_nothing_is_refused(trace, column, value):
-    spoil(trace, column.table, column.name, value)
-    with pytest.raises(ValueError, match=rf"{column.table}.{column.name}: row 0 is {value}"):
-        check(trace)
-
-
-@pytest.mark.parametrize("column", references(), ids=lambda c: f"{c.table}.{c.name}")
-def test_null_is_allowed_only_where_the_schema_says_so(trace, column):
-    spoil(trace, column.table, column.name, -1)
-    if column.null == "-1":
-        check(trace)
-    else:
-        with pytest.raises(ValueError, match=column.name):
+def test_a_reference_to_nothing_is_refused(value):
+    for column in references():
+        trace = sound()
+        spoil(trace, column.table, column.name, value)
+        with pytest.raises(ValueError, match=rf"{column.table}.{column.name}: row 0 is {value}"):
             check(trace)
+
+
+def test_null_is_allowed_only_where_the_schema_says_so():
+    for column in references():
+        trace = sound()
+        spoil(trace, column.table, column.name, -1)
+        if column.null == "-1":
+            check(trace)
+        else:
+            with pytest.raises(ValueError, match=column.name):
+                check(trace)
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def lines_of(ended: Launch, name: str = "steps.jsonl") -> list[dict[str, Any]]:
 def test_calls_of_jitted_functions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ended = observe(tmp_path, _LOOP)
     observed = capfd.readouterr().out
-    subprocess.run([sys.executable, str(tmp_path / "train.py")], check=False)
+    subprocess.run([sys.executable, str(tmp_path / "train.py")], check=False, timeout=240)
     assert observed == capfd.readouterr().out
     assert (ended.exit_code, ended.messages) == (3, ())
     lines = lines_of(ended)
@@ -351,7 +351,7 @@ def test_loop_with_nan_checks_is_observed(
 def test_gradients_without_jit_are_calls(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ended = observe(tmp_path, _EAGER)
     observed = capfd.readouterr().out
-    subprocess.run([sys.executable, str(tmp_path / "train.py")], check=False)
+    subprocess.run([sys.executable, str(tmp_path / "train.py")], check=False, timeout=240)
     assert observed == capfd.readouterr().out
     assert (ended.exit_code, ended.messages) == (0, ())
     lines = lines_of(ended)

@@ -80,7 +80,12 @@ def test_no_repository(tmp_path):
 def test_it_agrees_with_git(tmp_path):
     def git(*words):
         return subprocess.run(
-            ["git", *words], cwd=tmp_path, check=True, capture_output=True, text=True
+            ["git", *words],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=240,
         ).stdout.strip()
 
     try:

@@ -61,7 +61,13 @@ def ended(command, tmp_path, path=None):
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     env |= {} if path is None else {"PYTHONPATH": str(path)}
     return subprocess.run(
-        [*map(str, command)], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        [*map(str, command)],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
     )
 
 
@@ -139,6 +145,7 @@ def test_an_observer_that_cannot_be_loaded_says_so_once(program, tmp_path):
         capture_output=True,
         text=True,
         check=False,
+        timeout=240,
     )
     assert (done.returncode, done.stderr) == (7, "")
     failed = (run_dir / ATTACHED_FILE).read_text()

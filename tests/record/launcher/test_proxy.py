@@ -321,13 +321,16 @@ def full_disk(folder: Path):
     """A disk with space for only some files of stepwhy, or an equivalent limit."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "stepwhy-test", str(folder)]
-    if os.getuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+    if (
+        os.getuid()
+        or subprocess.run(mount, capture_output=True, check=False, timeout=240).returncode
+    ):
         yield {"preexec_fn": _limit_files}
         return
     try:
         yield {}
     finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True, timeout=240)
 
 
 def _limit_files() -> None:

@@ -99,7 +99,7 @@ def running(
         found.kill()
         assert launcher.stdout is not None
         launcher.stdout.close()
-        launcher.wait()
+        launcher.wait(120)
 
 
 def state(pid: int) -> str:
@@ -290,7 +290,7 @@ def in_terminal(command: list[str]) -> Iterator[Terminal]:
         with contextlib.suppress(OSError):
             os.close(ours)
         launcher.kill()
-        launcher.wait()
+        launcher.wait(120)
 
 
 def test_closing_terminal_signals_the_program(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_signals_of_a_measuring_program_are_received_one_by_one() -> None:
         assert signals.wait(0) is None
         child = subprocess.Popen([sys.executable, "-c", ""])
         assert signals.wait() is None  # it has ended
-        child.wait()
+        child.wait(120)
     assert signal.getsignal(signal.SIGUSR1) is before
 
 

@@ -117,6 +117,7 @@ def test_a_write_that_ends_half_way_is_an_error(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
+        timeout=240,
     )
     assert done.stdout == "File too large\n"
 

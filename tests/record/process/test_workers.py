@@ -134,7 +134,7 @@ def fail():
 lifetime.on_flush(fail)
 os._exit(7)
 """
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=240).returncode == 7
 
 
 def test_os_exit_can_be_the_target_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,7 @@ def test_a_fork_names_it_again_once():
         env={**os.environ, SAMPLER_VARIABLE: "4242"},
         capture_output=True,
         check=True,
+        timeout=240,
     )
     assert json.loads(done.stdout) == [4242]
 
@@ -125,6 +126,7 @@ def test_named_process_may_read_the_memory(looker):
             [find_py_spy(), "dump", "--nonblocking", "--pid", str(child.pid)],
             capture_output=True,
             check=False,
+            timeout=240,
         )
         child.communicate(b"\n")
     assert (seen.returncode == 0) == bool(looker)

@@ -64,6 +64,7 @@ def may_look():
             [find_py_spy(), "dump", "--nonblocking", "--pid", str(child.pid)],
             capture_output=True,
             check=False,
+            timeout=240,
         )
         child.communicate(b"\n")
     return done.returncode == 0

@@ -82,7 +82,7 @@ for i in range(40):
     if i % 5 == 0:
         process = context.Process(target=step)
         process.start()
-        process.join(60)
+        process.join()
         children.append(process.exitcode)
     if i == 20:
         with context.Pool(2) as pool:

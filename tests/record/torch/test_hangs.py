@@ -80,6 +80,7 @@ def run(tmp_path: Path, mode: str, at: int = 25) -> Result:
         env={**os.environ, STALL_VARIABLE: "1", "AT": str(at)},
         capture_output=True,
         check=False,
+        timeout=240,
     )
     return explain([str(out)])
 

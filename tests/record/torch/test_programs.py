@@ -283,7 +283,10 @@ def _compare_told(tmp_path: Path, code: str, how: str, steps: int) -> None:
     """The result file of the program is the same, and all its steps are logged."""
     (tmp_path / "train.py").write_text(code)
     subprocess.run(
-        [sys.executable, str(tmp_path / "train.py"), how], capture_output=True, check=True
+        [sys.executable, str(tmp_path / "train.py"), how],
+        capture_output=True,
+        check=True,
+        timeout=240,
     )
     ended = launch([sys.executable, str(tmp_path / "train.py"), how], tmp_path / "run")
     assert (ended.exit_code, ended.messages) == (0, ())

@@ -86,6 +86,7 @@ def test_a_rank_that_becomes_late_is_traced_with_one_that_waits(tmp_path: Path) 
             capture_output=True,
             text=True,
             check=True,
+            timeout=240,
         )
     said = " ".join(watch.stdout.split())
     assert "Watching: no lasting change so far." in said
