@@ -165,6 +165,7 @@ NEEDS = {
     r"checkpoint\(block|create_graph": named("Backward"),
     r"checkpoint\(block": named("Backward"),
     r"register_buffer|monitor\.is_on|weight \* penalty": lambda facts: len(facts.trace.step_ops),
+    r"hidden\[|table\[index|first \* second": lambda facts: len(facts.trace.step_ops),
     r"pad_sequence": lambda facts: len(facts.trace.index_inputs),
     r"vectorized_map": named(r"NextIteration|While|while"),
     r"embedding_lookup": named("UnsortedSegmentSum"),

@@ -160,6 +160,9 @@ from torch.utils.checkpoint import checkpoint
 blocks, x, checkpointed = [torch.nn.Linear(3, 3)] * 4, batch, 2
 """
 BUFFER = "import functools; buffer, place, step = jnp.zeros((8, 3)), 2, 9\n"
+HEAD = """
+head, hidden = torch.nn.Linear(3, 2), torch.ones(2, 3)
+"""
 TABLE_OF_ROWS = """
 table, kernel, rate = tf.Variable(tf.ones([9, 3])), tf.Variable(tf.ones([3, 2])), 0.1
 layers, loss = [kernel], tf.reduce_sum(tf.nn.embedding_lookup(table, [1, 2]) @ kernel)
@@ -281,6 +284,38 @@ graph.__exit__(None, None, None)""",
         + "output, target, weight, hidden = batch, batch + 1, 0.0, None\n"
         + "loss_of, penalty = torch.nn.functional.mse_loss, None",
         "assert loss == 1",
+    ),
+    (
+        "discarded_result",
+        "ignored",
+        TORCH
+        + HEAD
+        + "labels, loss_of = torch.tensor([1, -100]), torch.nn.functional.cross_entropy",
+        "assert scores.shape == (1, 2)",
+    ),
+    (
+        "discarded_result",
+        "rows",
+        TORCH + HEAD + "index, score = [1], head",
+        "assert chosen.shape == (1, 2)",
+    ),
+    (
+        "discarded_result",
+        "table",
+        TORCH + HEAD + "index, table, normalise = [1], hidden, torch.nn.functional.normalize",
+        "assert vectors.shape == (1, 3)",
+    ),
+    (
+        "discarded_result",
+        "place",
+        TORCH + HEAD + "hidden = hidden[None]",
+        "assert scores.shape == (1, 2)",
+    ),
+    (
+        "discarded_result",
+        "diagonal",
+        TORCH + "first, second = batch, batch + 1",
+        "assert torch.equal(scores, (first @ second.T).diagonal())",
     ),
     (
         "discarded_result",

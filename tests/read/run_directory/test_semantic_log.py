@@ -75,6 +75,39 @@ def test_a_damaged_use_of_results_is_left_out_alone(unread):
     assert "results" in text
 
 
+CHOICES = [{"line": "a.py(7): f", "how": "rows", "of_table": True}]
+
+
+def test_the_rows_that_nothing_reads_are_kept():
+    trace, left_out = read(notes(unused=[0, 850, 0], choice=[-1, 0, -1], choices=CHOICES))
+    ops = trace.step_ops
+    assert left_out == []
+    assert ops.unused.tolist() == [0, 850, 0]
+    assert [trace.string(ops.chosen_at[1]), trace.string(ops.chosen_by[1])] == [
+        "a.py(7): f",
+        "rows",
+    ]
+    assert ops.of_table.tolist() == [NULL, 1, NULL]
+    assert read(notes())[0].step_ops.unused.tolist() == [NULL] * 3
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"unused": [850], "choice": [0]},
+        {"unused": [0, 0, 1001], "choice": [0, 0, 0]},
+        {"unused": [0, 0, 1], "choice": [0, 0, 1]},
+        {"unused": [0, 0, 1], "choice": [0, 0]},
+        {"unused": [0, 0, 1], "choice": [0, 0, 0], "choices": [{"line": 3}]},
+    ],
+)
+def test_damaged_parts_of_results_are_left_out_alone(parts):
+    trace, (text,) = read(notes(**{"choices": CHOICES, **parts}))
+    assert trace.step_ops.unused.tolist() == [NULL] * 3
+    assert trace.step_ops.padding.tolist() == [555, 555, 0]
+    assert "parts" in text
+
+
 @pytest.mark.parametrize("padding", [[555], [555, 555, 1001], [555, 555, "x"]])
 def test_damaged_shares_are_left_out_alone(padding):
     trace, left_out = read(notes(padding=padding))

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from stepwhy.record.torch.dispatch_modes import make_mode  # noqa: E402
 from stepwhy.record.torch.later_reads import LaterReads  # noqa: E402
+from stepwhy.record.torch.part_use import PartUse  # noqa: E402
 from stepwhy.record.torch.provenance import Provenance  # noqa: E402
 from stepwhy.record.torch.result_use import UNREAD, WEIGHTED_BY_ZERO, ResultUse  # noqa: E402
 from stepwhy.record.torch.result_watch import ResultWatch  # noqa: E402
@@ -351,7 +352,8 @@ def test_another_thread_of_the_program_may_read_results() -> None:
         done.wait()
 
     thread = threading.Thread(target=work)
-    watch = ResultWatch(ResultUse(Provenance()))
+    origins = Provenance()
+    watch = ResultWatch(ResultUse(origins), PartUse(origins))
     watch.begin()
     watch.end_step()
     assert watch.end(_get_current_dispatch_mode())

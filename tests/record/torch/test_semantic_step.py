@@ -212,6 +212,36 @@ def test_columns_of_padding_and_what_depends_on_them_are_noted(plain: Launch) ->
     assert shares["aten::native_batch_norm"] == {0}
 
 
+_IN_PART = """
+labels = torch.full([6, 20], -100)
+labels[:, ::5] = 1
+head = nn.Linear(12, 500)
+for _ in range(40):
+    scores = head(model.words(batch()))
+    loss = nn.functional.cross_entropy(scores.flatten(0, 1), labels.flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    record(loss)
+"""
+
+
+def test_rows_that_the_loss_ignores_are_noted_with_what_computes_them(
+    tmp_path: Path, forks: Callable[[str], Forks]
+) -> None:
+    # The program keeps the scores until the next step replaces them.
+    ended, _ = run(tmp_path, _IN_PART, forks)
+    (found,) = notes(ended)
+    shares: dict[str, int] = {}
+    for op, share in zip(found["ops"], found["unused"], strict=True):
+        shares[found["names"][op]] = max(share, shares.get(found["names"][op], 0))
+    assert shares["aten::addmm"] == shares["aten::mm"] == shares["aten::_log_softmax"] == 800
+    assert shares["aten::embedding"] == 0
+    (choice,) = found["choices"]
+    assert choice["line"].startswith("train.py")
+    assert (choice["how"], choice["of_table"]) == ("ignored", False)
+
+
 def test_the_mean_of_a_few_batches_stands_for_their_padding(
     tmp_path: Path, forks: Callable[[str], Forks]
 ) -> None:

@@ -1,16 +1,23 @@
-"""Results are computed in each step, but nothing reads them, or only a branch that is rarely taken.
+"""Results are computed in each step, but nothing reads them, or only a few rows, or a rare branch.
 
 ## What it means
 The step computes something and then does not use it: statistics of activations or a norm of the
 gradients that are only printed every 100 steps, a histogram of weights for a monitor, a head of the
-model that enters no loss, a second forward pass, or a term of the loss whose weight is zero. Or it
-computes an evaluation, a penalty or a new target in any case, and then selects it or not.
+model that enters no loss, a second forward pass, or a term of the loss whose weight is zero.
+
+Or it uses a few rows of what it computes: scores over the vocabulary for all positions, of which
+the loss ignores those that are not masked; a whole table of embeddings that is normalised before a
+few rows are looked up; all pairs, of which an index or the diagonal is read; or an output layer on
+all positions, of which the last one counts.
+
+Or it computes an evaluation, a penalty or a new target in any case, and then selects it or not.
 In JAX, `jnp.where(step % 50 == 0, f(x), y)` and `lax.select` compute both sides, and so does
 `lax.cond` under `vmap`. In TensorFlow 1, what is computed outside the functions passed to `tf.cond`
 runs whichever branch is taken.
 
 ## Why it costs
-The result is thrown away, in each step or in most of them.
+The result is thrown away, in each step or in most of them. Rows that the loss does not read have
+gradients of zero, with which the backward pass computes all the same.
 
 ## How it is measured
 In PyTorch, `stepwhy run` looks at the operations of one step after the traced ones, and follows
@@ -25,6 +32,18 @@ a term that is multiplied by zero is zero, so that neither the term nor its back
 Other gradients that nothing uses are the matter of [`unused-gradient`](unused-gradient.md). The
 cost is the time of these operations in the traced steps.
 
+In the same step it follows which rows, or pairs, of each result the forward pass reads: through
+indices, slices, masks, diagonals, and targets that the loss ignores, and back through products of
+matrices, normalisations and operations by element, whose rows are independent of each other. The
+cost is the share of the others in the time of these operations, forward and backward. Operations
+that mix rows, such as attention or batch normalisation, read all of them; so do the host and the
+next steps. A choice that depends on the values of the model, such as the best of some candidates,
+does not count, since all of them must be computed first. Single elements that a mask leaves out
+count in a loss only, so that dropout and the masks of attention do not. Nor does an operation count
+of which more than half is read, in all its calls from one line with the same sizes: of a layer that
+is called again and again, only the last call may be read in part. One element that is computed
+alone takes as long as 16 elements of a product of matrices.
+
 In JAX by the compiled programs in the profile: instructions whose results only one side of a
 selection reads, where the condition is a single truth value that is made of whole numbers alone,
 such as the number of the step. Selections by element do not count, and neither do conditions that
@@ -36,13 +55,14 @@ graph of TensorFlow by what flows where: operations whose results end at the ent
 was not taken in at least 80 % of three or more steps.
 
 ## Fix
-Compute the result only in the steps that read it, or not at all. In JAX and TensorFlow 1, compute
+Compute the result only in the steps that read it, or not at all. Choose rows before computing with
+them. In JAX and TensorFlow 1, compute
 it within the branch: `lax.cond`, or the functions passed to `tf.cond`. Where Python knows the
 condition, two compiled functions do as well.
 
 ## Fix risk
-None: the same values are used. If the operations draw random numbers, as dropout does, all later
-ones are others.
+None: the same values are used, rows up to the order of sums. If the operations draw random numbers,
+as dropout does, all later ones are others.
 
 ## When it abstains
 In PyTorch without a step that was looked at: in traces of other profilers, in runs with
@@ -60,11 +80,19 @@ from collections.abc import Iterator
 from stepwhy.diagnose.not_needed.shared.branches import Branch, find_branches
 from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
+from stepwhy.diagnose.not_needed.shared.unused_rows import (
+    UnusedRows,
+    choices,
+    knows_rows,
+    main_way,
+    unused_rows,
+)
 from stepwhy.diagnose.shared.measure import by_name, by_string, times
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.unread import Unread, unread
 from stepwhy.diagnose.shared.work_lines import work_lines
+from stepwhy.result import Saving
 from stepwhy.trace import NULL
 
 RULE = Rule(
@@ -86,6 +114,16 @@ _NOT_SEEN = (
     "It was not seen what reads the results of the step: the run ended or paused too early, or "
     "another thread, or something other than operations of PyTorch, may read them."
 )
+_ROWS_NOT_SEEN = (
+    "Nothing reads a whole result in vain, but it was not seen which rows of the results are read."
+)
+_OF_ROWS = {
+    "ignored": "Compute scores only for the rows that the loss counts: it ignores most of them",
+    "rows": "Look rows up before computing with them: most of them are never read",
+    "table": "Look rows up before computing with a table: a step reads few of its rows",
+    "place": "Compute only the positions that are read: most of the result is cut off",
+    "diagonal": "Compute only the pairs on the diagonal: the rest of the matrix is not read",
+}
 _OF_NO_WEIGHT = "Leave out the term of the loss while its weight is zero"
 
 
@@ -113,16 +151,36 @@ def _of_pytorch(facts: Facts) -> Finding:
         return abstention
     if (facts.trace.step_ops.unread == NULL).any():
         return RULE.incomplete("semantic-step", _NOT_SEEN)
-    found = unread(facts)
-    cost = found.cost_ns(facts)
+    found, parts = unread(facts), unused_rows(facts)
+    of_rows = parts.cost_ns(facts)
+    cost = found.cost_ns(facts) + of_rows
     share = Evidence(_SHARE_THROWN_AWAY, cost / facts.wall_ns, "fraction")
     if cost < RULE.least_share * facts.wall_ns:
+        if not knows_rows(facts):
+            return RULE.incomplete("semantic-step", _ROWS_NOT_SEEN)
         return RULE.nothing((share,) if cost else ())
-    evidence = (share, *work_lines(facts, found.rows), *_operations(facts, found))
     gain = saving("compute what is read", RULE.least_saved * cost, cost)
+    if 2 * of_rows > cost:
+        return _of_rows(facts, parts, share, cost, gain)
+    evidence = (share, *work_lines(facts, found.rows), *_operations(facts, found))
     if found.is_mostly_weighted:
         return RULE.finding(cost, evidence, RULE.fix("weighted"), gain, title=_OF_NO_WEIGHT)
     return RULE.finding(cost, evidence, RULE.fix("pytorch"), gain)
+
+
+def _of_rows(
+    facts: Facts, parts: UnusedRows, share: Evidence, cost_ns: int, gain: Saving | None
+) -> Finding:
+    """What is mostly rows that nothing reads."""
+    way = main_way(facts, parts)
+    names = by_string(facts, facts.trace.slices.name[parts.rows], parts.times_ns)
+    evidence = (
+        share,
+        *choices(facts, parts),
+        *work_lines(facts, parts.rows),
+        *times(facts, "time for the rows in the operation", names[:_SHOWN]),
+    )
+    return RULE.finding(cost_ns, evidence, RULE.fix(way), gain, title=_OF_ROWS[way])
 
 
 def _operations(facts: Facts, found: Unread) -> Iterator[Evidence]:

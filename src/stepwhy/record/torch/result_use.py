@@ -14,7 +14,7 @@ from stepwhy.record.torch.provenance import NEW, OUTSIDE
 
 if TYPE_CHECKING:
     import weakref
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from stepwhy.record.torch.provenance import Provenance, Storage
@@ -23,10 +23,10 @@ NEEDED, UNREAD, WEIGHTED_BY_ZERO = 0, 1, 2
 """Of the result of an operation; the last: all that comes of it is multiplied by zero."""
 
 _OF_PYTORCH = ("aten::", "prims::", "prim::")
-# They read the shape of a tensor alone.
-_LIKE = (
+LIKE = (
     "aten::empty", "aten::zeros", "aten::ones", "aten::full", "aten::rand", "aten::new_",
 )  # fmt: skip
+"""Beginnings of the names of operations that read the shape of a tensor alone."""
 _UNWRITTEN = ("aten::empty", "aten::new_empty")
 # A tensor gets another storage.
 _REPLACES = frozenset({"aten::set_", "aten::resize_", "aten::resize_as_"})
@@ -77,7 +77,7 @@ class _Kind:
             or name in _REPLACES
             or not name.startswith(_OF_PYTORCH)
         )
-        self.is_like = name.startswith(_LIKE)
+        self.is_like = name.startswith(LIKE)
         self.is_unwritten = name.startswith(_UNWRITTEN)
 
 
@@ -212,8 +212,12 @@ class ResultUse:
             )
         )
 
-    def end(self) -> Ended:
-        """The step has ended, and the next one has not changed anything yet."""
+    def end(self, also: Container[int] = ()) -> Ended:
+        """The step has ended, and the next one has not changed anything yet.
+
+        Args:
+            also: Numbers of further storages to wait for, if they are still there.
+        """
         alive = [Waiting(one.holder, one.number) for one in self._made if one.holder() is not None]
         self._left_behind = self._of_backward(alive)
         needed = self._needed(self._left_behind, zeros=False)
@@ -221,7 +225,14 @@ class ResultUse:
         numbers = {number for op in unneeded for number in op.writes}
         whole = sum(op.took_ns for op in self._ops)
         share = sum(op.took_ns for op in unneeded) / whole if whole else 0.0
-        return Ended([one for one in alive if one.number in numbers], share)
+        waiting = [one for one in alive if one.number in numbers or one.number in also]
+        return Ended(waiting, share)
+
+    def share_of(self, shares: Sequence[float]) -> float:
+        """Share of the time of all operations that is in some share of each, 0..1."""
+        times = [op.took_ns for op in self._ops if op.is_operation]
+        spent = sum(took * share for took, share in zip(times, shares, strict=True))
+        return spent / whole if (whole := sum(times)) else 0.0
 
     def judge(self, later: Iterable[int]) -> list[int]:
         """For each operation one of the constants above, after `end`.
@@ -337,4 +348,4 @@ def _judgement(op: _Op, *, is_needed: bool, needs_zeros: bool) -> int:
     return NEEDED if op.in_backward else UNREAD
 
 
-__all__ = ["NEEDED", "UNREAD", "WEIGHTED_BY_ZERO", "Ended", "ResultUse", "Waiting"]
+__all__ = ["LIKE", "NEEDED", "UNREAD", "WEIGHTED_BY_ZERO", "Ended", "ResultUse", "Waiting"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.record.core.user_code import is_users_file
 from stepwhy.record.torch import device
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
+    from stepwhy.record.torch.part_use import PartUse
+    from stepwhy.record.torch.part_values import Unused
     from stepwhy.record.torch.result_use import ResultUse
 
 # Of the time of all operations: less is not worth watching further steps for.
@@ -24,15 +26,29 @@ _LEAST_SHARE = 0.02
 _POOL = os.path.join("concurrent", "futures", "thread.py")  # noqa: PTH118
 
 
+class Waste(NamedTuple):
+    """What of the results of a step nothing reads.
+
+    Args:
+        unread: For each operation, whether its result was needed, a constant of `result_use`.
+        parts: The parts of results that nothing reads; None if they are not known.
+    """
+
+    unread: list[int]
+    parts: Unused | None
+
+
 class ResultWatch:
     """Observes what becomes of the results of one step.
 
     Args:
         uses: Notes of the operations of the step.
+        parts: Notes of which parts of the results they read.
     """
 
-    def __init__(self, uses: ResultUse) -> None:
+    def __init__(self, uses: ResultUse, parts: PartUse) -> None:
         self._uses = uses
+        self._parts = parts
         self._reads = TensorReads(self._read)
         self._later: LaterReads | None = None
         self._is_given_up = False
@@ -54,10 +70,12 @@ class ResultWatch:
         if self._is_given_up or not self._uses.is_known or _others_may_read():
             self.give_up(None)
             return
-        ended = self._uses.end()
+        parts = self._parts.unused()
+        ended = self._uses.end(() if parts is None else parts.storages)
+        share = ended.share + (0.0 if parts is None else self._uses.share_of(parts.shares))
         self._later = LaterReads(ended.waiting)
         # On an accelerator, the host only launches the operations.
-        if ended.share < _LEAST_SHARE and not device.is_in_use():
+        if share < _LEAST_SHARE and not device.is_in_use():
             self._later.stop()
         self.next_step()
 
@@ -81,19 +99,18 @@ class ResultWatch:
         """
         return self._later is None or self._later.end(current)
 
-    def finish(self) -> list[int] | None:
+    def finish(self) -> Waste | None:
         """No further step is watched, after `end`.
 
         Returns:
-            For each operation of the step, whether its result was needed, a constant of
-            `result_use`; None if that is not known.
+            What nothing has read; None if that is not known.
         """
         self._reads.end()
         later, self._later = self._later, None
         if later is None or self._is_given_up or _others_may_read():
             return None
         later.stop()
-        return self._uses.judge(later.read)
+        return Waste(self._uses.judge(later.read), self._parts.unused(later.read))
 
     def give_up(self, current: Any) -> None:
         """Observe no further, and find nothing."""
@@ -106,6 +123,8 @@ class ResultWatch:
     def _read(self, tensor: Any) -> None:
         if self._later is None:
             self._uses.read(tensor)
+            if not self._uses.is_paused:
+                self._parts.read(tensor)
         else:
             self._later.note(tensor)
 
@@ -125,4 +144,4 @@ def _is_of_program(frame: FrameType | None) -> bool:
     return False
 
 
-__all__ = ["ResultWatch"]
+__all__ = ["ResultWatch", "Waste"]

@@ -13,6 +13,7 @@ from stepwhy.record.torch.dispatch_modes import run_unseen
 from stepwhy.record.torch.gradient_use import GradientUse
 from stepwhy.record.torch.index_inputs import IndexInputs
 from stepwhy.record.torch.lasting_sources import LastingSources
+from stepwhy.record.torch.part_use import PartUse
 from stepwhy.record.torch.provenance import (
     DATA,
     RANDOM,
@@ -95,6 +96,7 @@ class StepNotes:
         inputs: The index inputs.
         gradients: What is done with gradients that are recorded.
         results: What is done with the results.
+        parts: Which parts of the results are read.
         stopped: Why the rest of the step is not noted; None while it is.
     """
 
@@ -123,6 +125,7 @@ class StepNotes:
         self._origins = Provenance()
         self._origins.add_state(state)
         self.results = ResultUse(self._origins)
+        self.parts = PartUse(self._origins)
 
     def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run an operation as it is, and note it unless noting has stopped.
@@ -204,9 +207,12 @@ class StepNotes:
         for tensor in self._written(about, args, kwargs):
             of_state |= self._origins.wrote(tensor, origins)
         results = [self._origins.made(tensor, _reduced(tensor, origins)) for tensor in made]
+        in_backward = self._task() >= 0
         self.results.note(
-            func, args, kwargs, storages, results, in_backward=self._task() >= 0, took_ns=took_ns
+            func, args, kwargs, storages, results, in_backward=in_backward, took_ns=took_ns
         )
+        known = [(t, self._origins.storage(t)) for t in read], list(zip(made, results, strict=True))
+        self.parts.note(func, args, kwargs, *known, in_backward=in_backward)
         if about.name == _READ_SCALAR:
             self._origins.read_scalar(result, origins)
         elif about.name == _LOOKUP:

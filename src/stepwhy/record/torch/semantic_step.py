@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from stepwhy.record.torch.compilations import Compilations
     from stepwhy.record.torch.index_inputs import IndexInputs
     from stepwhy.record.torch.lasting_sources import LastingSources
+    from stepwhy.record.torch.result_watch import Waste
     from stepwhy.record.torch.window import ProfilerWindow
 
 FILE = "semantic.json"
@@ -132,7 +133,7 @@ class SemanticStep:
         self._attempts += 1
         self._step, self._start_ns = step, now_ns()
         self._notes = StepNotes(state)
-        self._results = ResultWatch(self._notes.results)
+        self._results = ResultWatch(self._notes.results, self._notes.parts)
         self._mode = StepMode(self._notes.run)
         self.touched = True
         self._results.begin()
@@ -192,7 +193,7 @@ class SemanticStep:
         self.touched = True
         if not self._stop_watching():
             return
-        unread = self._results.finish() if self._results is not None else None
+        waste = self._results.finish() if self._results is not None else None
         fresh, self._fresh = self._fresh, None
         self._waiting = None
         if self._hook is not None:
@@ -201,7 +202,7 @@ class SemanticStep:
             content = self._content(notes) | {"end_ns": content["end_ns"]}
         lasting = sources.still_equal() | sum(1 << place for place in (fresh.left if fresh else ()))
         lines = notes.constant_lines(lasting)
-        known = {} if unread is None else {"unread": unread}
+        known = {} if waste is None else _wasted(waste)
         self._recorder.keep(FILE, {**content, "lines": notes.lines, "constant": lines, **known})
 
     def _watch(self, notes: StepNotes, left: int) -> None:
@@ -313,6 +314,19 @@ class SemanticStep:
             return False
         self._mode = self._notes = None
         return True
+
+
+def _wasted(waste: Waste) -> dict[str, Any]:
+    """What of the results nothing reads, as it is written."""
+    parts = waste.parts
+    if parts is None:
+        return {"unread": waste.unread}
+    return {
+        "unread": waste.unread,
+        "unused": [round(1000 * share) for share in parts.shares],
+        "choice": parts.places,
+        "choices": [choice._asdict() for choice in parts.choices],
+    }
 
 
 _ended = StoppedError("it has ended")

@@ -262,6 +262,35 @@ RUN: tuple[Column, ...] = (
         "Whether its result goes to waste: 1 if it is freed before anything reads it or what is "
         "computed from it, 2 if all that is computed from it is multiplied by zero.",
     ),
+    Column(
+        "step_ops",
+        "unused",
+        "int64",
+        "per mille",
+        "-1",
+        "Share of its work for rows or elements that nothing reads, where that is most of it.",
+    ),
+    string(
+        "step_ops",
+        "chosen_at",
+        "Line of the program that chooses the part that is read.",
+        null=NO_STRING,
+    ),
+    string(
+        "step_ops",
+        "chosen_by",
+        "How it does: 'ignored' by the targets or a mask of a loss, 'rows' by an index, 'place' by "
+        "its place, 'diagonal' as a diagonal.",
+        null=NO_STRING,
+    ),
+    Column(
+        "step_ops",
+        "of_table",
+        "int8",
+        "0 or 1",
+        "-1",
+        "Whether the part is chosen from rows that are made of those of a parameter.",
+    ),
     string("index_inputs", "op", "Operation of the semantic step that looked rows up by indices."),
     string("index_inputs", "line", "Line of the program that called it.", null=NO_STRING),
     Column("index_inputs", "rows", "int64", "", "", "Rows of indices, one per example."),

@@ -17,6 +17,7 @@ _DAMAGED = "The notes of the semantic step are damaged and were left out."
 _DAMAGED_INPUTS = "Some index inputs of the semantic step are damaged and were left out."
 _DAMAGED_CONSTANTS = "The constants of the semantic step are damaged and were left out."
 _DAMAGED_RESULTS = "The use of results in the semantic step is damaged and was left out."
+_DAMAGED_PARTS = "The parts of results in the semantic step are damaged and were left out."
 _DAMAGED_SHARES = "The shares of padding of the semantic step are damaged and were left out."
 _NEWER = "The notes of the semantic step are of a later version of stepwhy and were left out."
 _Share = Annotated[int, msgspec.Meta(ge=0, le=1000)]
@@ -35,6 +36,12 @@ class _Input(msgspec.Struct):
     at_start: bool = False
 
 
+class _Choice(msgspec.Struct):
+    line: str
+    how: str
+    of_table: bool = False
+
+
 class _Semantics(msgspec.Struct):
     """semantic.json: operations by the index of their name, in order."""
 
@@ -45,6 +52,9 @@ class _Semantics(msgspec.Struct):
     lines: list[Any] = []
     constant: list[Any] = []
     unread: list[Any] = []
+    unused: list[Any] = []
+    choice: list[Any] = []
+    choices: list[Any] = []
     inputs: list[Any] = []
 
 
@@ -93,9 +103,18 @@ def _add_ops(notes: _Semantics, builder: TraceBuilder) -> list[str]:
     uses = _uses(notes)
     if uses is None:
         left_out.append(_DAMAGED_RESULTS)
-    for op, share, line, use in zip(
-        notes.ops, shares, known, uses or [NULL] * len(notes.ops), strict=True
+    parts = _parts(notes)
+    if parts is None:
+        left_out.append(_DAMAGED_PARTS)
+    for op, share, line, use, part in zip(
+        notes.ops,
+        shares,
+        known,
+        uses or [NULL] * len(notes.ops),
+        parts or [(NULL, None)] * len(notes.ops),
+        strict=True,
     ):
+        unused, choice = part
         builder.add(
             "step_ops",
             name=names[op],
@@ -103,8 +122,30 @@ def _add_ops(notes: _Semantics, builder: TraceBuilder) -> list[str]:
             constant=int(line is not None) if lines else NULL,
             line=builder.intern(line) if line else NULL,
             unread=use,
+            unused=unused,
+            chosen_at=builder.intern(choice.line) if choice and choice.line else NULL,
+            chosen_by=builder.intern(choice.how) if choice else NULL,
+            of_table=int(choice.of_table) if choice else NULL,
         )
     return left_out
+
+
+def _parts(notes: _Semantics) -> list[tuple[int, _Choice | None]] | None:
+    """For each operation the share of its result that nothing reads, and what chooses the rest.
+
+    [] if not known, None if damaged.
+    """
+    try:
+        shares = msgspec.convert(notes.unused, type=list[_Share])
+        places = msgspec.convert(notes.choice, type=list[_Place])
+        choices = msgspec.convert(notes.choices, type=list[_Choice])
+    except msgspec.ValidationError:
+        return None
+    is_whole = len(shares) == len(places) and len(shares) in {0, len(notes.ops)}
+    if not is_whole or max(places, default=-1) >= len(choices):
+        return None
+    chosen = [None if place < 0 else choices[place] for place in places]
+    return list(zip(shares, chosen, strict=True))
 
 
 def _uses(notes: _Semantics) -> list[int] | None:
