@@ -263,7 +263,9 @@ def test_a_report_takes_at_most_five_pages_of_paper(page_of, show):
 
 def test_without_scripts_the_gaps_are_a_table(page_of, show):
     page = show(page_of(), ready=False, java_script_enabled=False)
-    assert page.get_by_text("The timeline needs JavaScript").is_visible()
+    assert page.get_by_text(
+        "The timeline, the flame graph and the call tree need JavaScript"
+    ).is_visible()
     page.locator(".gaps summary").click()
     assert "input wait" in page.locator(".gaps table").inner_text()
 
@@ -354,7 +356,8 @@ def test_a_pause_of_the_sampler_is_drawn_as_a_gap(page_of, show):
 
     def orange(share):
         column = [picture.getpixel((int(width * share), y)) for y in range(height)]
-        return ORANGE in column
+        # An edge between two pixels is a little paler.
+        return any(max(abs(a - b) for a, b in zip(one, ORANGE, strict=True)) < 40 for one in column)
 
     assert orange(0.1)
     assert not orange(0.5)
