@@ -35,6 +35,7 @@ from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import NULL, Kind, Phase
 
 RULE = Rule(
@@ -83,6 +84,7 @@ def diagnose(facts: Facts) -> Finding:
         Evidence("time to make dense gradients", made_ns, "ns"),
         Evidence("time of the optimizer", updated_ns, "ns"),
         *times(facts, "time of the operation", by_name(facts, made)[:_SHOWN]),
+        *times_at_lines(facts, made),
     )
     cost = min(made_ns + updated_ns, facts.wall_ns)
     is_short = made_ns < MADE * facts.wall_ns

@@ -42,6 +42,7 @@ from stepwhy.diagnose.shared.measure import Group, by_string, merged, nearest, t
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Rule
 from stepwhy.diagnose.shared.slices import steady_work
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.read.kernel_names import Family, kernel_row
 from stepwhy.trace import NULL, Kind, Phase
 
@@ -118,10 +119,12 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(facts, families, ops, total_ns)
     is_large = ops[0].total_ns >= DOMINANT * total_ns
     if is_large and facts.share("compute") >= COMPUTE_BOUND:
+        of_first = names == facts.trace.strings_where([ops[0].name])[0]
+        where = times_at_lines(facts, rows[of_first])
         if _adds_rows(facts, ops[0].name):
-            return RULE.finding(None, evidence, RULE.fix("one-hot"))
+            return RULE.finding(None, (*evidence, *where), RULE.fix("one-hot"))
         if _fills_slices(facts, ops[0].name):
-            return RULE.finding(None, evidence, RULE.fix("unbind"))
+            return RULE.finding(None, (*evidence, *where), RULE.fix("unbind"))
     return RULE.nothing(evidence)
 
 

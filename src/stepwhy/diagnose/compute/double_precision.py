@@ -45,6 +45,7 @@ from stepwhy.diagnose.compute.shared.float64 import Float64Work, float64_work
 from stepwhy.diagnose.shared.measure import times
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.sampled import own_lines
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 
 RULE = Rule(
     __name__,
@@ -109,7 +110,7 @@ def _of_operations(facts: Facts, work: Float64Work) -> Finding:
         *([Evidence(_ENTERS, work.enters_ns, "ns", work.enters)] if work.enters else []),
         Evidence("operations on float64 per step", work.count, "count"),
         *times(facts, "time of the operation in float64", work.longest),
-        *own_lines(facts),
+        *(times_at_lines(facts, work.rows) or own_lines(facts)),
     )
     cost = round(OF_OPERATIONS * work.computing_ns) + work.converting_ns
     gain = saving("compute in float32", LEAST_SAVED * time_ns, cost)

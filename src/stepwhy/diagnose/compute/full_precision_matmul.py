@@ -45,6 +45,7 @@ from stepwhy.diagnose.shared.precision import (
 from stepwhy.diagnose.shared.program import is_training
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import steady_work
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import Kind
 
 RULE = Rule(
@@ -104,6 +105,7 @@ def _evidence(facts: Facts, rows: NDArray[np.int32], time: int) -> tuple[Evidenc
         Evidence("model of the device", models or "not recorded", ""),
     ]  # fmt: skip
     found.extend(times(facts, "time of the kernel", by_name(facts, rows)[:3]))
+    found.extend(times_at_lines(facts, rows))
     return tuple(found)
 
 

@@ -39,6 +39,7 @@ from stepwhy.diagnose.shared.measure import by_string, mean_within, on_scale, ti
 from stepwhy.diagnose.shared.program import is_pytorch, is_training
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.diagnose.shared.slices import strings_of
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
@@ -90,4 +91,5 @@ def _evidence(facts: Facts, rows: AnyRows, causes: AnyRows, cost: int) -> tuple[
         Evidence("share of the step in conversions", cost / max(facts.wall_ns, 1), "fraction"),
     ]  # fmt: skip
     causing = by_string(facts, slices.name[causes], slices.dur_ns[rows])[:4]
-    return (*found, *times(facts, "time of conversions for the operation", causing))
+    places = times_at_lines(facts, rows)
+    return (*found, *times(facts, "time of conversions for the operation", causing), *places)

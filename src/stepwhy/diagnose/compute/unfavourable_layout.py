@@ -51,6 +51,7 @@ from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import ops_of_nodes, scopes_among, strings_of
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.read.kernel_names import Family, kernel_row, own_name
 from stepwhy.trace import NULL, Kind
 
@@ -213,7 +214,7 @@ def _evidence(facts: Facts, rows: Ints, cost: int) -> tuple[Evidence, ...]:
             time = mean_within(facts, time_of(facts, there))
             evidence.append(Evidence(f"time in conversions {what}", time, "ns"))
     evidence.extend(times(facts, "time of the conversion", by_name(facts, rows)[:3]))
-    return tuple(evidence)
+    return (*evidence, *times_at_lines(facts, rows))
 
 
 def _going(facts: Facts, rows: Ints, way: str) -> Ints:

@@ -43,6 +43,7 @@ from stepwhy.diagnose.shared.measure import times as time_of_each
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import steady_work
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import Kind
 
 RULE = Rule(
@@ -98,4 +99,5 @@ def _evidence(facts: Facts, rows: AnyRows, time: int) -> tuple[Evidence, ...]:
     own = np.isin(calls.rows, rows)
     ops = by_string(facts, slices.name[calls.ops[own]], slices.dur_ns[calls.rows[own]])
     places = time_of_each(facts, "time in products of the operation", ops[:3])
-    return (*found, *places, *time_of_each(facts, "time of the kernel", by_name(facts, rows)[:3]))
+    kernels = time_of_each(facts, "time of the kernel", by_name(facts, rows)[:3])
+    return (*found, *places, *kernels, *times_at_lines(facts, rows))

@@ -46,6 +46,7 @@ from stepwhy.diagnose.compute.shared.calls import (
 from stepwhy.diagnose.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import NULL, Phase
 
 RULE = Rule(
@@ -134,4 +135,4 @@ def _evidence(
     ]
     ops = by_string(facts, slices.name[calls.ops[between]], slices.dur_ns[rows])
     found.extend(times(facts, "time of the operation", ops[:4]))
-    return tuple(found)
+    return (*found, *times_at_lines(facts, rows))

@@ -56,6 +56,7 @@ from stepwhy.diagnose.compute.shared.batch_norm import (
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.placement import listed
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import NULL
 
 RULE = Rule(
@@ -96,7 +97,7 @@ def diagnose(facts: Facts) -> Finding:
     needed = facts.mean_ns(_one_pass_ns(facts.trace.slices.dur_ns[found.rows], found.group))
     together = mean_within(facts, time_of(facts, found.rows))
     cost = on_scale(facts, max(together - needed, 0), "compute")
-    evidence = _evidence(facts, found, cost)
+    evidence = (*_evidence(facts, found, cost), *times_at_lines(facts, found.rows))
     fix = RULE.fix("pytorch" if not has_nodes else "predicting" if found.predicts else "tensorflow")
     return RULE.judge(facts, cost, evidence, fix, shown=2)
 

@@ -42,6 +42,7 @@ from stepwhy.diagnose.shared.optimizer_loop import SHARE, STEP, optimizer_loop, 
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import named
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 
 RULE = Rule(
     __name__,
@@ -78,7 +79,8 @@ def diagnose(facts: Facts) -> Finding:
     if cost < (SHARE if facts.has_accelerator else SHARE_ON_CPU) * facts.wall_ns:
         return RULE.nothing((share,))
     longest = times(facts, "time of an operation", by_name(facts, loop.calls)[:_SHOWN])
-    evidence = (share, *_counts(facts, loop.calls), *longest)
+    places = times_at_lines(facts, loop.calls)
+    evidence = (share, *_counts(facts, loop.calls), *longest, *places)
     least, most = (
         (LEAST_SAVED_ON_DEVICE, MOST_SAVED_ON_DEVICE)
         if facts.has_accelerator

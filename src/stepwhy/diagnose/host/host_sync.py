@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.base.columns.types import Ints
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import format_bytes
@@ -42,7 +43,6 @@ from stepwhy.diagnose.shared.measure import (
     mean_within,
     name_of,
     nearest_of,
-    source_lines,
     time_of,
     times,
 )
@@ -124,7 +124,8 @@ def _by_api(facts: Facts, calls: Ints) -> list[tuple[Group, str]]:
 
 def _places(facts: Facts, calls: Ints) -> list[Group]:
     """Source lines of the calls, or the annotations around them if no line is known."""
-    lines, around = source_lines(facts, calls), nearest_of(facts, calls, Kind.ANNOTATION)
+    lines = facts.derived(slice_lines)[calls]
+    around = nearest_of(facts, calls, Kind.ANNOTATION)
     names = [
         facts.trace.string(line) or name_of(facts, range_)
         for line, range_ in zip(lines.tolist(), around.tolist(), strict=True)

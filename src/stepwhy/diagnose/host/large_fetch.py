@@ -37,6 +37,7 @@ from stepwhy.diagnose.shared.feeds import (
     session_values,
 )
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
+from stepwhy.diagnose.shared.sampled import launching_lines
 
 RULE = Rule(
     __name__,
@@ -63,6 +64,7 @@ def diagnose(facts: Facts) -> Finding:
             for f in fetches[:3]
             if f.bytes is not None
         ),
+        *launching_lines(facts),
     )
     cost = round(fetching_ns(parts, fetches))
     if cost < max(SHARE * parts.wall_ns, LEAST_NS):

@@ -38,6 +38,7 @@ from stepwhy.diagnose.shared.feeds import (
     session_values,
 )
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
+from stepwhy.diagnose.shared.sampled import launching_lines
 
 RULE = Rule(
     __name__,
@@ -63,6 +64,7 @@ def diagnose(facts: Facts) -> Finding:
     evidence = (
         Evidence("before the first operation of Session.run", parts.before_ns, "ns"),
         *_sizes(feeds),
+        *launching_lines(facts),
     )
     kinds = {f.kind for f in feeds if f.bytes is None or f.bytes >= (feeds[0].bytes or 0) / 2}
     fix = RULE.fix("large" if kinds == {"copy"} else "converted")

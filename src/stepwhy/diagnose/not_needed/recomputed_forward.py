@@ -45,6 +45,7 @@ from stepwhy.diagnose.shared.measure import by_name, times
 from stepwhy.diagnose.shared.memory_room import MemoryRoom, memory_room
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 
 RULE = Rule(
     __name__,
@@ -92,6 +93,7 @@ def _evidence(
         Evidence("regions of layers that run again per step",
                  _per_step(facts, np.unique(layers.nodes)), "count"),
         *times(facts, what, by_name(facts, shown)[:_SHOWN]),
+        *times_at_lines(facts, shown),
     )  # fmt: skip
 
 

@@ -46,6 +46,7 @@ from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.placement import SHARE, listed
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import scopes_among
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import Kind
 
 Towers = dict[str, list[Node]]
@@ -151,6 +152,7 @@ def _shared(facts: Facts, ran: Towers, device: str, others: list[str]) -> Findin
         Evidence("the device that runs all of them", device, ""),
         Evidence("devices that none of them uses", listed(others), ""),
         Evidence("operations of the towers on it", len(names), "count"),
+        *times_at_lines(facts, rows),
     )
     gain = saving("spread towers over devices", LEAST_SAVED * cost, cost) if cost else None
     in_cluster = fields_of(device).get("job", "localhost") != "localhost"

@@ -8,6 +8,7 @@ from stepwhy.analyse.program.session_parts import SessionParts
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import format_count, format_ns
 from stepwhy.diagnose.shared.advice import advice
+from stepwhy.diagnose.shared.sampled import launching_lines
 from stepwhy.result import Evidence, Fix
 
 OVERHEAD = 0.20  # of the step; less is not worth changing what is fed and fetched
@@ -46,7 +47,8 @@ def session_evidence(facts: Facts, parts: SessionParts) -> tuple[Evidence, ...]:
         parts: Parts of the steps.
     """
     nodes = placed_nodes(facts)
-    return (*_graph(nodes), *_first_runs(facts), *_sum(facts, parts), *_bursts(parts))
+    inside = (*_first_runs(facts), *_sum(facts, parts), *_bursts(parts))
+    return (*_graph(nodes), *inside, *launching_lines(facts))
 
 
 def _graph(nodes: list[Node]) -> list[Evidence]:

@@ -21,11 +21,16 @@ def work_lines(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
 
     Where no line is known, the lines at which the driving thread is most often.
     """
+    return times_at_lines(facts, rows) or launching_lines(facts)
+
+
+def times_at_lines(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
+    """Time per step of some slices by line, longest first; () where no line is known."""
     lines = facts.derived(slice_lines)[rows]
     lines = np.where(lines == NULL, _of_nodes(facts, rows), lines)
     known = lines != NULL
     if not known.any():
-        return launching_lines(facts)
+        return ()
     strings, place = np.unique(lines[known], return_inverse=True)
     # A union: several threads may work for one line at the same time.
     spent = [
@@ -44,4 +49,4 @@ def _of_nodes(facts: Facts, rows: AnyRows) -> NDArray[np.int32]:
     return np.where(scopes == NULL, NULL, lines[scopes])
 
 
-__all__ = ["work_lines"]
+__all__ = ["times_at_lines", "work_lines"]

@@ -44,6 +44,7 @@ from stepwhy.base.units import NS_PER_S
 from stepwhy.diagnose.shared.measure import mean_within, on_scale
 from stepwhy.diagnose.shared.program import on_gpu, uses_loader
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import Copy, Kind
 
 RULE = Rule(
@@ -117,7 +118,7 @@ def _evidence(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     )
     for direction in directions:
         found.extend(_direction(facts, rows[slices.copy[rows] == direction], Copy(direction)))
-    return tuple(found)
+    return (*found, *times_at_lines(facts, rows))
 
 
 def _staging_ns(facts: Facts) -> int:

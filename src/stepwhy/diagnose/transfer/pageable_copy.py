@@ -34,6 +34,7 @@ from stepwhy.base.units import NS_PER_S
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import on_gpu, uses_loader
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import NULL, Copy, Kind
 
 RULE = Rule(
@@ -85,4 +86,4 @@ def _evidence(facts: Facts, rows: AnyRows, cost: int) -> tuple[Evidence, ...]:
     if size is not None and total_ns:
         found.append(Evidence("copied", facts.mean_ns(size), "bytes"))
         found.append(Evidence("copied per second", round(size * NS_PER_S / total_ns), "bytes"))
-    return tuple(found)
+    return (*found, *times_at_lines(facts, rows))

@@ -30,6 +30,7 @@ class Float64Work(msgspec.Struct, frozen=True):
         computing_ns: Time per step in those that compute.
         converting_ns: Time per step in those that convert from or to another type.
         longest: Those with the most time, by name.
+        rows: All of them; (slices,).
         enters: The first of a step that mixes float64 with a shorter type, with its tensors;
             '' if none does.
         enters_ns: How long it takes.
@@ -39,6 +40,7 @@ class Float64Work(msgspec.Struct, frozen=True):
     computing_ns: int
     converting_ns: int
     longest: list[Group]
+    rows: AnyRows
     enters: str
     enters_ns: int
 
@@ -60,6 +62,7 @@ def float64_work(facts: Facts) -> Float64Work:
         _scaled(facts, own_ns[computes]),
         _scaled(facts, own_ns[converts]),
         by_string(facts, trace.slices.name[rows[chosen]], own_ns[chosen])[:3],
+        rows[chosen],
         *_first(facts, rows[is_mixed & ~is_copy]),
     )
 
