@@ -10,7 +10,7 @@ from tests.show.test_terminal import printed, unwrapped
 
 from stepwhy.result import Evidence, Fix, Saving
 from stepwhy.result.wall_clock import WallClock
-from stepwhy.show import html, markdown
+from stepwhy.show import html, markdown, words
 from stepwhy.show.blocks import Card, Code, Gain, Headline
 from stepwhy.show.sections import findings, first_screen
 
@@ -57,6 +57,15 @@ def test_a_known_cause_of_an_unknown_step_is_no_cannot_tell(sample):
     verdict = structs.replace(result.verdict, bound_by="unknown")
     shown = block_of(structs.replace(result, verdict=verdict), Headline)
     assert (shown.word, shown.tone) == ("Partly explained", "warning")
+
+
+def test_a_gap_alone_explains_no_part_of_a_step(sample):
+    result = sample("input_bound")
+    verdict = structs.replace(result.verdict, bound_by="unknown")
+    (first, *_) = words.found(result)
+    gap = structs.replace(first, id="wall-device-gap")
+    alone = structs.replace(result, verdict=verdict, findings=(gap,))
+    assert block_of(alone, Headline).word == "Cannot tell"
 
 
 def test_a_lone_run_is_no_steady_state(sample):

@@ -70,8 +70,9 @@ def _headline(result: Result) -> blocks.Headline:
     word = f"{bound_by.capitalize()}-bound"
     tone: blocks.Tone = "error"
     if bound_by == "unknown":
-        # A cause may be known where the rest of the step is not.
-        word = "Partly explained" if words.found(result) else "Cannot tell"
+        # A cause may be known where the rest of the step is not; a gap is only that rest.
+        causes = [finding for finding in words.found(result) if finding.id != "wall-device-gap"]
+        word = "Partly explained" if causes else "Cannot tell"
         tone = "warning"
     elif words.is_healthy(result):
         word, tone = "No known problem", "good"
