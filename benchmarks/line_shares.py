@@ -39,7 +39,7 @@ class Clock:
     """Whose time it is: that of the line that runs, or that the backward pass has reached."""
 
     def __init__(self):
-        self.times, self.owner, self.outer, self.made = {}, "", [], ""
+        self.times, self.owner, self.outer = {}, "", []
         self.steps, self.last_ns = 0, time.perf_counter_ns()
 
     def switch(self, owner):
@@ -49,15 +49,14 @@ class Clock:
 
     def begin(self, name):
         self.outer.append(self.owner)
-        # A backward pass begins in the line that made the loss.
-        self.switch(self.made if name == "backward" else name)
+        # The backward pass is its own line's until it reaches the loss, whose hook says so.
+        self.switch(name)
 
     def end(self, name, made=None):
         self.switch(self.outer.pop())
-        if getattr(made, "requires_grad", False):
-            self.made = name
-            if name != "rows":  # hundreds of tensors; the backward pass reaches them first
-                made.register_hook(lambda _: self.switch(name))
+        # The rows are hundreds of tensors; the backward pass reaches them first.
+        if name != "rows" and getattr(made, "requires_grad", False):
+            made.register_hook(lambda _: self.switch(name))
         if name in LAST:
             self.steps += 1
             if self.steps == FREE_STEPS:

@@ -14,6 +14,7 @@ from stepwhy.analyse.breakdown.own_python import GENERATED
 from stepwhy.analyse.lines.driver_lines import DriverParts, carried_parts, node_rows
 from stepwhy.analyse.lines.innermost_parts import innermost_parts
 from stepwhy.analyse.lines.optimizer_time import optimizer_time
+from stepwhy.analyse.lines.profiled_input import unprofiled_input
 from stepwhy.analyse.lines.slice_lines import slice_lines, traced_lines
 from stepwhy.analyse.lines.timed_lines import timed_parts, with_times
 from stepwhy.analyse.steps.sampled_lines import NOT_OWN, driver_packages, generator_lines
@@ -140,6 +141,8 @@ def _credited(facts: Facts, category: str) -> Credited:
         return Credited(sampled_shares(facts, category), Counter())
     times = _credits(claims, time)
     usual = _usual(facts, claims, times)
+    if category == "input_wait" and not claims.overlap:
+        usual = unprofiled_input(facts, claims.starts, claims.line, usual)
     total_ns = time.total_ns + float(usual.sum() - times.sum())
     shares, counts = _by_owner(facts, claims, usual / total_ns)
     left = max(1.0 - sum(shares.values()), 0.0) + shares.pop(NOBODY, 0.0)
