@@ -66,10 +66,10 @@ def _become(
         warnings.simplefilter(words.pop(0).removeprefix("-W"))
     script = str(Path(words[0]).absolute())
     sys.argv, sys.path[0] = words, str(Path(script).parent)
-    _attach()
     main = types.ModuleType("__main__")
     main.__file__ = script
     sys.modules["__main__"] = main
+    _attach()  # which may ask for the script at once, as when garbage is collected
     try:
         exec(compile(Path(script).read_bytes(), script, "exec"), vars(main))  # noqa: S102 - our own
     except Exception as error:  # noqa: BLE001 - as the interpreter would
