@@ -132,7 +132,7 @@ def _of_functions(facts: Facts, repeated: Repeated) -> Finding:
     share = Evidence(OF_FUNCTIONS, cost / max(facts.wall_ns, 1), "fraction", lines[0].name)
     if cost < SHARE_OF_LINES * facts.wall_ns:
         return RULE.nothing((share,))
-    at = (Evidence("time at", line.total_ns, "ns", line.name) for line in lines[:_SHOWN])
+    at = (Evidence("time at the line", line.total_ns, "ns", line.name) for line in lines[:_SHOWN])
     evidence = (share, *repeated.evidence, *at)
     most = min(MOST_SAVED_OF_LINES * cost, facts.wall_ns)
     gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, most)
