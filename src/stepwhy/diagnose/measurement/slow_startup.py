@@ -98,7 +98,9 @@ def _evidence(start: StartUp, places: list[StartPlace]) -> tuple[Evidence, ...]:
 def _does(place: StartPlace) -> str:
     if place.imports:
         return f"importing {place.package}"
-    return f"time in {place.package}, called at" if place.package in FRAMEWORKS else "time at the line"
+    return (
+        f"time in {place.package}, called at" if place.package in FRAMEWORKS else "time at the line"
+    )
 
 
 def _fix(facts: Facts, start: StartUp, places: list[StartPlace], avoidable_ns: int) -> Fix:

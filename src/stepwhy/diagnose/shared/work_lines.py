@@ -38,7 +38,9 @@ def times_at_lines(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
         for each in range(len(strings))
     ]
     longest = sorted(zip(spent, strings.tolist(), strict=True), reverse=True)[:_SHOWN]
-    return tuple(Evidence("time at the line", ns, "ns", facts.trace.string(key)) for ns, key in longest)
+    return tuple(
+        Evidence("time at the line", ns, "ns", facts.trace.string(key)) for ns, key in longest
+    )
 
 
 def _of_nodes(facts: Facts, rows: AnyRows) -> NDArray[np.int32]:
