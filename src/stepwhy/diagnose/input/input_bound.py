@@ -19,7 +19,8 @@ does the work, add workers; if it waits for workers, use more of them, or do les
 If the workers of the `DataLoader` that the steps wait for have a batch ready most of the time, more
 of them do not help: make batches cheaper to receive. What a `tf.data` pipeline already does is not
 advised: if its recorded stages work ahead and in parallel, it has to do less, for example by a
-`cache`.
+`cache`. If most of the work is a function of less than 0.2 ms that is called for each of eight
+elements or more of a batch, form batches before it.
 
 ## Fix risk
 None for the result, apart from the order of random augmentation. Workers need memory, and on a
@@ -51,7 +52,13 @@ from stepwhy.diagnose.shared.measure import (
     source_lines,
     time_of,
 )
-from stepwhy.diagnose.shared.pipeline_stages import caches, calls_in_parallel, shuffles, works_ahead
+from stepwhy.diagnose.shared.pipeline_stages import (
+    caches,
+    called_for_elements,
+    calls_in_parallel,
+    shuffles,
+    works_ahead,
+)
 from stepwhy.diagnose.shared.program import uses_loader
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.trace import NULL, Kind
@@ -91,7 +98,9 @@ def diagnose(facts: Facts) -> Finding:
         gone = Edit("input", "gone")
         return RULE.finding(cost, evidence, RULE.fix("pytorch-ready"), edit=gone, title=title)
     way = _way(facts, fetches, working)
-    title = _LESS_WORK if way in _AT_LIMIT else ""
+    title = _TITLES.get(way, "")
+    short = called_for_elements(facts.trace) if way == "tf-batched" else None
+    evidence += (short,) if short else ()
     edit = _edit(facts, working=working)
     return RULE.finding(cost, evidence, _fix(facts, way), edit=edit, title=title)
 
@@ -182,6 +191,8 @@ def _way(facts: Facts, fetches: AnyRows, working: bool) -> str:
 
 def _of_stages(facts: Facts) -> str:
     """What the stages of the `tf.data` pipeline do not do already, as far as they are recorded."""
+    if called_for_elements(facts.trace):
+        return "tf-batched"
     is_parallel = calls_in_parallel(facts.trace)
     if not works_ahead(facts.trace):
         return "tf-ahead" if is_parallel else "tf-data"
@@ -202,6 +213,10 @@ def _fix(facts: Facts, way: str) -> Fix:
 
 _AT_LIMIT = frozenset({"tf-less", "tf-cache"})  # more threads and buffers gain little
 _LESS_WORK = "Do less work per batch, which is prepared in parallel already"
+_TITLES = {
+    **dict.fromkeys(_AT_LIMIT, _LESS_WORK),
+    "tf-batched": "Form batches first, and call the function of the pipeline for each batch",
+}
 _FILLS = (
     "Few steps wait, but long: a shuffle buffer is filled before its first element, in each pass "
     "over the data."

@@ -15,6 +15,9 @@ start; the work before it, up to a `cache`, is repeated. Or the loop has iterate
 again: then all is repeated that comes before the first function that draws random numbers. That
 must be most of the pipeline's work; where its stages have ended before TensorFlow's model was read,
 the others must explain less than half of the wait.
+A cache counts as not filled if the functions before it are called in a later epoch, too: TensorFlow
+keeps the elements of a pass only if all of them were read. Then the epoch may also be known by the
+steps, which have fetched more than three times as many batches as the current pass has made.
 The cost is the time of the step spent waiting for input, without the time in which workers start
 again.
 
@@ -36,9 +39,9 @@ the same in every epoch.
 When the data was read only once, or the number of epochs is unknown: TensorFlow 1 queues, Keras
 epochs, loaders of other libraries. Except for operations of TensorFlow that draw random numbers,
 stepwhy cannot see whether a data set returns different elements each time; if so, there is nothing
-to cache. Does not apply if the pipeline has a cache, or if the function that takes most of the
-preparation augments at random, by its name: its results must be new. Does not apply to a
-`DataLoader` without workers if its lines or the code of its functions are unknown: `serial-input`
+to cache. Does not apply if the pipeline has a cache that is filled, or if the function that takes
+most of the preparation augments at random, by its name: its results must be new. Does not apply to
+a `DataLoader` without workers if its lines or the code of its functions are unknown: `serial-input`
 judges that.
 """
 
@@ -52,7 +55,7 @@ from stepwhy.diagnose.input.shared.loaders import batches_ready
 from stepwhy.diagnose.input.shared.long_waits import long_waits
 from stepwhy.diagnose.input.shared.repeated_work import Repeated, iterated_again, restarted
 from stepwhy.diagnose.shared.augmentation import is_random
-from stepwhy.diagnose.shared.pipeline_stages import caches, shuffles
+from stepwhy.diagnose.shared.pipeline_stages import caches, fills_again, shuffles
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS, stable_lines
 from stepwhy.trace import Trace
@@ -76,6 +79,7 @@ REPEATED = 0.5  # of the pipeline's work; with less, a cache leaves most of it
 _SHOWN = 3
 _SERIAL = "The DataLoader has no workers: see serial-input."
 _CACHED = "The pipeline has a cache."
+_UNFILLED = "Let the cache of the pipeline be filled: no pass reads all elements before it"
 _CALLS_PYTHON = (
     "The functions of the pipeline call Python: whether they return the same in each epoch is "
     "unknown."
@@ -101,7 +105,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable(_RANDOM_NUMBERS)
     if repeated.is_unknown:
         return RULE.incomplete("input-reads", _CALLS_PYTHON)
-    if caches(facts.trace):
+    if caches(facts.trace) and not fills_again(facts):
         return RULE.not_applicable(_CACHED)
     ready = batches_ready(facts)
     if ready is not None:
@@ -120,6 +124,8 @@ def diagnose(facts: Facts) -> Finding:
     edit = None if long_waits(facts) and shuffles(facts.trace) else Edit("input", "gone")
     fix = RULE.fix("tf-data" if restarted(facts.trace) else "tf-epochs")
     fix = fix if facts.trace.meta.framework == "tensorflow" else RULE.fix("pytorch")
+    if caches(facts.trace):
+        return RULE.finding(cost, evidence, RULE.fix("tf-unfilled"), gain, edit, title=_UNFILLED)
     return RULE.finding(cost, evidence, fix, gain, edit)
 
 

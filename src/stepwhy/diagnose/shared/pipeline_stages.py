@@ -6,8 +6,10 @@ import re
 
 import numpy as np
 
+from stepwhy.analyse.facts import Facts
 from stepwhy.base.patterns import regex
-from stepwhy.trace import NULL, Trace
+from stepwhy.result import Evidence
+from stepwhy.trace import NULL, Kind, Trace
 
 # Call a function of the program for each element.
 _CALLING = regex(r"Map|Interleave")
@@ -15,6 +17,10 @@ _CACHE = regex(r"Cache")
 _SHUFFLE = regex(r"Shuffle")
 
 
+MOSTLY = 0.5  # of the work of a pipeline
+PASSES = 3  # as many batches as in one pass; the stages may be recorded some time before the end
+MANY = 8  # elements of a batch; with fewer, one call for all saves little
+SHORT_NS = 200_000  # per element; calling a longer function is a small part of its time
 LITTLE = 0.1  # of the work of all functions; more threads for it gain less than the step varies
 
 
@@ -40,6 +46,31 @@ def calls_in_parallel(trace: Trace) -> bool | None:
     return all(several) if several else None
 
 
+def called_for_elements(trace: Trace) -> Evidence | None:
+    """How often a short function that does most of the work is called per batch; None if none is.
+
+    Its stage passes elements on to one that forms batches of them.
+    """
+    stages, rows = trace.stages, stage_rows(trace)
+    work = {r: int(stages.elements[r]) * int(stages.processing_ns[r]) for r in rows}
+    most = max(work, key=lambda r: work[r], default=-1)
+    if most < 0 or not calls(trace, most) or work[most] < MOSTLY * sum(work.values()):
+        return None
+    before = [int(stages.elements[r]) for r in rows[: rows.index(most)] if _batches(trace, r)]
+    made = int(stages.elements[most])
+    if not before or made < MANY * before[-1] or int(stages.processing_ns[most]) > SHORT_NS:
+        return None
+    per_batch = round(made / before[-1])
+    return Evidence(
+        "calls of a short function per batch", per_batch, "count", stage_name(trace, most)
+    )
+
+
+def _batches(trace: Trace, row: int) -> bool:
+    """Whether a stage forms batches, and has formed some."""
+    return trace.stages.elements[row] > 0 and stage_name(trace, row).startswith("Batch")
+
+
 def calls(trace: Trace, row: int) -> bool:
     """Whether a stage calls a function of the program."""
     return _CALLING.search(stage_name(trace, row)) is not None
@@ -48,6 +79,37 @@ def calls(trace: Trace, row: int) -> bool:
 def caches(trace: Trace) -> bool:
     """Whether a stage keeps its elements for the next epoch."""
     return _has(trace, _CACHE)
+
+
+def fills_again(facts: Facts) -> bool:
+    """Whether what comes before a cache works although the data was iterated before.
+
+    TensorFlow keeps the elements of a pass only if all of them were read.
+    """
+    trace = facts.trace
+    rows = stage_rows(trace)
+    cached = [row for row in rows if _CACHE.search(stage_name(trace, row))]
+    is_later = any(trace.stages.epochs[row] >= 2 for row in rows)
+    return (is_later or batches_before(facts) > 0) and any(
+        row > cached[0] and trace.stages.elements[row] > 0 and calls(trace, row)
+        for row in rows
+        if cached
+    )
+
+
+def batches_before(facts: Facts) -> int:
+    """Batches that the steps fetched before the recorded pass over the data; 0 if unknown.
+
+    Stages are recorded in the second half of a run, so that a first pass has made as many batches.
+    """
+    trace = facts.trace
+    rows = stage_rows(trace)
+    made = max(
+        (int(trace.stages.elements[r]) for r in rows if trace.stages.consumer[r] == NULL), default=0
+    )
+    fetches = len(facts.slices(Kind.INPUT, steady=True)) / max(facts.steady_count, 1)
+    batches = round(len(trace.marks) * min(fetches, 1.0))
+    return batches - made if 0 < PASSES * made < batches else 0
 
 
 def shuffles(trace: Trace) -> bool:
@@ -71,9 +133,12 @@ def stage_name(trace: Trace, row: int) -> str:
 
 
 __all__ = [
+    "batches_before",
     "caches",
+    "called_for_elements",
     "calls",
     "calls_in_parallel",
+    "fills_again",
     "shuffles",
     "stage_name",
     "stage_rows",

@@ -5,7 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from stepwhy.analyse.facts import Facts
-from stepwhy.diagnose.shared.pipeline_stages import calls, stage_name, stage_rows
+from stepwhy.diagnose.shared.pipeline_stages import (
+    batches_before,
+    calls,
+    fills_again,
+    stage_name,
+    stage_rows,
+)
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL, Trace
 
@@ -34,14 +40,17 @@ def iterated_again(facts: Facts) -> Repeated | None:
     """
     stages, rows = facts.trace.stages, stage_rows(facts.trace)
     epochs = max((int(stages.epochs[row]) for row in rows), default=0)
-    if epochs < 2:
+    before = batches_before(facts) if epochs < 2 and fills_again(facts) else 0
+    if epochs < 2 and not before:
         return None
     calling = [row for row in rows if calls(facts.trace, row)]
     last_random = max((i for i, row in enumerate(calling) if stages.random[row] == 1), default=-1)
     changing, same = calling[: last_random + 1], calling[last_random + 1 :]
     names = ", ".join(stage_name(facts.trace, row) for row in same)
     evidence = (
-        Evidence("epochs started", epochs, "count"),
+        Evidence("batches before this pass over the data", before, "count")
+        if before
+        else Evidence("epochs started", epochs, "count"),
         Evidence("stages with the same work in each epoch", len(same), "count", names),
     )
     if not same:
