@@ -9,12 +9,16 @@ import numpy as np
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.semantic_ops import matched_ops, shares_of, work_ns
-from stepwhy.base.columns.types import Ints
+from stepwhy.base.columns.types import Ints, Mask
+from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import by_string, on_scale
 from stepwhy.diagnose.shared.rule import Evidence
 from stepwhy.trace import NULL
 
 _PER_MILLE = 1000
+# Operations that read each value many times. Without one of them, looking rows up first moves as
+# many bytes as it spares: a table is read and written once either way.
+_HEAVY = regex(r"aten::.*(mm|matmul|linear|conv|norm|softmax|sum|mean|cdist|einsum|embedding).*")
 _SHOWN = 2
 _ROWS, _TABLE = "rows", "table"
 WAYS = ("ignored", _ROWS, _TABLE, "place", "diagonal")
@@ -56,9 +60,17 @@ def unused_rows(facts: Facts) -> UnusedRows:
     values = np.where((ops.unused == NULL) | (ops.unread > 0), 0, ops.unused)
     shares = shares_of(facts, matched, values) / _PER_MILLE
     some = shares > 0
+    some[some] = _after_heavy(facts, matched.rows[some], matched.places[some])
     whole = work_ns(facts, matched)[some]
     spent = np.rint(shares[some] * whole).astype(np.int64)
     return UnusedRows(matched.rows[some], matched.places[some], spent, whole)
+
+
+def _after_heavy(facts: Facts, rows: Ints, places: Ints) -> Mask:
+    """Mask of the slices whose line that chooses rows chooses from heavy operations, too."""
+    lines = np.where(places == NULL, NULL, facts.trace.step_ops.chosen_at[places])
+    names = facts.trace.slices.name[rows]
+    return np.isin(lines, lines[facts.trace.matches(names, _HEAVY.fullmatch)])
 
 
 def main_way(facts: Facts, found: UnusedRows) -> str:
