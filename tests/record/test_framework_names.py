@@ -31,7 +31,7 @@ USERS = [
 # Of Python itself, of files of TensorFlow, or what older versions have: see their use.
 NOT_OF_A_FRAMEWORK = {
     "_exit", "_getframe", "_current_frames", "_fun", "_ref", "_value", "_committed",
-    "_typeshed",
+    "_typeshed", "_asdict", "_replace",
 }  # fmt: skip
 DECLARED = " ".join(f"{n.module} {n.name} {n.expression}" for g in NAMES.values() for n in g)
 READERS = {"getattr", "hasattr", "setattr"}

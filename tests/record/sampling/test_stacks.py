@@ -253,7 +253,9 @@ def clock():
 
 
 @pytest.fixture
-def samplers(spy, folder, clock):
+def samplers(spy, folder, clock, monkeypatch):
+    # What other tests have started runs beside them, and is not theirs.
+    monkeypatch.setattr(stacks.Processes, "descendants", lambda _, pid: [pid])
     samplers = StackSamplers(folder.parent, [str(spy.folder / "train.py")], clock=clock)
     yield samplers
     samplers.finish()

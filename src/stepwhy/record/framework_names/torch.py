@@ -11,6 +11,7 @@ _TORCH_WINDOW = "operations of profiled PyTorch steps"
 _REQUESTS = "forks after a profiled step, without Kineto's thread"
 _ONE_STEP = "padding, constants and the use of gradients in one step of PyTorch"
 _READS = "results of a PyTorch step that nothing reads"
+_PARTS = "results of a PyTorch step of which only a part is read"
 _NO_CALLS = "programs that are told of the functions of torch that are called, without telling them"
 _UNUSED = "gradients of PyTorch that no optimizer uses"
 _LINES = "how much of a PyTorch step each line of the program takes"
@@ -128,6 +129,8 @@ TORCH = (
     Name("torch._C", "_functorch.peek_interpreter_stack", _ONE_STEP),
     Name("torch._tensor_str", "_str", _READS),
     Name("torch", "ops.aten.add.Tensor._schema", _READS),
+    Name("torch._C", "_current_autograd_node", _PARTS),
+    Name("torch._C._autograd", "_get_sequence_nr", _PARTS),
     Name("torch._C", "DisableTorchFunctionSubclass", _ONE_STEP),
     Name("torch._C", "DisableTorchFunction", _NO_CALLS),
     Name("torch._dynamo.eval_frame", "cached_backends", _ONE_STEP),
