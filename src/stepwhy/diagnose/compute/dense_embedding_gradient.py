@@ -11,7 +11,9 @@ Each step fills, adds and updates the whole table, with its moments. That takes 
 rows the table has, whatever the size of the batch.
 
 ## How it is measured
-The cost is the time to make the dense gradient, and that of the optimizer. The saving is up to
+The cost is the time to make the dense gradient, and that of the optimizer. In TensorFlow 1,
+operations of the backward pass whose result is as large as such a gradient count as well: they pass
+it on, as through the slice or the sum from which the rows were looked up. The saving is up to
 a fifth more: other operations find their data in the caches again. Small tables and models
 that mostly consist of other layers do not count: there, the gradient of the table is made in a
 small part of the step.
@@ -29,6 +31,8 @@ PyTorch and TensorFlow 1.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
@@ -52,6 +56,8 @@ RULE = Rule(
     edit=Edit("ops", "replaced"),
 )
 
+LARGE = 1 << 20  # bytes; smaller gradients may be of any layer
+ALIKE = 0.01  # of a size; a slice of a table lacks a row or two
 MADE = 0.05  # of the step, to make the gradient; of small tables it takes less
 
 # Source: operator names of PyTorch (aten/src/ATen/native/Embedding.cpp), and the operation with
@@ -110,4 +116,16 @@ def _dense_gradients(facts: Facts, backward: AnyRows) -> AnyRows | None:
         return None
     names = facts.trace.slices.name[backward]
     found: AnyRows = backward[facts.trace.matches(names, pattern.fullmatch)]
+    return found if pattern is _OF_TORCH else _with_passed_on(facts, backward, found)
+
+
+def _with_passed_on(facts: Facts, backward: AnyRows, made: AnyRows) -> AnyRows:
+    """With the operations that pass a gradient of the whole table on, as through a slice of it."""
+    sizes = facts.trace.slices.bytes
+    tables = np.unique(sizes[made])
+    tables = tables[tables >= LARGE]
+    if not len(tables):
+        return made
+    of_table = np.abs(sizes[backward][:, None] / tables - 1).min(axis=1) <= ALIKE
+    found: AnyRows = backward[of_table | np.isin(backward, made)]
     return found

@@ -68,6 +68,8 @@ _SCHEDULES = "ExecutorState::Process"
 _LOOP = regex(r"(?:gradients\w*/)*(?P<loop>.*?while(?:_\d+)?)(?:/.*)?")
 # The names that `tf.map_fn` and `tf.vectorized_map` give to their loops.
 _MAP = regex(r"(?:^|/)(?:map|loop_body)[^/]*/")
+# Source: the scopes that `tf.scan` and `tf.nn.dynamic_rnn` open (functional_ops.py, rnn.py).
+_SEQUENTIAL = regex(r"(?:^|/)(?:scan|rnn|bidirectional_rnn/[fb]w)(?:_\d+)?/while")
 _PRODUCT = regex(r"MatMul|Einsum|Conv\d")
 _SHOWN = 3
 
@@ -117,9 +119,11 @@ def _by_scheduling(facts: Facts) -> Finding:
 
 
 def _is_recurrent(facts: Facts, looped: AnyRows, loop: str) -> bool:
-    """Whether the loop seems to be a recurrent layer: no map, and mostly matrix products."""
+    """Whether iterations depend on each other: a scan, or mostly matrix products, and no map."""
     if _MAP.search(loop):
         return False
+    if _SEQUENTIAL.search(loop):
+        return True
     names = facts.trace.slices.name[looped]
     durations = facts.trace.slices.dur_ns[looped]
     products = durations[facts.trace.matches(names, _PRODUCT.search)]

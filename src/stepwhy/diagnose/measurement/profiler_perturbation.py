@@ -12,9 +12,11 @@ untypical: the division of their time shows what the profiler costs, not what th
 If the training's own PyTorch profiler ran in some of the observed steps, or if the program traced
 some calls of a TensorFlow 1 `Session.run`, the time of these steps beyond the median of the others
 counts. It includes the time to write the record. The cost is its share of the time of all steps,
-applied to the described step. Of the steps that stepwhy traced itself, the median is compared with
-that of all others. What tracing adds to them is no problem of the program: if they take three times
-as long, a note says that their breakdown no longer holds for the others.
+applied to the described step. If each run of a session is traced, no step without tracing is there
+to compare: then the time after the last operation counts, in which the record is copied. Of the
+steps that stepwhy traced itself, the median is compared with that of all others. What tracing adds
+to them is no problem of the program: if they take three times as long, a note says that their
+breakdown no longer holds for the others.
 
 Steps that wait for a CPU core are slow without a profiler, too. Where other programs used the
 cores, the CPU times of the steps are compared instead of their wall times.
@@ -27,9 +29,9 @@ None.
 
 ## When it abstains
 If the steps were not observed by `stepwhy run`: a trace has no steps without its profiler.
-`incomplete` if fewer than eight steps ran with, or without, the training's own profiler, if the
-step times vary too much to say whether tracing adds to them, and if other programs used the CPU
-cores while stepwhy traced steps.
+`incomplete` if fewer than eight steps ran with, or without, the training's own profiler, unless
+each run of a session was traced, if the step times vary too much to say whether tracing adds to
+them, and if other programs used the CPU cores while stepwhy traced steps.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.analyse.program.session_parts import SessionParts, find_session_parts
 from stepwhy.analyse.steps.cores import CONTENDED
 from stepwhy.analyse.steps.overhead import is_untypical, ratio_of_medians
 from stepwhy.analyse.steps.stalls import rows_of_kinds, time_of
@@ -44,7 +47,7 @@ from stepwhy.analyse.steps.step_search import count_warm_up
 from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.units import format_count
 from stepwhy.diagnose.shared.program import uses_sessions
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.trace import NULL
 
 RULE = Rule(
@@ -60,6 +63,9 @@ RULE = Rule(
 
 FEWEST_STEPS = 8  # with the training's own profiler, and without; fewer have no reliable median
 LITTLE = 0.2  # of a step; what two runs of the same program may differ by
+MOSTLY = 0.9  # of the steps run with the training's own profiler: it is left on
+LEAST_AFTER = 0.7  # of the time after the last operation; fetched values are copied then, too
+MOST_OF_TRACED = 0.8  # of a traced step; a graph of ten thousand short operations came close to it
 MOST_LOGGED = 200  # runs of a session that are logged as traced; later steps are not judged
 
 
@@ -97,6 +103,9 @@ def _from_own(facts: Facts, own: AnyRows) -> Finding:
     is_contended = any((r.contention or 0.0) >= CONTENDED for r in facts.regimes.all)
     durations, recorded = _steps(facts, own, on_cores=is_contended)
     inside, outside = durations[recorded], durations[~recorded]
+    parts = find_session_parts(facts)
+    if parts is not None and len(inside) >= max(FEWEST_STEPS, MOSTLY * len(durations)):
+        return _of_each_run(facts, own, parts, len(inside), len(durations))
     if min(len(inside), len(outside)) < FEWEST_STEPS:
         return RULE.incomplete("profiled-steps", _FEW)
     ratio, (low, _) = ratio_of_medians(inside, outside)
@@ -116,6 +125,23 @@ def _from_own(facts: Facts, own: AnyRows) -> Finding:
     if low <= 0 or cost < RULE.least_share * facts.wall_ns:
         return replace(RULE.nothing(evidence), title=_RARE)
     return RULE.finding(cost, evidence, RULE.fix("session" if uses_sessions(facts) else "own"))
+
+
+def _of_each_run(
+    facts: Facts, own: AnyRows, parts: SessionParts, inside: int, steps: int
+) -> Finding:
+    """Judge a session whose runs are all traced: after its operations, each copies the record."""
+    after_ns = parts.after_ns
+    evidence = (
+        *_about(facts, own, inside, steps),
+        Evidence("after the last operation of Session.run", after_ns, "ns"),
+        Evidence("median step without it", "not observed", ""),
+    )
+    if after_ns < RULE.least_share * facts.wall_ns:
+        return RULE.incomplete("profiled-steps", _FEW, evidence)
+    gain = saving("trace few runs", LEAST_AFTER * after_ns, MOST_OF_TRACED * facts.wall_ns)
+    gain = replace(gain, note=_SLOWER_OPERATIONS)
+    return RULE.finding(after_ns, evidence, RULE.fix("session"), gain, title=_EACH_RUN)
 
 
 def _steps(facts: Facts, own: AnyRows, *, on_cores: bool) -> tuple[Ints, Mask]:
@@ -150,6 +176,8 @@ def _about(facts: Facts, own: AnyRows, inside: int, steps: int) -> tuple[Evidenc
     return counted, runs
 
 
+_EACH_RUN = "Trace few runs of the session: each of them records all of its operations"
+_SLOWER_OPERATIONS = "Tracing also slows each operation down, which is part of the gain."
 _SLOWER = "Profiling slows down the traced steps; the step time is that of the others"
 _RARE = "The training's own profiler takes little of the training time"
 _UNSURE = "The step times vary too much to say what profiling adds."
