@@ -107,7 +107,7 @@ def _judge(
     cost = round(share * all_reduce_ns(facts))
     cost += 0 if facts.has_accelerator else _between_ns(facts, rows)
     evidence = (
-        Evidence("all-reduces per step", count, "count"),
+        Evidence("all-reduces per step", count, "count", _usual_line(facts)),
         *beside,
         Evidence("median time of an all-reduce", round(median_ns), "ns"),
     )
@@ -123,13 +123,18 @@ def _total_ns(facts: Facts, rows: AnyRows) -> float:
 
 
 def _carried(facts: Facts, rows: AnyRows) -> Evidence:
-    """Bytes of most of these all-reduces, and the line that usually calls them."""
-    sizes, parts = facts.trace.slices.bytes[rows], driver_parts(facts)
+    """Bytes of most of these all-reduces."""
+    sizes = facts.trace.slices.bytes[rows]
+    return Evidence("bytes of such an all-reduce", int(np.median(sizes)), "bytes")
+
+
+def _usual_line(facts: Facts) -> str:
+    """The line that usually calls them; '' if it is not known."""
+    parts = driver_parts(facts)
     calls = facts.trace.slices.start_ns[exchange_calls(facts)]
     lines = lines_at(parts, calls) if parts is not None else np.empty(0, dtype=np.int64)
     lines = lines[lines != NULL]
-    where = facts.trace.string(int(np.bincount(lines).argmax())) if len(lines) else ""
-    return Evidence("bytes of such an all-reduce", int(np.median(sizes)), "bytes", where)
+    return facts.trace.string(int(np.bincount(lines).argmax())) if len(lines) else ""
 
 
 def _between_ns(facts: Facts, rows: AnyRows) -> int:
