@@ -47,6 +47,7 @@ from stepwhy.diagnose.shared.program import uses_sessions
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.steady_events import (
     SHOWN,
+    by_lines,
     cost_per_step,
     recorded_calls,
     steady_events,
@@ -103,7 +104,7 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
     evidence = (
         *summary(inside, "compile again", "compiling"),
         *_first_runs(inside),
-        *changes,
+        *(changes or _places(facts, inside.rows)),
     )
     return RULE.finding(
         cost, evidence, _fix(facts, _first_reason(changes)), gain, Edit("compile", "gone")
@@ -156,6 +157,15 @@ def _changes(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
         for (name, source), _ in times.most_common()
         if (name, source) in reasons
     )[:SHOWN]
+
+
+def _places(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
+    """The lines at which functions are compiled again, of which no reason was recorded."""
+    lines = [(line, time_ns) for line, time_ns in by_lines(facts.trace, rows) if line]
+    return tuple(
+        Evidence("compiling at the line, in all steps", time_ns, "ns", line)
+        for line, time_ns in lines[:SHOWN]
+    )
 
 
 def _fix(facts: Facts, reason: str) -> Fix:
