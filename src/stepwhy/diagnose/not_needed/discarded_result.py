@@ -42,7 +42,7 @@ does not count, since all of them must be computed first. Single elements that a
 count in a loss only, so that dropout and the masks of attention do not. Nor does an operation count
 of which more than half is read, in all its calls from one line with the same sizes: of a layer that
 is called again and again, only the last call may be read in part. Nor do operations by element
-alone, such as an activation before an index: to look the rows up first would move as many bytes.
+alone, such as an activation before an index: no program has shown that choosing first is faster.
 One element that is computed alone takes as long as 16 elements of a product of matrices.
 
 In JAX by the compiled programs in the profile: instructions whose results only one side of a
