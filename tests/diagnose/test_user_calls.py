@@ -48,6 +48,18 @@ def test_an_indented_call_stays_indented():
     )
 
 
+def test_calls_of_keras_and_of_sessions_are_filled_in_too():
+    fit = ("fit", "net.fit(images, labels, 8, epochs=3)", "train.py(9): main")
+    assert code_of(fit, code="model.fit(..., batch_size=64)") == (
+        "# train.py(9)\nnet.fit(images, labels, 64, epochs=3)"
+    )
+    session = ("session", "tf.Session('', graph)", "train.py(4): main")
+    code = "config = tf.ConfigProto()\nsession = tf.Session(..., config=config)"
+    assert code_of(session, code=code) == (
+        "config = tf.ConfigProto()\n# train.py(4)\nsession = tf.Session('', graph, config=config)"
+    )
+
+
 @pytest.mark.parametrize(
     "call", ["DataLoader(train, **options)", "DataLoader(*arguments)", "DataLoader(", "Loader(x)"]
 )

@@ -108,6 +108,10 @@ def test_fit(
     (types,) = (event for event in events if event["kind"] == "parameters")
     assert (types["name"], types["count"]) == ("float32", 8 * 8 + 8 + 8 + 1)
     assert batches_of(events) == [("fit", 16)]
+    # How the program calls what a fix may change.
+    made = {event["name"]: event["reason"] for event in events if event["kind"] == "made"}
+    assert made["compile"] == ("model.compile('adam', 'mse', steps_per_execution=int(sys.argv[1]))")
+    assert made["fit"].startswith("model.fit(inputs, labels, batch_size=16, epochs=3,")
     # Three validations by `fit`, then two calls of the program: batches of each.
     called = [event for event in events if event["kind"] == "evaluation"]
     assert [(event["name"], event["count"]) for event in called] == [

@@ -153,6 +153,8 @@ def test_all_queues_of_a_finalised_graph_are_read_by_one_size_operation(
     }
     assert all(0 <= e["value"] <= e["capacity"] for e in levels)
     assert any(e["value"] for e in levels)
+    (made,) = (e for e in lines(ended, "events") if e["kind"] == "made")
+    assert made["reason"] == "tf.train.MonitoredTrainingSession()"
 
 
 def test_unreadable_queue_is_reported(
@@ -171,6 +173,8 @@ def test_growing_graph_is_logged_with_its_line_and_keeps_random_seeds(
 ) -> None:
     ended = sessions.watch(_GROWS)
     assert capfd.readouterr().out == sessions.alone()
+    (made,) = (e for e in lines(ended, "events") if e["kind"] == "made")
+    assert (made["source"], made["reason"]) == ("train.py(12): <module>", "tf.Session()")
     events = [event for event in lines(ended, "events") if event["kind"] == "graph"]
     assert {event["source"] for event in events[:5]} == {"train.py(11): metric"}
     assert events[0]["count"] == events[1]["count"] > 3

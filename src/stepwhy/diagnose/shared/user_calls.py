@@ -19,13 +19,16 @@ from stepwhy.trace import NULL, Trace
 
 _WIDEST = 73  # columns: a terminal of 80 less the indentation of the report
 _CALL = regex(
-    r"(?P<before>^ *(?:\w+ = )?)(?:\w+\.)*(?P<name>\w+)\(\.\.\.,(?P<new>[^()]*)\)", re.MULTILINE
+    r"(?P<before>^ *(?:\w+ = )?)(?:\w+\.)*(?P<name>\w+)\(\s*\.\.\.,(?P<new>[^()]*)\)", re.MULTILINE
 )
 _MADE = "made"
-# Arguments of a DataLoader that are often passed by position.
-# Source: torch/utils/data/dataloader.py, 1.13 to 2.13.
+# Arguments that are often passed by position.
+# Source: torch/utils/data/dataloader.py, 1.13 to 2.13; tensorflow/python/client/session.py and
+# keras/src/trainers/trainer.py of TensorFlow 2.21 and Keras 3.15.
 _POSITIONS = {
-    "DataLoader": ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers")
+    "DataLoader": ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers"),
+    "Session": ("target", "graph", "config"),
+    "fit": ("x", "y", "batch_size", "epochs"),
 }
 
 
@@ -37,7 +40,7 @@ def in_users_words(finding: Finding, facts: Facts) -> Finding:
         facts: Facts of the run.
     """
     fix = finding.fix
-    if fix is None or "(...," not in fix.code:
+    if fix is None or "...," not in fix.code:
         return finding
     code = _CALL.sub(lambda found: _filled(found, facts.trace), fix.code)
     return replace(finding, fix=replace(fix, code=code))

@@ -98,6 +98,7 @@ class Recorder:
         self._levels: list[str] = []
         self._loaders: list[str] = []
         self._event_count = 0
+        self._made: set[tuple[str, str]] = set()
         self._message_counts: dict[str, int] = {}
         self._due_ns = 0
         self._pace = WritePace()
@@ -212,7 +213,7 @@ class Recorder:
                 'session' (a session runs for the first time), 'evaluation' (Keras evaluated or
                 predicted), 'gradient-use' (see `torch.gradient_use`), 'gradient-walk',
                 'unowned-parameters' or 'dropped-parameters' (see `torch.gradient_walk`),
-                'made' (a call of the program made a loader or an optimizer: `reason`),
+                'made' (see `made`; the call is the `reason`),
                 'same-arguments' (see `jax.same_arguments`), 'stable-functions' (see
                 `torch.item_functions`), or 'generator' (see `tf2.generators`).
             name: The framework's name of what was traced or compiled; the loader's name.
@@ -237,6 +238,19 @@ class Recorder:
         named = {"name": masked(name)[:_LONGEST_NAME], **about}
         event = {"kind": kind, "start_ns": start_ns, "end_ns": end_ns, **named}
         self._events.append(encode(event))
+
+    def made(self, name: str, call: tuple[str, str]) -> None:
+        """Log how the program calls what a fix may change, once for each line.
+
+        Args:
+            name: Name of the loader, class of the optimizer, or kind of the call.
+            call: Its line, and the call as the program writes it, see `user_call`; '' if unknown.
+        """
+        source, text = call
+        if text and call not in self._made:
+            self._made.add(call)
+            now = now_ns()
+            self.event("made", name=name, start_ns=now, end_ns=now, source=source, reason=text)
 
     def requested(self, request: Request, steps: int) -> None:
         """Log that a window was requested from outside.

@@ -143,31 +143,30 @@ def line_of(frame: FrameType) -> str:
     return "" if name is None else f"{name}({frame.f_lineno}): {code.co_name}"
 
 
-def user_call(callee: str, frame: FrameType | None = None) -> tuple[str, str]:
+def user_call(*callees: str) -> tuple[str, str]:
     """The call that the innermost frame of the user's code is in, as the program writes it.
 
     Args:
-        callee: Last part of the name of what is called, such as 'DataLoader'.
-        frame: Innermost frame to consider; the caller by default.
+        callees: Last parts of the names of what may be called, such as 'DataLoader'.
 
     Returns:
         The line, as from `user_line`, and the call on one line. The line is '' if no frame is of
         the user's code, the call if it calls something else, is very long, or has changed in its
         file since that was imported.
     """
-    at: FrameType | None = frame or sys._getframe(1)
+    at: FrameType | None = sys._getframe(1)
     while at is not None and not line_of(at):
         at = at.f_back
     if at is None:
         return "", ""
     try:
-        return line_of(at), _call_of(at, callee)
+        return line_of(at), _call_of(at, callees)
     except Exception:
         return line_of(at), ""
 
 
-def _call_of(frame: FrameType, callee: str) -> str:
-    """The call of a frame, if it calls this; needs the positions that Python keeps since 3.11."""
+def _call_of(frame: FrameType, callees: tuple[str, ...]) -> str:
+    """The call of a frame, if it calls one of these; needs the positions of Python 3.11."""
     code = frame.f_code
     positions = islice(code.co_positions(), frame.f_lasti // _BYTES_PER_INSTRUCTION, None)
     first, last, begin, end = next(positions)
@@ -178,7 +177,7 @@ def _call_of(frame: FrameType, callee: str) -> str:
     texts[-1] = texts[-1][:end]
     texts[0] = texts[0][begin:]
     call = ast.parse(b"".join(texts).decode(), mode="eval").body
-    if not isinstance(call, ast.Call) or ast.unparse(call.func).split(".")[-1] != callee:
+    if not isinstance(call, ast.Call) or ast.unparse(call.func).split(".")[-1] not in callees:
         return ""
     text = ast.unparse(call)
     return text if len(text) <= _LONGEST_CALL else ""

@@ -1,15 +1,17 @@
-"""Log the calls of Keras' `evaluate` and `predict` that interrupt a training.
+"""Log the calls of Keras' `evaluate` and `predict` that interrupt a training; note `compile`.
 
 `fit` calls `evaluate` for its validation data; a callback or a loop of the program may call both.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from stepwhy.record.core.clock import now_ns
-from stepwhy.record.core.user_code import user_line
+from stepwhy.record.core.user_code import user_call, user_line
 from stepwhy.record.keras.backend import loop_of
 
 if TYPE_CHECKING:
@@ -81,8 +83,16 @@ def log_of(run_dir: str) -> EvaluationLog:
     return EvaluationLog(run_dir)
 
 
+_compiled: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
+
+
+def compile_of(model: Any) -> tuple[str, str]:
+    """Line and text of the call that compiled a model, see `user_call`; '' for what is unknown."""
+    return ("", "") if model is None else _compiled.get(model, ("", ""))
+
+
 def observe_evaluations(module: ModuleType, run_dir: str) -> None:
-    """Log the calls of `evaluate` and `predict`.
+    """Log the calls of `evaluate` and `predict`, and note those of `compile`.
 
     Args:
         module: `keras.src.models.model`, or `tf_keras.src.engine.training`.
@@ -91,6 +101,17 @@ def observe_evaluations(module: ModuleType, run_dir: str) -> None:
     log = log_of(run_dir)
     for name in ("evaluate", "predict"):
         setattr(module.Model, name, _timed(getattr(module.Model, name), name, log))
+    module.Model.compile = _noted(module.Model.compile)
+
+
+def _noted(original: Call) -> Call:
+    @functools.wraps(original)
+    def compile(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A001 - its name
+        with contextlib.suppress(Exception):
+            _compiled[self] = user_call("compile")
+        return original(self, *args, **kwargs)
+
+    return compile
 
 
 def _timed(original: Call, name: str, log: EvaluationLog) -> Call:

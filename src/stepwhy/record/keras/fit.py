@@ -12,9 +12,10 @@ import weakref
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
+from stepwhy.record.core.user_code import user_call
 from stepwhy.record.keras.backend import backend, loop_of
 from stepwhy.record.keras.batches import log_batch
-from stepwhy.record.keras.evaluations import log_of
+from stepwhy.record.keras.evaluations import compile_of, log_of
 from stepwhy.record.steps.loop import KnownSteps, no_marker
 from stepwhy.record.steps.meters import UNKNOWN
 from stepwhy.record.steps.step_marks import marks
@@ -93,6 +94,8 @@ class FitObserver:
         loop.marker = weakref.ref(callbacks, functools.partial(self._on_abort, loop))
         if self._fit is None or self._fit() is not callbacks:
             self._fit = weakref.ref(callbacks)
+            loop.recorder.made("fit", user_call("fit"))
+            loop.recorder.made("compile", compile_of(getattr(callbacks, "model", None)))
             log_batch(loop.recorder)  # later iterators of this `fit` are those of its validation
         marks.in_fit = True
         self.noted = 0

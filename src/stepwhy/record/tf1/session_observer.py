@@ -19,6 +19,7 @@ import threading
 from threading import get_ident
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from stepwhy.record.core.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.record.core.observation_guard import ObservationGuard
@@ -71,10 +72,12 @@ class SessionObserver:
 
     Attributes:
         notes: Whether a run may only be noted, see `begin_note`.
+        made: Line and text of the call that made each session, see `user_call`.
     """
 
     def __init__(self, recorder: Recorder, protos: Any, make_read: MakeRead) -> None:
         self._recorder = recorder
+        self.made: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
         self._protos = protos
         self._writer = WindowWriter(recorder)
         self._growth = GraphGrowth(recorder)
@@ -281,7 +284,8 @@ class SessionObserver:
             levels.sample(session, time_ns)
 
     def _describe(self, session: Any) -> None:
-        """Record how many threads an operation of the session may use."""
+        """Record how the session was made, and how many threads an operation of it may use."""
+        self._recorder.made("session", self.made.get(session, ("", "")))
         config = getattr(session, "_config", None)
         with contextlib.suppress(Exception):
             threads = int(config.intra_op_parallelism_threads) if config is not None else 0

@@ -5,12 +5,14 @@ A traced run is never repeated, whatever it raises: the update may have been app
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.recorder import Recorder
+from stepwhy.record.core.user_code import user_call
 from stepwhy.record.tf1.queues import reader_maker
 from stepwhy.record.tf1.session_observer import FAILED, SessionObserver
 from stepwhy.record.tf1.window import copy_metadata
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     Run = Callable[..., Any]
+
+# What programs call to make a session.
+_MAKERS = ("Session", "InteractiveSession", "MonitoredTrainingSession", "MonitoredSession")
 
 
 def _observed_run(original: Run, observer: SessionObserver) -> Run:
@@ -101,6 +106,18 @@ def _observed_make_callable(original: Run, observer: SessionObserver) -> Run:
     return make_callable
 
 
+def _noted_init(original: Run, observer: SessionObserver) -> Run:
+    """Wrap `BaseSession.__init__` so that the program's call that makes a session is noted."""
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        with contextlib.suppress(Exception):
+            observer.made[self] = user_call(*_MAKERS)
+        original(self, *args, **kwargs)
+
+    return init
+
+
 def observe_sessions(module: ModuleType, run_dir: str) -> None:
     """Observe the sessions of `tensorflow.python.client.session`."""
     from importlib.metadata import PackageNotFoundError, version
@@ -118,5 +135,6 @@ def observe_sessions(module: ModuleType, run_dir: str) -> None:
     observer = SessionObserver(recorder, config_pb2, reader_maker(config_pb2))
     base = module.BaseSession
     base.run = _observed_run(base.run, observer)
+    base.__init__ = _noted_init(base.__init__, observer)
     base.make_callable = _observed_make_callable(base.make_callable, observer)
     lifetime.on_begin(observer.forget)

@@ -31,21 +31,6 @@ _KIND = "dataloader"
 _REQUESTED = "_stepwhy_requested_ns"
 _MADE = "_stepwhy_made"
 _ORDER = "_stepwhy_order_ns"
-MADE = "made"
-
-
-def log_call(recorder: Recorder, name: str, source: str, call: str) -> None:
-    """Log the call that made a loader or an optimizer, if it is known.
-
-    Args:
-        recorder: Writes it.
-        name: Name of the loader, or class of the optimizer.
-        source: Its line.
-        call: The call as the program writes it; '' if unknown.
-    """
-    if call:
-        now = now_ns()
-        recorder.event(MADE, name=name, start_ns=now, end_ns=now, source=source, reason=call)
 
 
 class Loaders:
@@ -83,7 +68,7 @@ class Loaders:
             same = sum(k[0] == about["dataset"] for k in self._names)
             self._names[key] = about["dataset"] + (f" {same + 1}" if same else "")
             self._recorder.loader({"name": self._names[key], "time_ns": now_ns(), **about})
-            log_call(self._recorder, self._names[key], *self._made.get(loader, ("", "")))
+            self._recorder.made(self._names[key], self._made.get(loader, ("", "")))
             attempt("functions of a data set", lambda: self._note_functions(loader))
         return self._names[key]
 

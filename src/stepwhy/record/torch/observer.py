@@ -123,7 +123,7 @@ def _noting(add_param_group: Call, know: Call, recorder: Recorder) -> Call:
         if not getattr(self, "param_groups", True):  # its first group: it is being made
             name = type(self).__name__
             with contextlib.suppress(Exception):
-                loaders.log_call(recorder, name, *user_call(name))
+                recorder.made(name, user_call(name))
         return add_param_group(self, *args, **kwargs)
 
     return noted
