@@ -7,8 +7,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from stepwhy.cli import cli, lab_pairs, lab_world
+from stepwhy.cli import cli, lab_pairs, lab_world, programs
 from stepwhy.diagnose import TABLE
+from stepwhy.record import Launch
 from tests.cli.test_measuring import PROGRAM
 
 DECLARED = """
@@ -89,6 +90,22 @@ def test_a_report_that_fails_is_part_of_the_grade(monkeypatch):
     (program,) = json.loads(outcome.stdout)["programs"]
     assert program["error"] == "no report of healthy.py: OverflowError: too large"
     assert outcome.exit_code == 1
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize(("code", "asked_s"), [(-15, 1.0), (-2, None)])
+def test_a_signal_ends_the_grading_not_only_the_run(monkeypatch, code, asked_s):
+    started = []
+
+    def launch(command, run_dir, **_):
+        started.append(command)
+        return Launch(128 - code, run_dir, (), code, asked_s)
+
+    monkeypatch.setattr(programs, "launch", launch)
+    outcome = invoke("words", "well", "--out", "o")
+    assert outcome.exit_code not in {0, 2}
+    assert "Aborted" in outcome.output
+    assert len(started) == 1
 
 
 @pytest.mark.usefixtures("world")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,8 @@ def program(
         folder: Folder for its run directories.
         base: Folder that recorded paths are relative to.
         explain_run: Explains a run directory.
+
+    A run that was asked to end, by Ctrl-C or a signal to this process, raises KeyboardInterrupt.
     """
 
     def run(number: int) -> tuple[str, Result]:
@@ -111,6 +114,8 @@ def program(
         run_dir.mkdir(parents=True)
         output = run_dir / OUTPUT_FILE
         ended = launch(command, run_dir, output=output)
+        if ended.asked_to_end_s is not None or ended.code == -signal.SIGINT:
+            raise KeyboardInterrupt  # it was meant for all runs, not for this one alone
         if ended.exit_code:
             raise MeasurementError(
                 f"{label} ended with exit code {ended.exit_code}",
