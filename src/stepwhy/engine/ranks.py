@@ -113,13 +113,8 @@ def _combined(
             span_ns=max(one.totals.span_ns for one in ranks),
             devices=_join_devices([one.totals.devices for one in ranks], metas),
         ),
-        notes=(*_choice_note(choice), *chosen.notes, *notes),
+        notes=(*([rank_note(choice)] if choice.slowest_ns else []), *chosen.notes, *notes),
     )
-
-
-def _choice_note(choice: RankChoice) -> list[str]:
-    """The note on which rank the report covers; none if no rank has steps."""
-    return [rank_note(choice)] if choice.slowest_ns else []
 
 
 def _alone(detail: Detail, *, predict: bool) -> Result:

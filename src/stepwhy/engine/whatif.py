@@ -88,7 +88,8 @@ def predict(
     if is_job:
         found, slowdown = _predict_job(ranks, tuple(edits))
     else:
-        found = [price(facts, chosen) for chosen in _chosen(facts, tuple(edits))]
+        limits = [edit for edit in LIMITS if _has(facts, edit)]
+        found = [price(facts, chosen) for chosen in _combinations(tuple(edits), limits)]
         if not edits:
             found += [
                 replace(price(facts, (finding.edit,)), finding=finding.id)
@@ -131,11 +132,6 @@ def _draw(facts: Facts, found: Prediction | Refusal, timeline: Path) -> None:
     if isinstance(found, Refusal):
         raise EditError(found.reason.rstrip("."), "Choose a change that can be predicted")
     write_chrome_trace(facts.trace, timeline, predicted_rows(facts, found))
-
-
-def _chosen(facts: Facts, edits: tuple[Edit, ...]) -> list[tuple[Edit, ...]]:
-    """Combinations of edits to predict."""
-    return _combinations(edits, [edit for edit in LIMITS if _has(facts, edit)])
 
 
 def _has(facts: Facts, edit: Edit) -> bool:

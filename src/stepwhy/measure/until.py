@@ -103,7 +103,7 @@ def measure_until_answered(
             after_pair(trial, possible)
         if answered or done >= possible:
             return trial
-        known = f", B {_interval(ratio)}" if ratio else ""
+        known = f", B {signed_change(ratio.low)} to {signed_change(ratio.high)}" if ratio else ""
 
 
 def _look(
@@ -115,10 +115,6 @@ def _look(
         return LEVEL, None
     level = looks.level(len(pairs), spent)
     return level, ratio_of_pairs(pairs, level)
-
-
-def _interval(ratio: Ratio) -> str:
-    return f"{signed_change(ratio.low)} to {signed_change(ratio.high)}"
 
 
 def measure_until_precise(

@@ -90,12 +90,6 @@ class Graph(msgspec.Struct, frozen=True):
         """A sum over the steady steps as a mean per step."""
         return sums / max(len(self.steps.starts[self.steady]), 1)
 
-    @property
-    def is_opaque(self) -> NDArray[np.bool_]:
-        """Mask of the nodes whose delay has no known cause; (nodes,)."""
-        mask: NDArray[np.bool_] = self.delay_ns > OPAQUE_NS
-        return mask
-
 
 def build_graph(facts: Facts) -> Graph:
     """The graph of a trace."""

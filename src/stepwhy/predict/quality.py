@@ -14,14 +14,12 @@ from stepwhy.base.columns.longest import critical_path
 from stepwhy.base.units import format_fraction
 from stepwhy.predict.graph import OPAQUE_NS, build_graph
 from stepwhy.predict.points import Point
-from stepwhy.predict.replay import Replayed, recorded_steps, replayed, usual_delays
+from stepwhy.predict.replay import recorded_steps, replayed, usual_delays
 from stepwhy.result import Replay
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
     from stepwhy.analyse.facts import Facts
     from stepwhy.base.columns.types import Rows
@@ -90,15 +88,10 @@ def _errors(graph: Graph) -> tuple[float, float]:
     steady = graph.steady
     base = recorded_steps(graph)
     usual = replayed(graph, usual_delays(graph))
-    before, after = (_durations(steps, steady) for steps in (base, usual))
+    before, after = ((steps.end_ns - steps.begin_ns)[steady] for steps in (base, usual))
     ends = [steps.end_ns[steady] - steps.begin_ns[steady][0] for steps in (base, usual)]
     drift = float(np.abs(ends[1] - ends[0]).max() / max(before.mean(), 1))
     return abs(float(np.median(after)) / max(float(np.median(before)), 1) - 1), drift
-
-
-def _durations(steps: Replayed, steady: slice) -> NDArray[np.int64]:
-    durations: NDArray[np.int64] = (steps.end_ns - steps.begin_ns)[steady]
-    return durations
 
 
 def critical(facts: Facts, graph: Graph) -> CriticalPath:

@@ -85,13 +85,9 @@ def what_it_does(line: LineTime, *, with_operations: bool = True) -> str:
     """Phases, waits and operations of a line, with their shares of its time; '' if unknown."""
     if line.kind == "communication":
         return ""
-    described = ", ".join(_shares(_by_name(line), line.time_ns))
+    described = ", ".join(_shares({part.name: part.time_ns for part in parts(line)}, line.time_ns))
     operations = ", ".join(operation_shares(line)[:_NAMED]) if with_operations else ""
     return " · ".join(filter(None, (described, operations)))
-
-
-def _by_name(line: LineTime) -> dict[str, int]:
-    return {part.name: part.time_ns for part in parts(line)}
 
 
 def _shares(times: Mapping[str, int], whole_ns: int) -> list[str]:

@@ -93,7 +93,7 @@ class OpTable(msgspec.Struct, frozen=True):
         first, label = group_rows(labels)
         by_device = rows_by_group(label, len(first))[1][:MOST_DEVICES]
         rows = [row for ops in by_device for row in self._largest(ops, most)]
-        return sorted(rows, key=_by_self_time)
+        return sorted(rows, key=lambda row: (-row.self_ns, row.name))
 
     def _largest(self, ops: NDArray[np.int32], most: int) -> list[OpRow]:
         if len(ops) > most:
@@ -117,10 +117,6 @@ class OpTable(msgspec.Struct, frozen=True):
             int(self.self_ns[op]),
             None if size == NULL else size,
         )
-
-
-def _by_self_time(row: OpRow) -> tuple[int, str]:
-    return -row.self_ns, row.name
 
 
 def op_table(

@@ -125,7 +125,7 @@ def make_ledger(ranks: Sequence[Rank], world_size: int = NULL) -> Ledger | None:
         return None
     roles, table["role"] = _common_roles(parts, table)
     table = _matched(table)
-    holders = _holders(table, len(roles))
+    holders = np.bincount(members_of(table["role"], table["rank"])[0], minlength=len(roles))
     table |= _split(table, roles, holders)
     sizes = np.array([world_size if r.size == NULL else r.size for r in roles])
     complete = (holders >= sizes) & (sizes != NULL)
@@ -222,11 +222,6 @@ def _matched(table: dict[str, Ints]) -> dict[str, Ints]:
     for values in (table["role"], table["step"], place):
         differs[1:] |= values[1:] != values[:-1]
     return table | {"collective": np.cumsum(differs)}
-
-
-def _holders(table: dict[str, Ints], roles: int) -> Ints:
-    """Number of ranks that have collectives of each role; (roles,)."""
-    return np.bincount(members_of(table["role"], table["rank"])[0], minlength=roles)
 
 
 def members_of(role: Ints, rank: Ints) -> tuple[Ints, Ints]:

@@ -387,7 +387,8 @@ def copies_around(facts: Facts, nodes: Iterable[Node]) -> CopyTotals:
 
 def copy_totals(facts: Facts, copies: Sequence[DeviceCopy]) -> CopyTotals:
     """Totals of some copies, per run of the graph."""
-    runs = _runs(facts)
+    # Each traced step is a run.
+    runs = len(facts.steps.starts) if facts.steps.source != "whole-trace" else 1
     sizes, times = [c.bytes for c in copies], [c.dur_ns for c in copies]
     return CopyTotals(len(copies) / runs, _mean(sizes, runs), _mean(times, runs))
 
@@ -421,11 +422,6 @@ def _node_times(facts: Facts) -> dict[str, int]:
         facts.trace.string(scope): facts.mean_ns(scale * total)
         for scope, total in zip(scopes.tolist(), sums.tolist(), strict=True)
     }
-
-
-def _runs(facts: Facts) -> int:
-    """Number of graph runs in the table of copies: each traced step is one."""
-    return len(facts.steps.starts) if facts.steps.source != "whole-trace" else 1
 
 
 def _mean(values: list[int], runs: int) -> int | None:

@@ -167,7 +167,7 @@ class _Process:
         self._lines = self._steps.new_lines()
         if is_due or not self._is_known:
             samples = map(members, self._counters.new_lines()[-2:])
-            self._samples.extend(filter(_is_sample, samples))
+            self._samples.extend(one for one in samples if is_amount(one.get("time_ns")))
             if not (self._lines and self._is_known):
                 self._read_file()
             if not (self._lines or self._now.steps):
@@ -249,10 +249,6 @@ class _Process:
 def _age_s(time_ns: int, wall_ns: Callable[[], int]) -> float:
     """How long ago a time is, 0 if the clock of its machine is ahead of this one."""
     return max(wall_ns() - time_ns, 0) / 1e9
-
-
-def _is_sample(sample: dict[str, Any]) -> bool:
-    return is_amount(sample.get("time_ns"))
 
 
 def _gpus(gpus: Any) -> tuple[Gpu, ...]:

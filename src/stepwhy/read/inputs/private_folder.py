@@ -14,7 +14,6 @@ from stepwhy.base.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
 # Sent by batch systems to end a program, and by terminals that are closed.
 _ENDINGS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -59,16 +58,12 @@ def _endings_raise() -> Iterator[None]:
     """Turn signals with default handling into a `SystemExit`."""
     handled = [s for s in _ENDINGS if _is_main() and signal.getsignal(s) is signal.SIG_DFL]
     for number in handled:
-        signal.signal(number, _exit)
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:
         yield
     finally:
         for number in handled:
             signal.signal(number, signal.SIG_DFL)
-
-
-def _exit(number: int, _frame: FrameType | None) -> None:
-    sys.exit(128 + number)
 
 
 @contextmanager

@@ -63,11 +63,8 @@ def has_usual_ending(name: str) -> bool:
 def usual(files: Iterable[P]) -> list[P]:
     """Files with a usual extension of profilers; all files if there are none."""
     every = without_reduced(files)
-    return [file for file in every if _is_usual(str(file))] or every
-
-
-def _is_usual(name: str) -> bool:
-    return has_usual_ending(name) or is_reduced(name)
+    names = ((file, str(file)) for file in every)
+    return [file for file, name in names if has_usual_ending(name) or is_reduced(name)] or every
 
 
 def matching(pattern: str) -> list[Path]:

@@ -162,7 +162,10 @@ class Database:
             else "''"
             for c in blobs
         ]
-        conditions = [_is_one_of(_integer(c, known), values) for c, values in (only or {}).items()]
+        conditions = [
+            f"{_integer(c, known)} IN ({', '.join(map(str, values))})"
+            for c, values in (only or {}).items()
+        ]
         for part in self._select(table, expressions, conditions) if known else ():
             columns = list(zip(*part, strict=True))
             numbers = (np.asarray(values, dtype=np.int64) for values in columns[: len(ints)])
@@ -267,10 +270,6 @@ def _integer(column: str, known: Collection[str]) -> str:
     if column not in known:
         return str(ABSENT)
     return f'CASE typeof("{column}") WHEN \'integer\' THEN "{column}" ELSE {ABSENT} END'
-
-
-def _is_one_of(expression: str, values: Collection[int]) -> str:
-    return f"{expression} IN ({', '.join(map(str, values))})"
 
 
 def is_database(source: Source) -> bool:

@@ -271,18 +271,13 @@ def _messages(run: Run, exit_code: int) -> Iterator[str]:
     texts = messages_of(run.path)
     if left:
         yield _LEFT_BEHIND.format(pids=", ".join(map(str, left)))
-    elif not _logged(run.path):
+    elif not any(log.stat().st_size for log in run.path.glob("process-*/steps*.jsonl")):
         stopped = [text for text in texts if text.startswith(STOPPED)]
         if exit_code or stopped or not texts:
             yield run.why_no_step(exit_code)
         # That a log could not be written has been reported already.
         texts = [text for text in texts if text not in stopped]
     yield from texts
-
-
-def _logged(run_dir: Path) -> bool:
-    """Whether any step was logged."""
-    return any(log.stat().st_size for log in run_dir.glob("process-*/steps*.jsonl"))
 
 
 def survivors(run_dir: Path, proc: Path = _PROC, grace_s: float = _GRACE_S) -> list[int]:

@@ -146,7 +146,7 @@ def verdict_sentence(reason: Reason, fix_first: str = "") -> str:
     fix = f" Fix first: {_inner(fix_first)}." if fix_first else ""
     match reason:
         case Bound():
-            return f"{_bound(reason)}{fix}"
+            return f"{_sentence(reason, _template(reason))}{fix}"
         case MostlyStartUp(share):
             return (
                 f"Start-up takes {format_fraction(share)} of what was recorded: first-run set-up, "
@@ -200,11 +200,6 @@ def cause_sentence(reason: Reason, first: Finding | None = None) -> str:
     wall_ns, every = reason.wall_ns + reason.set_up_ns, _WHOLES[reason.of][1]
     share = format_fraction(ns / wall_ns)
     return f"{name}: {format_ns(ns)} of {every}{format_ns(wall_ns)} ({share})."
-
-
-def _bound(bound: Bound) -> str:
-    """What takes most of the step first, then the loss."""
-    return _sentence(bound, _template(bound))
 
 
 def _sentence(bound: Bound, template: str) -> str:

@@ -47,10 +47,12 @@ def write_tensorboard(run: Explained, path: Path) -> None:
     with needs_extra("tensorboard", "Event files of TensorBoard"):
         import tensorboard.summary.writer.record_writer  # noqa: F401, PLC0415 - optional
     written_s = time.time()
+    # TensorBoard reads files with 'tfevents' in their name, in the order of their names.
+    file_name = f"events.out.tfevents.{int(written_s)}.stepwhy"
     try:
         with output_folder(path) as create:
             for number, series in enumerate(run.series):
-                name = f"{_subfolder(run, number)}{_file_name(written_s)}"
+                name = f"{_subfolder(run, number)}{file_name}"
                 events = _Events(create, name, written_s)
                 with events:
                     if number == 0:
@@ -66,11 +68,6 @@ def write_tensorboard(run: Explained, path: Path) -> None:
 def _subfolder(run: Explained, number: int) -> str:
     """Where the file of a rank is: in a folder of its own, if there are several."""
     return "" if len(run.series) == 1 else f"rank-{run.series[number].rank}/"
-
-
-def _file_name(written_s: float) -> str:
-    """TensorBoard reads files with 'tfevents' in their name, in the order of their names."""
-    return f"events.out.tfevents.{int(written_s)}.stepwhy"
 
 
 def _write_texts(events: _Events, run: Explained, series: RunSeries) -> None:

@@ -57,7 +57,10 @@ def _columns(view: ProfileResult) -> dict[str, list[object]]:
         "names": [_name(node) for node in nodes],
         "parent": [-1 if node.parent is None else node.parent for node in nodes],
         "kind": [node.kind for node in nodes],
-        "category": [_category(node) for node in nodes],
+        "category": [
+            DRAWN_CATEGORIES.index(node.category) if node.category else _NO_CATEGORY
+            for node in nodes
+        ],
         "count": [node.own.count for node in nodes],
         "host": [node.own.host_ns for node in nodes],
         "device": [node.own.device_ns for node in nodes],
@@ -72,10 +75,6 @@ def _name(node: ProfileNode) -> list[str]:
         whole = f"{whole[:half]} … {whole[-half:]}"
     short = short_name(whole) if node.kind == "kernel" else whole
     return [short] if short == whole else [short, whole]
-
-
-def _category(node: ProfileNode) -> int:
-    return DRAWN_CATEGORIES.index(node.category) if node.category else _NO_CATEGORY
 
 
 __all__ = ["TreeView", "tree_view"]

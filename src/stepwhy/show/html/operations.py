@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from stepwhy.result import Op, Result
-    from stepwhy.result.profile import Cost, ProfileNode, ProfileResult
+    from stepwhy.result.profile import Cost, ProfileResult
 
 # More rows of a view add little; `stepwhy ops` prints them all.
 _MOST_ROWS = 200
@@ -109,7 +109,7 @@ def _of_view(view: ProfileResult, result: Result) -> Table:
                 time_cell(time(node.own)),
                 *((time_cell(node.total.host_ns),) if has_both else ()),
                 Cell(words.format_calls(node.total.count), node.total.count),
-                *_sizes(node, measures),
+                *(size_cell(measure(node.total)) for measure in measures.values()),
             )
             for node in nodes
         ),
@@ -145,12 +145,6 @@ def _measures(total: Cost) -> dict[str, Callable[[Cost], int | None]]:
     if total.requested_bytes is not None:
         found["Requested"] = lambda cost: cost.requested_bytes
     return found
-
-
-def _sizes(
-    node: ProfileNode, measures: dict[str, Callable[[Cost], int | None]]
-) -> tuple[Cell, ...]:
-    return tuple(size_cell(measure(node.total)) for measure in measures.values())
 
 
 # --- Cells ---

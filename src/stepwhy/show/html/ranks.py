@@ -78,7 +78,9 @@ def _table(result: Result, shown: Sequence[RankUse]) -> Table:
     all_ranks, count = units.format_count(len(result.ranks)), units.format_count(len(shown))
     which = f"{count} of {all_ranks} ranks" if count != all_ranks else f"{all_ranks} ranks"
     is_many = len(shown) > _AT_A_GLANCE
-    rows = [_row(one) for one in (sorted(shown, key=_lateness) if is_many else shown)]
+    if is_many:
+        shown = sorted(shown, key=lambda rank: -(rank.late_ns or 0))
+    rows = [_row(one) for one in shown]
     known = [i for i in range(len(_COLUMNS)) if any(_is_known(row[i]) for row in rows)]
     mean = "mean per step" if words.whole(result) == "step" else "over the whole trace"
     return Table(
@@ -95,10 +97,6 @@ def _is_known(cell: Cell) -> bool:
 
 def _sorted(column: Column) -> Column:
     return replace(column, is_sorted=column.title == _LATE_BY)
-
-
-def _lateness(rank: RankUse) -> int:
-    return -(rank.late_ns or 0)
 
 
 def _row(rank: RankUse) -> tuple[Cell, ...]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from stepwhy.result import LabResult
 
+_COLOURS = {True: "green", False: "red", None: "yellow"}  # of whether a pair passed
+
 
 def render_lab(result: LabResult, console: Console | None = None) -> None:
     """Print the result of a pair: findings, and predicted and measured gain.
@@ -30,7 +32,7 @@ def render_lab(result: LabResult, console: Console | None = None) -> None:
     console = console or Console()
     comparison = result.comparison
     parts = [
-        *sentence_line(_sentence(result), _colour(result)),
+        *sentence_line(_sentence(result), _COLOURS[result.passed]),
         Padding(Text(one_line(result.title), "dim"), (0, 0, 0, 2)),
         *runs_picture([comparison.a, comparison.b], report_width(console)),
         *_gain(result),
@@ -38,10 +40,6 @@ def render_lab(result: LabResult, console: Console | None = None) -> None:
         Text(""),
     ]
     print_parts(parts, console)
-
-
-def _colour(result: LabResult) -> str:
-    return {True: "green", False: "red", None: "yellow"}[result.passed]
 
 
 def _sentence(result: LabResult) -> str:

@@ -38,16 +38,12 @@ _LEAST_IMPORTANT = ("GPU memory", "CPU time", "memory", "GPU", "cores", "input w
 _CAUSES = {"input": "waits for input", "cpu": "computes on the CPU"}
 
 
-def _cores(cores: float) -> str:
-    return f"{cores:.1f}"
-
-
 _COLUMNS: tuple[Column, ...] = (
     ("step", lambda one: one.now.step_ns, units.format_ns),
     ("late by", lambda one: one.late_ns or None, units.format_ns),
     ("input wait", lambda one: one.now.input_wait_ns, units.format_ns),
     ("CPU time", lambda one: one.now.cpu_ns, units.format_ns),
-    ("cores", lambda one: one.now.cores, _cores),
+    ("cores", lambda one: one.now.cores, "{:.1f}".format),
     ("GPU", lambda one: one.now.gpu_busy, units.format_fraction),
     ("GPU memory", lambda one: one.now.gpu_bytes, units.format_bytes),
     ("memory", lambda one: one.now.resident_bytes, units.format_bytes),

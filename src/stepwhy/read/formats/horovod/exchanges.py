@@ -107,7 +107,9 @@ def ranges_of(found: Found, health: Health) -> Ranges:
     row, tensors = _rows(found.tensors, places, place_of_use, use)
     name = take(of_use, use)
     del use
-    ranks = np.asarray([_rank(text) for text in names], dtype=np.int32)
+    ranks = np.asarray(
+        [int(text) if _RANK.fullmatch(text) else _NO_RANK for text in names], dtype=np.int32
+    )
     role = _roles(names, name, (take(ranks, name) != _NO_RANK) & is_slice)
     _mark_inner_exchanges(role, row, start_ns, end_ns)
     sizes = found.sizes.of(last[role == RangeRole.EXCHANGE])
@@ -132,10 +134,6 @@ def _rows(
     pids = list(processes)
     tensors = [tensor_names.get(pids[i], f"tensor {pids[i]}") for i in shown.tolist()]
     return take(numbers[of_use], use), tensors
-
-
-def _rank(name: str) -> int:
-    return int(name) if _RANK.fullmatch(name) else _NO_RANK
 
 
 def _roles(

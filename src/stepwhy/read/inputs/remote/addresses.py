@@ -33,11 +33,9 @@ def shown(address: str) -> str:
     host = host.rpartition("@")[2]
     if _TORN_LOGIN.fullmatch(host):
         return f"{scheme}://..."
-    return _CONTROL.sub(_quoted, f"{scheme}://{host}{slash}{path}")
-
-
-def _quoted(character: re.Match[str]) -> str:
-    return quote(character[0], errors="replace")
+    return _CONTROL.sub(
+        lambda found: quote(found[0], errors="replace"), f"{scheme}://{host}{slash}{path}"
+    )
 
 
 def is_pattern(address: str) -> bool:
