@@ -56,7 +56,7 @@ INTERPRETER = {
         "base/columns/compile.py",
         "base/columns/compiled.py",
     ),
-    *("testing/checks.py", "testing/programs.py"),
+    *("testing/checks.py", "testing/plugin.py"),
 }
 
 

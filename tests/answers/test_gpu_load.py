@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwhy.analyse.answers.gpu_load import gpu_loads
+from stepwhy.analyse.answers.host_load import gpu_loads
 from stepwhy.result import GpuLoad
 from stepwhy.trace import DeviceKind, Meta, TraceBuilder
 

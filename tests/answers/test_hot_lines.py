@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.analyse.test_sampled_lines import trace
 
-from stepwhy.analyse.answers.hot_lines import hot_lines
+from stepwhy.analyse.answers.host_load import hot_lines
 from stepwhy.result import HostLine
 from stepwhy.trace import SampleRole
 

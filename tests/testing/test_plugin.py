@@ -11,7 +11,7 @@ import pytest
 
 from stepwhy.base.errors import MeasurementError
 from stepwhy.testing import StepTime, TooSlow, Unsure, checks
-from stepwhy.testing.programs import words_of
+from stepwhy.testing.plugin import words_of
 from tests.cli.test_measuring import PROGRAM
 
 HEAD = """

@@ -13,13 +13,12 @@ from stepwhy.result.timeline import DRAWN_CATEGORIES, TimelineRow
 from stepwhy.show import words
 from stepwhy.show.html.call_tree import TreeView, tree_view
 from stepwhy.show.html.predicted import Predicted, predicted_steps
-from stepwhy.show.html.series import SeriesRow, series_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from stepwhy.result import Evidence, Finding, Result
-    from stepwhy.result.timeline import ClockMatch, Gap, Timeline
+    from stepwhy.result.timeline import ClockMatch, Gap, Timeline, TimelineRow, TimelineSeries
 
 # Slices that are evidence of nothing, such as named ranges.
 _OTHER_COLOUR = "#8f9aa5"
@@ -256,3 +255,46 @@ def _about_clocks(match: ClockMatch) -> str:
         f"The clocks of the ranks differ {' '.join(parts)}. They are aligned by collectives, which "
         f"end on all ranks together: times of different ranks can be compared within {error}."
     )
+
+
+class SeriesRow(msgspec.Struct, frozen=True):
+    """One row of the table, all in words.
+
+    Args:
+        name: What was sampled, with the process or device.
+        least, most: The smallest and the largest value.
+        capacity: The largest possible value; '' if it is unknown.
+        samples: Number of samples.
+    """
+
+    name: str
+    least: str
+    most: str
+    capacity: str
+    samples: str
+
+
+def series_rows(rows: Iterable[TimelineRow]) -> tuple[SeriesRow, ...]:
+    """Those rows of a timeline that show sampled values."""
+    return tuple(_row(row, row.series) for row in rows if row.series is not None)
+
+
+def _row(row: TimelineRow, series: TimelineSeries) -> SeriesRow:
+    return SeriesRow(
+        name=f"{row.group} · {row.title}" if row.group else row.title,
+        least=_amount(series.least, series),
+        most=_amount(series.most, series),
+        capacity="" if series.capacity is None else _amount(series.capacity, series),
+        samples=units.format_count(series.samples),
+    )
+
+
+def _amount(stored: int, series: TimelineSeries) -> str:
+    """A value with its unit; the same as `amount` in `web/src/format.ts`."""
+    value = stored * series.scale
+    if series.unit == "bytes":
+        return units.format_bytes(value)
+    if series.unit == "bytes/s":
+        return f"{units.format_bytes(value)}/s"
+    number = units.format_count(value) if value == round(value) else f"{value:.3g}"
+    return f"{number} {series.unit}".rstrip()
