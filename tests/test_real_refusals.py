@@ -16,10 +16,11 @@ from stepwhy.base.errors import (
     InputError,
     UnsupportedFormatError,
 )
-from stepwhy.engine.explain import explain
+from tests import recorded
 
 TRACES = os.environ.get("STEPWHY_TRACES")
 pytestmark = [
+    recorded.EXPLAINED,
     pytest.mark.traces,
     pytest.mark.skipif(not TRACES, reason="STEPWHY_TRACES names no folder of traces"),
 ]
@@ -88,7 +89,7 @@ def test_every_row_has_an_example():
 
 @pytest.mark.parametrize("name", [n for n in names() if row_of(FORMATS, n)])
 def test_a_trace_is_explained_by_its_own_importer(name):
-    result = explain([str(Path(TRACES, name))])
+    result = recorded.outcome_of(Path(TRACES, name))
     (given,) = result.inputs
     assert given.format == row_of(FORMATS, name)
     assert given.events_read >= given.events_kept > 0
@@ -99,24 +100,16 @@ def test_a_trace_is_explained_by_its_own_importer(name):
 @pytest.mark.parametrize("name", [n for n in names() if row_of(REFUSED, n)])
 def test_what_is_no_trace_is_named_and_the_answer_says_what_to_do(name):
     error, what, todo = row_of(REFUSED, name)
-    with pytest.raises(error) as caught:
-        explain([str(Path(TRACES, name))])
-    assert what in caught.value.what
-    assert todo in caught.value.todo
+    outcome = recorded.outcome_of(Path(TRACES, name))
+    assert isinstance(outcome, error)
+    assert what in outcome.what
+    assert todo in outcome.todo
 
 
 @pytest.mark.parametrize("name", [n for n in names() if n.startswith(EITHER)])
 def test_a_torn_file_is_explained_in_part_or_refused(name):
-    result, refused = outcome(name)
-    assert refused.todo if result is None else result.inputs[0].health
-
-
-def outcome(name):
-    """The result of a file and None, or None and the error."""
-    try:
-        return explain([str(Path(TRACES, name))]), None
-    except InputError as error:
-        return None, error
+    outcome = recorded.outcome_of(Path(TRACES, name))
+    assert outcome.todo if isinstance(outcome, InputError) else outcome.inputs[0].health
 
 
 def test_no_file_is_left_over():

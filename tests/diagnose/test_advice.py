@@ -21,7 +21,6 @@ from stepwhy.analyse.program.parameters import parameter_types
 from stepwhy.analyse.steps.counters import series
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.errors import StepwhyError
-from stepwhy.diagnose import run_all
 from stepwhy.result import Fix
 from stepwhy.trace import DeviceKind, Kind, Phase
 from stepwhy.trace.notation import parse
@@ -184,7 +183,7 @@ def findings_on(path):
         facts = recorded.facts_of(path)
     except StepwhyError:
         return None
-    return facts, [f for f in run_all(facts) if f.verdict == "found"]
+    return facts, [f for f in recorded.findings_of(path) if f.verdict == "found"]
 
 
 def advice_on(path):

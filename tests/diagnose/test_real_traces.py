@@ -2,14 +2,13 @@
 
 import json
 import os
-from functools import cache
 from pathlib import Path
 
 import pytest
 from tests import recorded
 
 from stepwhy.analyse.answers.verdict import decide
-from stepwhy.diagnose import TABLE, load, run_all
+from stepwhy.diagnose import TABLE, load
 
 TRACES = Path(os.environ.get("STEPWHY_TRACES", "no-traces"))
 FILES = sorted(p for f in ("kineto", "tf_timeline") for p in (TRACES / f).rglob("*.json*"))
@@ -44,26 +43,20 @@ FIRST = {
 AGREEMENT = 0.9
 
 
-@cache
-def explained(path):
-    facts = recorded.facts_of(path)
-    return facts, run_all(facts)
-
-
 def name_of(path):
     return path.relative_to(TRACES).as_posix()
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_no_diagnosis_fails(path):
-    _, findings = explained(path)
+    findings = recorded.findings_of(path)
     assert [f.reason for f in findings if f.verdict == "error"] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_costs_and_savings_fit_into_the_step(path):
-    facts, findings = explained(path)
-    for finding in findings:
+    facts = recorded.facts_of(path)
+    for finding in recorded.findings_of(path):
         assert 0 <= (finding.cost_ns_per_step or 0) <= facts.wall_ns, finding.id
         if finding.saving:
             assert 0 <= finding.saving.low_ns <= finding.saving.high_ns, finding.id
@@ -76,8 +69,7 @@ def test_costs_and_savings_fit_into_the_step(path):
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_findings_have_evidence_and_a_fix(path):
-    _, findings = explained(path)
-    for finding in findings:
+    for finding in recorded.findings_of(path):
         is_found = finding.verdict == "found"
         assert bool(finding.fix) == is_found, finding.id
         assert finding.evidence or not is_found, finding.id
@@ -90,8 +82,9 @@ def test_first_finding_agrees_with_the_expert():
     judged = [path for path in FILES if primary.get(name_of(path)) in FIRST]
     wrong = {}
     for path in judged:
-        facts, findings = explained(path)
-        first = next((f.id for f in findings if f.verdict == "found"), None)
+        facts = recorded.facts_of(path)
+        found = (f.id for f in recorded.findings_of(path) if f.verdict == "found")
+        first = next(found, None)
         allowed = FIRST[primary[name_of(path)]]
         computes = allowed is COMPUTE and decide(facts).bound_by == "compute"
         if first not in allowed and not (computes and first is None):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests import recorded
 
-from stepwhy.diagnose import TABLE, run_all
+from stepwhy.diagnose import TABLE
 
 TRACES = os.environ.get("STEPWHY_TRACES", "")
 FOLDERS = [Path(TRACES), Path(TRACES, "../traces2"), Path(TRACES, "../traces3")] if TRACES else []
@@ -50,7 +50,7 @@ SAID = {
 def test_every_rule_is_silent_on_healthy_traces():
     said = {name.replace("_", "-"): set() for name in TABLE}
     for path in HEALTHY:
-        for finding in run_all(recorded.facts_of(path)):
+        for finding in recorded.findings_of(path):
             if finding.verdict == "found" and not finding.explained_by:
                 said[finding.id].add(path.name)
     assert {id_: files for id_, files in said.items() if files} == SAID

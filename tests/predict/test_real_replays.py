@@ -6,18 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepwhy.analyse.facts import Facts
-from stepwhy.engine.opening import open_one
 from stepwhy.predict.device import price_replayed
 from stepwhy.predict.graph import build_graph
 from stepwhy.predict.quality import judge
 from stepwhy.predict.replay import recorded, run
 from stepwhy.result import Refusal, parse_edit
-from tests.recorded import TOGETHER
+from tests import recorded as traces
 
 TRACES = Path(os.environ.get("STEPWHY_TRACES") or "absent")
 pytestmark = [
-    TOGETHER,
+    traces.TOGETHER,
     pytest.mark.traces,
     pytest.mark.skipif(not TRACES.is_dir(), reason="STEPWHY_TRACES names no folder of traces"),
 ]
@@ -35,7 +33,7 @@ NOT_QUALIFYING = {
 
 
 def facts_of(name):
-    return Facts(open_one(str(TRACES / name)).trace)
+    return traces.facts_of(TRACES / name)
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ import pytest
 from stepwhy.base.errors import StepwhyError
 from stepwhy.base.redaction import Redactor
 from stepwhy.base.redaction.redactor import users_in
-from stepwhy.read.inputs.reading import read_source
-from stepwhy.read.registry import read_trace
+from tests import recorded
 
 TRACES = os.environ.get("STEPWHY_TRACES")
 pytestmark = [
+    recorded.TOGETHER,
     pytest.mark.traces,
     pytest.mark.skipif(not TRACES, reason="STEPWHY_TRACES names no folder of traces"),
 ]
@@ -29,7 +29,7 @@ def test_only_true_secrets_are_redacted() -> None:
     folder = Path(TRACES or "")
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         try:
-            trace, _ = read_trace(read_source(path))
+            trace = recorded.facts_of(path).trace
         except StepwhyError:
             continue
         texts = [*trace.strings, *trace.meta.notes, *(c.help for c in trace.health.counters)]
