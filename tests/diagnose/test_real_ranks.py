@@ -3,35 +3,33 @@
 The folder named by STEPWHY_TRACES holds them; others lie beside it. None is part of the package.
 """
 
-import functools
 import gzip
 import json
 import os
 from pathlib import Path
 
 import pytest
-
-from stepwhy.engine import explain
+from tests import recorded
 
 TRACES = Path(os.environ.get("STEPWHY_TRACES", "."))
 RUNS = {
     "dlrm": TRACES / "kineto/dlrm_v100_8ranks",
     "recsys": TRACES / "kineto/recsys128_sampled",
     "table": TRACES / "../straggler/trace-ST.parquet",
-    "pp8": TRACES / "../traces2/megatron/pp8",
+    "pp8": TRACES.parent / "traces2/megatron/pp8",
     "pp4": TRACES / "megatron/pp4_aggregated.json",
 }
 pytestmark = [
+    recorded.EXPLAINED,
     pytest.mark.traces,
     pytest.mark.skipif("STEPWHY_TRACES" not in os.environ, reason="STEPWHY_TRACES is not set"),
 ]
 
 
-@functools.cache
 def result(run):
     if not RUNS[run].exists():
         pytest.skip(f"no recorded run of {run}")
-    return explain([str(RUNS[run])])
+    return recorded.outcome_of(RUNS[run])
 
 
 def findings(run):
@@ -122,4 +120,4 @@ def test_one_stage_shows_the_bubble(rank):
     path = RUNS["pp8"] / f"pp_rank_{rank}.json"
     if not path.exists():
         pytest.skip("no recorded run of pp8")
-    assert explain([str(path)]).findings[0].id == "pipeline-bubble"
+    assert recorded.outcome_of(path).findings[0].id == "pipeline-bubble"

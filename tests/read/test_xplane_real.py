@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests import recorded
 from tests.read.xplane_samples import counters, rows
 
 from stepwhy.analyse.answers.verdict import decide
@@ -17,6 +18,7 @@ from stepwhy.trace.integrity import check
 
 TRACES = os.environ.get("STEPWHY_TRACES")
 in_folder = [
+    recorded.TOGETHER,
     pytest.mark.traces,
     pytest.mark.skipif(not TRACES, reason="STEPWHY_TRACES names no folder of traces"),
 ]
@@ -29,11 +31,11 @@ def measured():
     return {n: f for n, f in facts.items() if n.startswith("xplane/")}
 
 
-def read_file(path):
-    trace, name = read_trace(read_source(Path(path)))
-    assert name == "xplane"
-    check(trace)
-    return trace
+def facts_of(path):
+    facts = recorded.facts_of(path)
+    assert facts.trace.meta.format == "xplane"
+    check(facts.trace)
+    return facts
 
 
 def assert_closed(facts):
@@ -46,7 +48,7 @@ def assert_closed(facts):
 @pytest.mark.parametrize("name", [pytest.param(n, marks=in_folder) for n in sorted(measured())])
 def test_devices_agree_with_an_independent_program(name):
     expected = measured()[name]
-    facts = Facts(read_file(Path(TRACES, name)))
+    facts = facts_of(Path(TRACES, name))
     assert_closed(facts)
     assert facts.trace.health.events_read == expected["n_events"]
     totals = {f"/device:{t.name}": t for t in facts.totals}
@@ -60,7 +62,7 @@ def test_devices_agree_with_an_independent_program(name):
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=in_folder) for n in sorted(measured())])
 def test_no_host_name_shows(name):
-    trace = read_file(Path(TRACES, name))
+    trace = facts_of(Path(TRACES, name)).trace
     shown = "\n".join([*trace.strings, repr(trace.meta)])
     assert [h for h in measured()[name]["hostnames"] if h in shown] == []
 
@@ -75,7 +77,7 @@ def test_no_host_name_shows(name):
     ],
 )
 def test_partial_captures_are_noticed(name, missing):
-    trace = read_file(Path(TRACES, "xplane", f"{name}.xplane.pb"))
+    trace = facts_of(Path(TRACES, "xplane", f"{name}.xplane.pb")).trace
     assert counters(trace).get("device-without-kernels", 0) == missing
 
 
@@ -83,7 +85,7 @@ def test_partial_captures_are_noticed(name, missing):
     "name", [pytest.param(n, marks=in_folder) for n in ("jax_mi300_gemm", "jax_mi300_conv_8gpu")]
 )
 def test_the_host_is_named_where_the_expert_names_it(name):
-    facts = Facts(read_file(Path(TRACES, "xplane", f"{name}.xplane.pb")))
+    facts = facts_of(Path(TRACES, "xplane", f"{name}.xplane.pb"))
     assert decide(facts).bound_by == "host"
 
 
@@ -144,7 +146,7 @@ def profile(request, tmp_path_factory, forks):
     script = SCRIPT.replace("LOOP", request.param)
     printed = forks("keras").check_output(script, folder, str(folder))
     path, events = json.loads(printed.splitlines()[-1])
-    return read_file(path), events
+    return facts_of(Path(path)).trace, events
 
 
 @pytest.mark.framework
