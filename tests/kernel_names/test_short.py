@@ -1,7 +1,5 @@
 """Kernel names as people say them, from names of recorded traces."""
 
-import time
-
 import pytest
 
 from stepwhy.read.kernel_names.short import LONGEST, short_name
@@ -178,7 +176,6 @@ def test_a_name_that_stays_long_loses_its_middle():
         "void f<" * 10**6,
     ],
 )
-def test_damaged_names_take_no_time(name):
-    start = time.process_time()
-    short_name(name)
-    assert time.process_time() - start < 5
+def test_damaged_names_are_shortened(name):
+    """Without a limit, this would take hours."""
+    assert 0 < len(short_name(name)) <= len(name)

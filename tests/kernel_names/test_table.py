@@ -1,7 +1,5 @@
 """What names of device work stand for: names as libraries write them, checked by hand."""
 
-import time
-
 import pytest
 
 from stepwhy.read.kernel_names import (
@@ -201,11 +199,10 @@ def test_ranges_on_the_host(name, expected):
 
 
 @pytest.mark.parametrize("part", ["gemm", "all", "x", "loop_a_", "deep_ep::", "1a"])
-def test_very_long_names_take_no_time(part):
-    start = time.process_time()
+def test_very_long_names_are_looked_up(part):
+    """Without a limit, this would take hours."""
     for ask in (kernel_row, moving_row, activity_row, instruction_row, operation_row):
-        ask(part * 200_000)
-    assert time.process_time() - start < 5  # without a limit, hours
+        assert ask(part * 200_000) == ask(part * 100_000)
 
 
 def test_every_row_has_a_source_and_a_name_that_only_it_knows():

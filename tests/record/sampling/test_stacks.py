@@ -54,7 +54,7 @@ PROGRAM = """
         time.sleep(seconds)
 
     print("ready", flush=True)
-    end = time.perf_counter() + 6
+    end = time.perf_counter() + 60  # killed before, also on a busy machine
     while time.perf_counter() < end:
         burn(0.004)
         rest(0.006)
@@ -141,7 +141,7 @@ WORKERS = """
         worker.start()
         threading.Thread(target=produce, daemon=True).start()
         print("ready", flush=True)
-        end = time.perf_counter() + 6
+        end = time.perf_counter() + 60  # killed before, also on a busy machine
         while time.perf_counter() < end:
             jobs.put(0.005)
             time.sleep(0.01)
