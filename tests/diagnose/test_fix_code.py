@@ -172,6 +172,12 @@ INITIALISED = """with tf.Session() as session:
     session.run(tf.global_variables_initializer())
     session.run({})
 graph.__exit__(None, None, None)"""
+TABLE = """
+import numpy as np, sqlite3
+connection, i = sqlite3.connect(":memory:"), 2
+connection.execute("create table t (key, v)")
+connection.execute("insert into t values (1, 5), (2, 6), (2, 7), (3, 8)")
+"""
 RUNS = [
     (
         "unused_graph",
@@ -434,6 +440,26 @@ graph.__exit__(None, None, None)""",
         "torch",
         TORCH + "total, outputs, loss, output = 0.0, [], torch.ones(()), torch.ones(2)",
         "assert total == 1.0",
+    ),
+    (
+        "python_preprocessing",
+        "parse",
+        TORCH + "import json, numpy as np; lines, i = ['{\"x\": [1]}', '{\"x\": [2]}'], 1",
+        "assert sample.tolist() == [2]",
+    ),
+    (
+        "python_preprocessing",
+        "slices",
+        TORCH
+        + "import h5py, numpy as np; path, i = 'signal.h5', 1\n"
+        + "h5py.File(path, 'w')['signal'] = np.ones((3, 2))",
+        "assert np.load('signal.npy', mmap_mode='r').shape == (3, 2) and len(sample) == 3",
+    ),
+    (
+        "python_preprocessing",
+        "query",
+        TORCH + TABLE,
+        "assert sample.tolist() == [6, 7]",
     ),
     (
         "python_preprocessing",

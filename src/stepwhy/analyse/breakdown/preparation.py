@@ -46,6 +46,7 @@ class Preparation(msgspec.Struct, frozen=True):
         kind: What most of it does; `OTHER` if no kind has most of it.
         kind_share: Share of it that is of this kind, 0..1.
         kind_line: The line with most samples of this kind.
+        kind_call: What that line mostly calls, 'h5py: Dataset.__getitem__'; '' if nothing is known.
     """
 
     role: SampleRole
@@ -60,6 +61,7 @@ class Preparation(msgspec.Struct, frozen=True):
     kind: WorkKind
     kind_share: float
     kind_line: str
+    kind_call: str = ""
 
 
 class _Sample(msgspec.Struct, frozen=True):
@@ -71,6 +73,7 @@ class _Sample(msgspec.Struct, frozen=True):
     entry: str
     count: int
     kind: WorkKind
+    called: str
 
 
 def find_preparation(trace: Trace, *, fed: bool = False) -> Preparation | None:
@@ -113,6 +116,9 @@ def _of_role(samples: Sequence[_Sample], moments: int, *, fed: bool) -> Preparat
             packages[s.package] += s.count
     package = max(filter(None, packages), key=packages.__getitem__, default="")
     kind, kind_line, of_kind = _kind(inside)
+    calls = Counter[str]()
+    for s in inside:
+        calls[s.called] += s.count if (s.kind, s.line) == (kind, kind_line) else 0
     return Preparation(
         role=role,
         entry=entries.most_common(1)[0][0],
@@ -126,6 +132,7 @@ def _of_role(samples: Sequence[_Sample], moments: int, *, fed: bool) -> Preparat
         kind=kind,
         kind_share=of_kind / total,
         kind_line=kind_line,
+        kind_call=max(filter(None, calls), key=calls.__getitem__, default="") if kind else "",
     )
 
 
@@ -163,4 +170,4 @@ def _samples(trace: Trace) -> Iterator[_Sample]:
     for role, line, entry, count, *what in zip(*(c.tolist() for c in columns), strict=True):
         package, called, loop, names = map(text, what)
         kind = kind_of(package, called, loop, names)
-        yield _Sample(SampleRole(role), text(line), package, text(entry), count, kind)
+        yield _Sample(SampleRole(role), text(line), package, text(entry), count, kind, called)

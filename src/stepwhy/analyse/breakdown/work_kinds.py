@@ -19,12 +19,15 @@ class WorkKind(StrEnum):
     SEARCH = "a search through a list for each element"
     TABLE = "rows or columns looked up in a data frame"
     ARCHIVE = "data unpacked from an archive"
+    PARSE = "text or records parsed for each sample"
+    SLICES = "parts read from a chunked or compressed file"
+    QUERY = "a database asked for each sample"
     DECODE = "files or bytes decoded"
     FILES = "files opened or read"
     OTHER = ""
 
 
-REMOVABLE = frozenset({WorkKind.ELEMENTS, WorkKind.SEARCH, WorkKind.TABLE, WorkKind.ARCHIVE})
+REMOVABLE = frozenset(WorkKind) - {WorkKind.DECODE, WorkKind.FILES, WorkKind.OTHER}
 """Work that another way to write the line mostly spares; the rest has to be done by someone."""
 
 _DECODERS = frozenset({
@@ -39,9 +42,23 @@ _ARCHIVES = regex(
 )
 _UNPACKS = regex(r"\bdecompress(?:obj)?\b")
 _FILES = regex(
-    r"python: (?:loads?|Path\.(?:open|read_\w+)|open)|numpy: (?:load|fromfile|loadtxt|genfromtxt)"
+    r"python: (?:load|Path\.(?:open|read_\w+)|open)|numpy: (?:load|fromfile)"
     r"|pandas: read_\w+"
 )
+# Source: json, _strptime, ast, re, csv, xml and configparser of the standard library.
+_PARSES = regex(
+    r"python: (?:loads|_strptime\w*|literal_eval|(?:full)?match|search|findall|finditer|sub"
+    r"|parse\w*|fromstring|XML|JSONDecoder\..*|DictReader\..*)"
+    r"|numpy: (?:loadtxt|genfromtxt|fromstring)|(?:yaml|dateutil|simplejson|lxml|bs4): .*"
+)
+_SLICES = regex(
+    r"h5py: (?:Dataset|Group|File)\.__getitem__|zarr: \w*Array\w*\..*|tables: \w*Array\..*"
+    r"|netCDF4: .*|pyarrow: (?:ParquetFile|ParquetDataset|read)\w*.*"
+)
+_DATABASES = frozenset({"sqlalchemy", "psycopg2", "psycopg", "pymysql", "peewee", "duckdb"})
+# Functions in C, by the name that a line calls.
+_PARSES_IN_C = regex(r"\b(?:fromstring|strptime|fromisoformat|loads)\b")
+_QUERIES_IN_C = regex(r"\b(?:execute|fetchone|fetchmany|fetchall)\b")
 _SEARCHES = regex(r"\bindex\b")
 
 
@@ -58,6 +75,12 @@ def kind_of(package: str, called: str, loop: str, names: str) -> WorkKind:
         return WorkKind.ARCHIVE
     if _TABLES.match(called):
         return WorkKind.TABLE
+    if _PARSES.match(called) or (not called and not package and _PARSES_IN_C.search(names)):
+        return WorkKind.PARSE
+    if package in _DATABASES or (not called and not package and _QUERIES_IN_C.search(names)):
+        return WorkKind.QUERY
+    if _SLICES.match(called):
+        return WorkKind.SLICES
     if package in _DECODERS or (not called and _UNPACKS.search(names)):
         return WorkKind.DECODE
     if package in _READERS or _FILES.match(called):

@@ -31,7 +31,9 @@ of operations. That is a lower bound: where it is less, the thread may still wai
 
 What a line does follows from the samples: a loop or comprehension in which Python itself runs goes
 from element to element, `list.index` in one searches a list, a call into pandas looks rows up, one
-into `NpzFile` or the standard library's archives unpacks them. A loop that is known to have fewer
+into `NpzFile` or the standard library's archives unpacks them, `json.loads`, `strptime` and regular
+expressions parse text, `h5py`, `zarr` and `pyarrow` read parts of a file, `execute` and `fetchall`
+ask a database. A loop that is known to have fewer
 than 16 turns per sample is none over elements. If most of the preparation is such work, the report
 predicts what the step saves without it, with half of it, and with as many workers as keep up.
 
@@ -173,8 +175,7 @@ def _spare(
     cost: int, ways: Alternatives, spared: Removable, evidence: tuple[Evidence, ...], otherwise: str
 ) -> Finding:
     """The finding about work that can mostly be spared."""
-    names = {WorkKind.SEARCH: "search", WorkKind.TABLE: "table", WorkKind.ARCHIVE: "archive"}
-    fix, gone_ns = RULE.fix(names.get(spared.kind, "elements")), min(ways.gone_ns, cost)
+    fix, gone_ns = RULE.fix(_WAYS[spared.kind]), min(ways.gone_ns, cost)
     gain = saving("this work half as long, or gone", LEAST_SPARED * gone_ns, gone_ns)
     return RULE.finding(
         cost,
@@ -184,6 +185,17 @@ def _spare(
         Edit("input", "gone", cost_ns=gone_ns),
         title=TITLES[spared.kind],
     )
+
+
+_WAYS = {
+    WorkKind.ELEMENTS: "elements",
+    WorkKind.SEARCH: "search",
+    WorkKind.TABLE: "table",
+    WorkKind.ARCHIVE: "archive",
+    WorkKind.PARSE: "parse",
+    WorkKind.SLICES: "slices",
+    WorkKind.QUERY: "query",
+}
 
 
 def _of_generator(facts: Facts) -> Finding | None:

@@ -31,24 +31,27 @@ class Removable(msgspec.Struct, frozen=True):
         kind: What it is.
         line: Its hottest line.
         share: Share of the preparation that it is, 0..1.
+        call: What the line calls, '' if that is not known.
     """
 
     kind: WorkKind
     line: str
     share: float
+    call: str = ""
 
     def evidence(self) -> tuple[Evidence, ...]:
         """What most of the preparation is, and where."""
         return (
             Evidence("most of the preparation is", str(self.kind), "", self.line),
             Evidence("share of the preparation that is this", self.share, "fraction", self.line),
+            *((Evidence("what the line calls", self.call, "", self.line),) if self.call else ()),
         )
 
 
 def removable_work(facts: Facts, work: Preparation) -> Removable | None:
     """What most of the preparation is, if that can be spared; None if not, or unknown."""
     if work.kind in REMOVABLE and not _runs_few_times(facts, work):
-        return Removable(work.kind, work.kind_line, work.kind_share)
+        return Removable(work.kind, work.kind_line, work.kind_share, work.kind_call)
     own = work.function_share * (1 - work.package_share)
     samples = batch_size(facts.trace)
     if work.kind or own < MOST or samples is None or work.role is not SampleRole.DRIVER:
@@ -167,6 +170,9 @@ TITLES = {
     WorkKind.SEARCH: "Look elements up in a dictionary: a list is searched for each of them",
     WorkKind.TABLE: "Look samples up in arrays: a data frame takes long for single rows",
     WorkKind.ARCHIVE: "Unpack the archive once: each sample unpacks all of it again",
+    WorkKind.PARSE: "Parse the records once, before the training: each epoch parses them again",
+    WorkKind.SLICES: "Load the file once, or store it in the order in which it is read",
+    WorkKind.QUERY: "Read the table into arrays once: each sample asks the database",
 }
 """Titles of the finding, by kind of work."""
 
