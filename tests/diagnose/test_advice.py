@@ -89,7 +89,7 @@ NEEDS = {
     ),
     r"PYTORCH_|ProfilerActivity": framework("pytorch"),
     r"\btf\.|session\.run|dataset\.(shuffle|map|batch|prefetch|apply)": framework("tensorflow"),
-    r"\bkeras\.|predict_on_batch": framework("tensorflow"),
+    r"\bkeras\.|predict_on_batch|model\.fit\(": framework("tensorflow"),
     r"model\.predict|validation_data": lambda facts: (
         len(rows_of_kinds(facts.trace, "evaluation", "iterator")) > 0
     ),
@@ -107,6 +107,7 @@ NEEDS = {
     r"pin_memory=True": named("DataLoader", Kind.INPUT),
     r"losses\.append": lambda facts: "step-log" in facts.trace.meta.signals,
     r"json\.loads|h5py\.|\.execute\(": lambda facts: len(facts.trace.samples) > 0,
+    r"register_forward_hook": framework("pytorch"),
     r"os\.fsync": lambda facts: (
         "fsync" in {facts.trace.string(int(kind)) for kind in facts.trace.events.kind}
     ),

@@ -130,6 +130,11 @@ def test_memory_grows_by_what_is_compiled_again():
     assert explained(found("memory-growth", None), found("gc-pause"))["memory-growth"] == ""
 
 
+def test_steps_become_slower_by_a_graph_that_grows():
+    causes = explained(found("step-growth", 9), found("memory-growth", None), found("graph-growth"))
+    assert causes["step-growth"] == causes["memory-growth"] == "graph-growth"
+
+
 @pytest.mark.parametrize(("share", "first"), [(0.86, "slow-startup"), (0.3, "launch-bound")])
 def test_a_start_that_takes_most_of_the_run_comes_first(share, first):
     start = replace(

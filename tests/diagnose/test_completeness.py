@@ -31,6 +31,7 @@ WITHOUT_REPORT = {
     "mismatched-collective",
     "slow-group",
     "slow-link",
+    "step-growth",
     "unused-graph",
 }
 

@@ -462,6 +462,27 @@ graph.__exit__(None, None, None)""",
         "assert sample.tolist() == [6, 7]",
     ),
     (
+        "step_growth",
+        "hooks",
+        TORCH + "layers, hook = [torch.nn.Linear(3, 2)], lambda *_: None",
+        "assert not layers[0]._forward_hooks",
+    ),
+    (
+        "step_growth",
+        "callbacks",
+        KERAS
+        + "\nepochs, Norms = 1, keras.callbacks.Callback"
+        + MODEL
+        + "import tensorflow; data = tensorflow.data.Dataset.from_tensors((inputs, labels))",
+        "assert len(model.history.epoch) == 1",
+    ),
+    (
+        "step_growth",
+        "line",
+        TORCH + "import collections; total, count, loss = 0, 0, batch.sum()",
+        "assert total == 6 and count == 1",
+    ),
+    (
         "python_preprocessing",
         "more-feeders",
         "import threading; started = []; fill_queue = lambda: started.append(1)",

@@ -55,3 +55,11 @@ def test_code_may_have_any_file_name(
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert UserFiles("/program").user_name(path) is None
+
+
+def test_what_can_be_called_begins_at_a_line_of_the_program() -> None:
+    source = "\nclass Hook:\n    def __call__(self):\n        pass\n\n\ndef f():\n    pass\n"
+    function, hook = (compiled("/program/train.py", source, name) for name in ("f", "Hook"))
+    assert user_code.code_line(function) == "train.py(7): f"
+    assert user_code.code_line(hook()) == "train.py(3): __call__"  # type: ignore[operator]
+    assert [user_code.code_line(one) for one in (len, sys.exit, Path.open, 3)] == [""] * 4

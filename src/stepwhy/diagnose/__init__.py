@@ -49,6 +49,7 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
         "launch_bound",
         "host_sync",
         "graph_growth",
+        "step_growth",
         "recompilation",
         "checkpoint_stall",
         "frequent_evaluation",

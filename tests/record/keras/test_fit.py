@@ -330,3 +330,22 @@ def test_failure_of_the_observer_does_not_affect_fit(
     callbacks.on_epoch_begin(0)
     callbacks.on_train_batch_begin(0)
     assert callbacks.on_train_batch_end(0) == "result"
+
+
+class Norms:
+    def on_train_batch_end(self, batch: int) -> None:
+        """Observe nothing."""
+
+
+def test_callbacks_of_the_program_that_fit_has_more_than_once_are_logged() -> None:
+    seen: list[tuple[str, str, int]] = []
+
+    def event(_: str, **about: Any) -> None:
+        seen.append((about["name"], about["source"].partition(": ")[2], about["count"]))
+
+    recorder: Any = SimpleNamespace(event=event)
+    for _ in range(2):
+        fit.log_repeated(recorder, SimpleNamespace(callbacks=[Norms(), SimpleNamespace(), Norms()]))
+    fit.log_repeated(recorder, SimpleNamespace(callbacks=[Norms(), json.JSONEncoder()]))
+    fit.log_repeated(recorder, None)
+    assert seen == [("callback Norms", "on_train_batch_end", 2)]

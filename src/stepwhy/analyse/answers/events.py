@@ -26,6 +26,7 @@ _TIMELESS = (
     "fsync",
     "gradient-use",
     "gradient-walk",
+    "hooks",
     "made",
     "polled-save",
     "same-arguments",

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 FEWEST_SEEN = 1.5
 """Steps of each group that samples have to cover."""
+FEWEST_GROWN = 5.0
+"""Steps of each group that samples have to cover to compare their means."""
+_PARTS = 3  # of the sampled time; the first and the last one are compared
+# How much of the required growth a line has, and how many times its share of the early steps: half
+# of it suffices for one that is new, since waits for cores stretch all others as well.
+_ENOUGH = ((1.0, 1.25), (0.5, 2.0))
+_LEAST_GROWTH = 0.1  # of the early step; shares of samples are not exact to less
 # A sample is up to 19 ms late, and its time is known to some 10 ms.
 _SHORTEST_NS = 60_000_000
 # Share of the time of other steps that may seem to be in the line; lateness causes some.
@@ -67,6 +74,60 @@ def extra_line(trace: Trace, slow: Spans, others: Spans, least: float) -> ExtraL
     if extra <= 0 or not found:
         return None
     return _described(trace, in_slow, _outermost(trace, in_slow, found), float(extra))
+
+
+class GrowingLine(NamedTuple):
+    """Where steps take longer and longer.
+
+    Args:
+        line: The innermost line, with what it calls, that takes most of the growth.
+        share: Share of the growth that it takes, 0..1.
+    """
+
+    line: str
+    share: float
+
+
+def growing_line(trace: Trace, steps: Spans, least: float) -> GrowingLine | None:
+    """The line whose time per step grows from the first samples to the last ones.
+
+    Args:
+        trace: The trace, with `visits`.
+        steps: The steps of the run, in order.
+        least: Share of the growth that has to be in the line, 0..1.
+
+    Returns:
+        None if too few steps were sampled, hardly grew between the samples, or grew elsewhere.
+    """
+    if not len(trace.visits):
+        return None
+    first, last = int(trace.visits.start_ns[0]), int(trace.visits.end_ns[-1])
+    early = steps[:, steps[1] <= first + (last - first) // _PARTS]
+    late = steps[:, steps[0] >= last - (last - first) // _PARTS]
+    seen = [_seen(trace, part) if part.size else 0.0 for part in (early, late)]
+    if min(seen) < FEWEST_GROWN:
+        return None
+    times = [_time_in(trace, part) for part in (early, late)]
+    whole = float(times[1].sum() / seen[1] - times[0].sum() / seen[0])
+    if whole < _LEAST_GROWTH * times[0].sum() / seen[0]:
+        return None
+    before, after = (_by_line(trace, part) for part in times)
+    growth = {line: after[line] / seen[1] - before[line] / seen[0] for line in after}
+    depths: dict[str, int] = {}
+    for lines in trace.visits.lines[times[1] > 0].tolist():
+        for depth, line in enumerate(_split(trace, lines)):
+            depths[line] = max(depth, depths.get(line, depth))
+    # A machine that becomes slower stretches all lines alike, so that each keeps its share.
+    found = [
+        line
+        for line in growth
+        for part, more in _ENOUGH
+        if growth[line] / whole >= max(part * least, more * before[line] / times[0].sum())
+    ]
+    if not found:
+        return None
+    line = max(found, key=lambda one: (depths[one], growth[one]))
+    return GrowingLine(line, min(growth[line] / whole, 1.0))
 
 
 def _usual_ns(steps: Spans) -> float:
@@ -122,4 +183,4 @@ def _split(trace: Trace, lines: int) -> list[str]:
     return text.split("; ") if text else []
 
 
-__all__ = ["FEWEST_SEEN", "ExtraLine", "extra_line"]
+__all__ = ["FEWEST_SEEN", "ExtraLine", "GrowingLine", "extra_line", "growing_line"]

@@ -143,9 +143,10 @@ def explains(cause: Finding, symptom: Finding) -> bool:
 
 
 def _kept_graphs(found: Mapping[str, Finding]) -> dict[str, str]:
-    """Memory that grows because graphs or compiled functions are added."""
+    """Memory and steps that grow because graphs or compiled functions are added."""
     cause = next((id_ for id_ in ("graph-growth", "recompilation") if id_ in found), "")
-    return {"memory-growth": cause} if cause and "memory-growth" in found else {}
+    symptoms = found.keys() & {"memory-growth", "step-growth"}
+    return dict.fromkeys(symptoms, cause) if cause else {}
 
 
 def _of_grown_graphs(found: Mapping[str, Finding]) -> dict[str, str]:

@@ -215,7 +215,8 @@ class Recorder:
                 'unowned-parameters' or 'dropped-parameters' (see `torch.gradient_walk`),
                 'made' (see `made`; the call is the `reason`),
                 'same-arguments' (see `jax.same_arguments`), 'stable-functions' (see
-                `torch.item_functions`), or 'generator' (see `tf2.generators`).
+                `torch.item_functions`), 'generator' (see `tf2.generators`), or 'hooks' (see
+                `torch.repeated_hooks`; callbacks of Keras as well).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.

@@ -143,6 +143,21 @@ def line_of(frame: FrameType) -> str:
     return "" if name is None else f"{name}({frame.f_lineno}): {code.co_name}"
 
 
+def code_line(called: Any) -> str:
+    """The line where a function, method or object that can be called begins; '' if not the user's.
+
+    Args:
+        called: What is called.
+    """
+    kind: Any = type(called)
+    code = getattr(called, "__code__", None)
+    if code is None and callable(called):
+        code = getattr(kind.__call__, "__code__", None)
+    if code is None or (name := _files().user_name(code.co_filename)) is None:
+        return ""
+    return f"{name}({code.co_firstlineno}): {code.co_name}"
+
+
 def user_call(*callees: str) -> tuple[str, str]:
     """The call that the innermost frame of the user's code is in, as the program writes it.
 

@@ -7,12 +7,14 @@ the batch is fetched inside the call that trains on it, so only the profiler sho
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
-from stepwhy.record.core.user_code import user_call
+from stepwhy.record.core.user_code import code_line, user_call
 from stepwhy.record.keras.backend import backend, loop_of
 from stepwhy.record.keras.batches import log_batch
 from stepwhy.record.keras.evaluations import compile_of, log_of
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from stepwhy.record.core.recorder import Recorder
     from stepwhy.record.steps.loop import Loop
 
     Call = Callable[..., Any]
@@ -97,6 +100,7 @@ class FitObserver:
             loop.recorder.made("fit", user_call("fit"))
             loop.recorder.made("compile", compile_of(getattr(callbacks, "model", None)))
             log_batch(loop.recorder)  # later iterators of this `fit` are those of its validation
+            log_repeated(loop.recorder, callbacks)
         marks.in_fit = True
         self.noted = 0
         self._steps.begin()
@@ -139,6 +143,25 @@ class FitObserver:
     def fit_ends(self, loop: Loop, _: Any, __: Any) -> None:
         """Close the window: no further step comes."""
         loop.window.finish()
+
+
+_repeated: Counter[type] = Counter()
+
+
+def log_repeated(recorder: Recorder, callbacks: Any) -> None:
+    """Log callbacks of the program that `fit` has more than once, by their class; never raises.
+
+    Each number is logged once.
+    """
+    with contextlib.suppress(Exception):
+        for kind, count in Counter(map(type, callbacks.callbacks)).items():
+            methods = (code_line(each) for each in vars(kind).values() if callable(each))
+            line = next(filter(None, methods), "") if count > max(_repeated[kind], 1) else ""
+            if line:
+                _repeated[kind] = count
+                now = now_ns()
+                recorder.event("hooks", name=f"callback {kind.__name__}", source=line, start_ns=now,
+                               end_ns=now, count=count)  # fmt: skip
 
 
 def observe_fit(module: ModuleType, run_dir: str) -> None:

@@ -90,7 +90,11 @@ class WatchedLoop:
         """
         if self.change.add(end_ns - start_ns):
             log_change(self.recorder, start_ns, end_ns)
-            self.window.reopen()
+            self.reopen()
+
+    def reopen(self) -> None:
+        """The step time has changed for good: open another window."""
+        self.window.reopen()
 
     def _request(self, request: Request) -> bool:
         """Open a window, as was requested from outside; whether it will."""

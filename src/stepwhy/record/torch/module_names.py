@@ -32,7 +32,7 @@ def named(leaves: list[Any]) -> list[tuple[str, int, int]]:
 def _names(wanted: set[int]) -> dict[int, str]:
     """The module of each parameter: 'teacher' if it is a global variable, else its class."""
     found: dict[int, str] = {}
-    for name, module in chain(_global_modules(sys._getframe(1)), _outermost_modules()):
+    for name, module in chain(_global_modules(sys._getframe(1)), outermost_modules()):
         paths = {id(p): path for path, p in module.named_parameters()}
         for key in paths.keys() & wanted:
             # The whole module, or the part of it that has the parameter.
@@ -58,7 +58,7 @@ def _global_modules(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
         frame = frame.f_back
 
 
-def _outermost_modules() -> Iterator[tuple[str, Any]]:
+def outermost_modules() -> Iterator[tuple[str, Any]]:
     """Modules that are in no other one, with the names of their classes."""
     modules = [each for each in gc.get_objects() if _is_module(each)]
     inner = {id(child) for module in modules for child in module.children()}
@@ -73,4 +73,4 @@ def _is_module(value: object) -> bool:
     return issubclass(type(value), modules.Module)
 
 
-__all__ = ["named"]
+__all__ = ["named", "outermost_modules"]

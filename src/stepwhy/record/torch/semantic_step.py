@@ -22,6 +22,7 @@ from stepwhy.record.torch import cuda_graphs, gradient_use
 from stepwhy.record.torch.dispatch_modes import StepMode
 from stepwhy.record.torch.fresh_constants import FreshConstants
 from stepwhy.record.torch.function_modes import untold
+from stepwhy.record.torch.repeated_hooks import RepeatedHooks
 from stepwhy.record.torch.result_watch import ResultWatch
 from stepwhy.record.torch.semantic_mode import StepNotes, StoppedError
 from stepwhy.record.torch.semantic_obstacles import COMPILED, LACKING, current_mode, obstacles
@@ -70,6 +71,7 @@ class SemanticStep:
         self._compilations = compilations
         self._home = threading.get_ident()
         self._hook: Any = None
+        self.hooks = RepeatedHooks(recorder)
         self.forget()
         lifetime.on_fork(self.give_up, lambda: None)
         lifetime.on_end(self.finish)
@@ -88,6 +90,7 @@ class SemanticStep:
         self._waiting: tuple[dict[str, Any], StepNotes, LastingSources] | None = None
         self._ends_at = 0
         self._stop_counting()
+        self.hooks.forget()
 
     @property
     def is_open(self) -> bool:
@@ -136,6 +139,7 @@ class SemanticStep:
         self._results = ResultWatch(self._notes.results, self._notes.parts)
         self._mode = StepMode(self._notes.run)
         self.touched = True
+        self.hooks.begin(clock)
         self._results.begin()
         self._mode.begin()
 
@@ -312,6 +316,7 @@ class SemanticStep:
             notes.stopped = _ended
         if not mode.end(current_mode()):
             return False
+        self.hooks.end()
         self._mode = self._notes = None
         return True
 

@@ -322,6 +322,11 @@ class StepObserver(WatchedLoop):
             self.light = self.input_wait.light = True
             self._only_note_steps()
 
+    def reopen(self) -> None:
+        """The step time has changed for good: open another window, and count hooks again."""
+        super().reopen()
+        self._semantic.hooks.step_time_changed()
+
     def _standing(self) -> Standing | None:
         """The current step, for another thread; None while there is none.
 

@@ -136,7 +136,8 @@ RUN: tuple[Column, ...] = (
         "batches of so many examples; 'evaluation': Keras evaluated or predicted; 'gradient-use': "
         "recorded gradients were read; 'gradient-walk': the graph of a loss was followed to the "
         "parameters of the optimizers; "
-        "'unowned-parameters': a module has parameters that no optimizer has.",
+        "'unowned-parameters': a module has parameters that no optimizer has; 'hooks': an object "
+        "has so many hooks, or callbacks, that run the code of the source line.",
     ),
     Column("events", "start_ns", "int64", "ns", "", "Start; rows are ordered by it."),
     Column("events", "dur_ns", "int64", "ns", "", "Duration, never negative."),

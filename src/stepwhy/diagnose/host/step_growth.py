@@ -1,0 +1,225 @@
+"""Each step takes longer than the last one, because something piles up.
+
+## What it means
+Steps that did the same work in the first minute as in the tenth take longer and longer: each one
+registers its hooks once more, walks a list of everything seen so far, or is called by one more
+callback.
+
+## Why it costs
+The time grows with the number of steps, and so the total with its square. What the first steps
+did not need, later ones do not need either.
+
+## How it is measured
+The unprofiled steps of the whole run are divided into `BLOCKS` parts. Their medians have to rise
+in all but two of the pairs of parts, by `LEAST_RISE` or more, in no single leap, and without
+levelling off. Where the process waits for cores that other programs use, the CPU time of the
+driving thread has to rise, or the cause has to be known: else the machine may have become slower.
+The cost is what the described step takes beyond the first part.
+
+Stack samples of an early and of a late period show in which line the time per step grows. In
+PyTorch, `stepwhy run` also counts the hooks on the modules, parameters and optimizer that a step
+uses, and in Keras the callbacks of `fit`: many hooks with the same code on one object, or more of
+them each time, are the cause without any sample.
+
+## Fix
+Register hooks and callbacks once, before the loop, or remove their handles. Keep running sums, or
+a history of limited length, in place of a list that each step walks.
+
+## Fix risk
+None for hooks that only observe. Hooks that change gradients were applied several times: with one,
+training proceeds differently. A statistic over a limited history differs from one over all of it.
+
+## When it abstains
+Without a log of the steps, and `incomplete` with fewer than `FEWEST_STEPS` of them, or if other
+programs take the cores. Where no line and no hook is known, a rise of less than `SURE_RISE` is
+`incomplete` as well: a processor that slows down looks the same. Lengths that a curriculum raises
+on purpose grow in the same way; the line then is the model's.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from stepwhy.analyse.lines.by_line import line_breakdown
+from stepwhy.analyse.lines.extra_lines import growing_line
+from stepwhy.analyse.steps.contention import contention
+from stepwhy.analyse.steps.cores import CONTENDED
+from stepwhy.analyse.steps.sampled_lines import function_of
+from stepwhy.analyse.steps.step_search import count_warm_up
+from stepwhy.base.columns.types import Floats, Times
+from stepwhy.diagnose.shared.rule import (
+    SHARE_OF_TRAINING,
+    Evidence,
+    Facts,
+    Finding,
+    Rule,
+    saving,
+)
+from stepwhy.trace import NULL
+
+RULE = Rule(
+    __name__,
+    name="Steps that become slower and slower",
+    found="Find what piles up: steps become slower and slower",
+    clear="Steps do not become slower in the course of the run",
+    needs=(("step-log",),),
+)
+
+BLOCKS = 8  # parts of the run
+FEWEST_STEPS = 64  # eight per part, so that no median is a single step
+INVERTED = 2  # pairs of parts that may fall; eight random ones do so in 1 of 1000 runs
+LEAST_RISE = 1.2  # of the last part by the first; less may be caches or a warm processor
+SURE_RISE = 1.5  # from here on it cannot be a processor that lowers its clock
+LEAP = 0.5  # of the rise between two parts next to each other: then the level has changed
+LEVELLING = 0.2  # of the rise in the first half; a cache that fills up grows less and less
+FEWEST_KNOWN = 3  # steps of a part whose CPU time is known: light steps do not read it
+OWN = 0.5  # of the relative rise is one of the driving thread's CPU time: it does more
+MAIN = 0.5  # of the growth; a line with less of it is not its cause, unless it is new
+MANY = 12  # hooks with the same code on one object; libraries use one or two
+LEAST_SHARE = 0.05  # of the step
+LEAST_SAVED = 0.5  # of the cost; what is kept still has to be updated
+HOOKS = "hooks"
+"""Kind of the events that count hooks and callbacks."""
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge whether steps become slower because something piles up."""
+    trace = facts.trace
+    rows = np.flatnonzero(trace.marks.profiled == 0)
+    rows = rows[count_warm_up(trace.marks.dur_ns[rows]) :]
+    hooks, grown = _hooks(facts)
+    if len(rows) < FEWEST_STEPS:
+        return _only_hooks(facts, hooks) or RULE.incomplete(
+            "enough-steps", f"There are fewer than {FEWEST_STEPS} steady steps."
+        )
+    blocks = np.array_split(rows, BLOCKS)
+    medians = _medians(trace.marks.dur_ns, blocks)
+    cpu = _medians(trace.marks.cpu_ns, blocks)
+    ends = (
+        Evidence("median step at the beginning of the run", round(medians[0].item()), "ns"),
+        Evidence("median step at the end of the run", round(medians[-1].item()), "ns"),
+    )
+    is_steady, is_contended = rises(medians, may_leap=grown), _is_contended(facts, rows)
+    # Waits for cores hide a trend of the wall time, but hardly one of the CPU time.
+    if not is_steady and not (is_contended and rises(cpu, may_leap=grown)):
+        if is_contended and medians[-1] >= SURE_RISE * medians[0]:
+            return RULE.incomplete("quiet-machine", _CONTENDED, ends)
+        return _only_hooks(facts, hooks) or RULE.nothing(ends)
+    line = () if hooks and grown else _line(facts, rows)
+    is_own = rises(cpu) and cpu[-1] / cpu[0] - 1 >= OWN * (medians[-1] / medians[0] - 1)
+    if is_contended and not (hooks or line or is_own):
+        return RULE.incomplete("quiet-machine", _CONTENDED, ends)
+    if not (hooks or line) and medians[-1] < SURE_RISE * medians[0]:
+        return RULE.incomplete("program-lines", _UNNAMED, ends)
+    first = cpu[0] / max(cpu[-1], 1) * medians[-1] if not is_steady else medians[0]
+    return _found(facts, rows, round(first.item()), (*hooks, *line, *ends))
+
+
+def _found(facts: Facts, rows: Times, first_ns: int, evidence: tuple[Evidence, ...]) -> Finding:
+    """The finding, where the first steps took `first_ns`."""
+    durations = facts.trace.marks.dur_ns[rows]
+    share = float(np.maximum(durations - first_ns, 0).sum() / max(int(durations.sum()), 1))
+    shown = (Evidence(SHARE_OF_TRAINING, share, "fraction"), *evidence)
+    name = next((n for n, start in _STARTS.items() if evidence[0].what.startswith(start)), "any")
+    # Where the described steps are among the first ones, it is what follows that is slower.
+    cost = max(facts.wall_ns - first_ns, 0)
+    if cost < LEAST_SHARE * facts.wall_ns:
+        return RULE.finding(None, shown, RULE.fix(name), title=_NAMED[name])
+    gain = saving("steps as short as the first ones", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, shown, RULE.fix(name), gain, title=_NAMED[name])
+
+
+def _medians(values: Times, blocks: list[Times]) -> Floats:
+    """Median of the known values in each part; NaN where too few are known."""
+    known = [values[block][values[block] != NULL] for block in blocks]
+    return np.array([np.median(v) if len(v) >= FEWEST_KNOWN else np.nan for v in known])
+
+
+def _is_contended(facts: Facts, rows: Times) -> bool:
+    """Whether other programs kept the process waiting for cores."""
+    starts, durations = facts.trace.marks.start_ns[rows], facts.trace.marks.dur_ns[rows]
+    span_ns = int(starts[0]), int(starts[-1] + durations[-1])
+    return (contention(facts.trace, span_ns) or 0.0) >= CONTENDED
+
+
+def rises(medians: Floats, *, may_leap: bool = False) -> bool:
+    """Whether the step time rises all the time, by steps of similar height.
+
+    Args:
+        medians: Medians of equal parts of the run, ns; (parts,).
+        may_leap: Whether single leaps count, as where a leap is known to add a hook.
+    """
+    if np.isnan(medians).any():
+        return False
+    whole, half = medians[-1] - medians[0], len(medians) // 2
+    falls = sum(a > b for a, b in combinations(medians.tolist(), 2))
+    if falls > INVERTED or medians[-1] < LEAST_RISE * medians[0]:
+        return False
+    if may_leap:
+        return True
+    levels_off = medians[-1] - medians[half - 1] < LEVELLING * (medians[half - 1] - medians[0])
+    return bool(not levels_off and np.diff(medians).max() <= LEAP * whole)
+
+
+def _hooks(facts: Facts) -> tuple[tuple[Evidence, ...], bool]:
+    """The hooks or callbacks that are registered again and again, and whether they were seen to."""
+    events, text = facts.trace.events, facts.trace.string
+    counts: dict[tuple[str, str], list[int]] = {}
+    for row in np.flatnonzero(np.isin(events.kind, facts.trace.strings_where({HOOKS}))).tolist():
+        key = text(int(events.name[row])), text(int(events.source[row]))
+        counts.setdefault(key, []).append(int(events.count[row]))
+    grown = {key: seen for key, seen in counts.items() if seen[-1] > seen[0]}
+    found = max(grown.items() or counts.items(), key=lambda one: one[1][-1], default=None)
+    if found is None or (not grown and found[1][-1] < MANY):
+        return (), False
+    (name, source), seen = found
+    now = f"times that the {name} is registered on one object"
+    evidence = [Evidence(now, seen[-1], "count", source)]
+    if grown:
+        evidence.append(Evidence("times when it was first counted", seen[0], "count", source))
+    return tuple(evidence), bool(grown)
+
+
+def _only_hooks(facts: Facts, hooks: tuple[Evidence, ...]) -> Finding | None:
+    """The finding about hooks that do not yet show in the step time."""
+    if not hooks or (times := int(hooks[0].value)) < MANY:
+        return None
+    function, lines = function_of(hooks[0].where), facts.derived(line_breakdown)
+    rows = () if lines is None else lines.lines
+    in_hooks = sum(row.time_ns for row in rows if function_of(row.line) == function)
+    cost = round(in_hooks * (1 - 1 / times))
+    return RULE.finding(
+        cost or None,
+        hooks,
+        RULE.fix("hooks"),
+        saving("one hook", LEAST_SAVED * cost, cost) if cost else None,
+        title=_NAMED["hooks"],
+    )
+
+
+def _line(facts: Facts, rows: Times) -> tuple[Evidence, ...]:
+    """The line whose time per step grows, by stack samples."""
+    starts = facts.trace.marks.start_ns[rows]
+    spans = np.stack([starts, starts + facts.trace.marks.dur_ns[rows]])
+    found = growing_line(facts.trace, spans, MAIN)
+    if found is None:
+        return ()
+    what = "share of the growth in this line and in what it calls"
+    return (Evidence(what, found.share, "fraction", found.line),)
+
+
+_STARTS = {
+    "callbacks": "times that the callback",
+    "hooks": "times that",
+    "line": "share of the growth",
+}
+_NAMED = {
+    "hooks": "Register hooks once: more of them run in each step",
+    "callbacks": "Register callbacks once: more of them run in each step",
+    "line": "Look at the line that takes longer and longer",
+    "any": RULE.found,
+}
+_CONTENDED = "The process waits for cores more and more, which makes steps longer as well."
+_UNNAMED = "Steps become a little slower, and no line is known that does more and more."
