@@ -16,8 +16,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1119,
-    "lines": 152_780,
+    "files": 1121,
+    "lines": 153_110,
     "functions with one caller, ‰": 344,
     "lines of a function": 60,
     "lines of a file": 450,

@@ -32,6 +32,7 @@ WITHOUT_REPORT = {
     "slow-group",
     "slow-link",
     "step-growth",
+    "subnormal-numbers",
     "unused-graph",
 }
 

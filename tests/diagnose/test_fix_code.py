@@ -483,6 +483,12 @@ graph.__exit__(None, None, None)""",
         "assert total == 6 and count == 1",
     ),
     (
+        "subnormal_numbers",
+        "fix",
+        TORCH + "exponent, state = -batch * 200, batch * 1e-35",
+        "assert kernel.min() > 1e-36 and not state.any()",
+    ),
+    (
         "python_preprocessing",
         "more-feeders",
         "import threading; started = []; fill_queue = lambda: started.append(1)",

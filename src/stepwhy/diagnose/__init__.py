@@ -93,6 +93,7 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
         "unfused_optimizer",
         "dense_embedding_gradient",
         "one_hot_product",
+        "subnormal_numbers",
         "dominant_op",
         "small_batch",
     ),

@@ -157,3 +157,18 @@ def test_a_newer_file_is_left_out(changed):
 
 def test_no_file_says_nothing():
     assert read(b"")[1] == []
+
+
+def test_subnormal_numbers_are_kept_and_others_are_known_to_have_none():
+    ops = read(notes(subnormal=[[1, 750, 9000, 300]]))[0].step_ops
+    assert ops.subnormal.tolist() == [0, 750, 0]
+    assert [ops.subnormal_ns.tolist(), ops.usual_ns.tolist()] == [[0, 9000, 0], [0, 300, 0]]
+    assert read(notes())[0].step_ops.subnormal.tolist() == [NULL] * 3
+
+
+@pytest.mark.parametrize("found", [[[3, 1, 1, 1]], [[0, 1001, 1, 1]], [[0, 1]]])
+def test_damaged_subnormal_numbers_are_left_out_alone(found):
+    trace, (text,) = read(notes(subnormal=found))
+    assert trace.step_ops.subnormal.tolist() == [NULL] * 3
+    assert trace.step_ops.padding.tolist() == [555, 555, 0]
+    assert "subnormal" in text

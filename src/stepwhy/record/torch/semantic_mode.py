@@ -25,6 +25,7 @@ from stepwhy.record.torch.provenance import (
     sources_in,
 )
 from stepwhy.record.torch.result_use import ResultUse
+from stepwhy.record.torch.subnormals import Subnormals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -97,6 +98,7 @@ class StepNotes:
         gradients: What is done with gradients that are recorded.
         results: What is done with the results.
         parts: Which parts of the results are read.
+        subnormals: The operations that read or make subnormal numbers.
         stopped: Why the rest of the step is not noted; None while it is.
     """
 
@@ -126,6 +128,7 @@ class StepNotes:
         self._origins.add_state(state)
         self.results = ResultUse(self._origins)
         self.parts = PartUse(self._origins)
+        self.subnormals = Subnormals()
 
     def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run an operation as it is, and note it unless noting has stopped.
@@ -217,6 +220,8 @@ class StepNotes:
             self._origins.read_scalar(result, origins)
         elif about.name == _LOOKUP:
             self.inputs.add(about.name, user_line(), args[1], int(args[0].shape[-1]))
+        tensors = (*read, *made)
+        self.subnormals.note(func, args, kwargs, tensors, place=len(self.ops), took_ns=took_ns)
         self.ops.append(about.id)
         shapes = tuple([tuple(t.shape) for t in (*read, *made)])
         self._shapes.append((about.id, shapes[-1] if shapes else ()))

@@ -264,6 +264,7 @@ class SemanticStep:
             "ops": notes.ops,
             "padding": notes.paddings() if notes.inputs.padded else [],
             "inputs": inputs,
+            "subnormal": notes.subnormals.found,
         }
 
     def _stop_counting(self) -> None:

@@ -19,6 +19,7 @@ _DAMAGED_CONSTANTS = "The constants of the semantic step are damaged and were le
 _DAMAGED_RESULTS = "The use of results in the semantic step is damaged and was left out."
 _DAMAGED_PARTS = "The parts of results in the semantic step are damaged and were left out."
 _DAMAGED_SHARES = "The shares of padding of the semantic step are damaged and were left out."
+_DAMAGED_SUBNORMALS = "The subnormal numbers of the semantic step are damaged and were left out."
 _NEWER = "The notes of the semantic step are of a later version of stepwhy and were left out."
 _Share = Annotated[int, msgspec.Meta(ge=0, le=1000)]
 _Use = Annotated[int, msgspec.Meta(ge=0, le=2)]
@@ -42,6 +43,13 @@ class _Choice(msgspec.Struct):
     of_table: bool = False
 
 
+class _Subnormal(msgspec.Struct, array_like=True):
+    op: Amount
+    share: _Share
+    time_ns: Amount
+    usual_ns: Amount
+
+
 class _Semantics(msgspec.Struct):
     """semantic.json: operations by the index of their name, in order."""
 
@@ -56,6 +64,7 @@ class _Semantics(msgspec.Struct):
     choice: list[Any] = []
     choices: list[Any] = []
     inputs: list[Any] = []
+    subnormal: list[Any] | None = None
 
 
 def add_semantics(data: bytes, builder: TraceBuilder) -> list[str]:
@@ -106,15 +115,22 @@ def _add_ops(notes: _Semantics, builder: TraceBuilder) -> list[str]:
     parts = _parts(notes)
     if parts is None:
         left_out.append(_DAMAGED_PARTS)
-    for op, share, line, use, part in zip(
-        notes.ops,
-        shares,
-        known,
-        uses or [NULL] * len(notes.ops),
-        parts or [(NULL, None)] * len(notes.ops),
-        strict=True,
+    slow = _subnormals(notes)
+    if slow is None and notes.subnormal is not None:
+        left_out.append(_DAMAGED_SUBNORMALS)
+    usual = _Subnormal(0, 0, 0, 0) if slow is not None else _Subnormal(0, NULL, NULL, NULL)
+    for place, (op, share, line, use, part) in enumerate(
+        zip(
+            notes.ops,
+            shares,
+            known,
+            uses or [NULL] * len(notes.ops),
+            parts or [(NULL, None)] * len(notes.ops),
+            strict=True,
+        )
     ):
         unused, choice = part
+        small = (slow or {}).get(place, usual)
         builder.add(
             "step_ops",
             name=names[op],
@@ -126,6 +142,9 @@ def _add_ops(notes: _Semantics, builder: TraceBuilder) -> list[str]:
             chosen_at=builder.intern(choice.line) if choice and choice.line else NULL,
             chosen_by=builder.intern(choice.how) if choice else NULL,
             of_table=int(choice.of_table) if choice else NULL,
+            subnormal=small.share,
+            subnormal_ns=small.time_ns,
+            usual_ns=small.usual_ns,
         )
     return left_out
 
@@ -146,6 +165,16 @@ def _parts(notes: _Semantics) -> list[tuple[int, _Choice | None]] | None:
         return None
     chosen = [None if place < 0 else choices[place] for place in places]
     return list(zip(shares, chosen, strict=True))
+
+
+def _subnormals(notes: _Semantics) -> dict[int, _Subnormal] | None:
+    """The operations with subnormal numbers, by their place; None if not known, or damaged."""
+    try:
+        found = msgspec.convert(notes.subnormal, type=list[_Subnormal])
+    except msgspec.ValidationError:
+        return None
+    is_whole = all(one.op < len(notes.ops) for one in found)
+    return {one.op: one for one in found} if is_whole else None
 
 
 def _uses(notes: _Semantics) -> list[int] | None:
