@@ -7,7 +7,6 @@ import sys
 import time
 from contextlib import ExitStack, closing
 from functools import cache
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,9 +32,6 @@ settings.load_profile("stepwhy")
 # Longer parameters are counted in a test's name, not shown.
 _LONGEST_SHOWN = 200
 
-# Folders whose tests run a framework to read what it writes, or to see that code runs in it.
-_UNTIMED = {"cli", "diagnose", "inputs", "read", "trials"}
-
 
 def pytest_make_parametrize_id(val, argname):
     """Name whole documents and compressed bytes by their length.
@@ -53,6 +49,12 @@ def pytest_configure(config):
     compiled.can_compile = lambda: False  # tests start no compiler behind their backs
     if hasattr(config, "cache"):  # not with -p no:cacheprovider
         os.environ.setdefault("STEPWHY_CACHE", str(config.cache.mkdir("kernels")))
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_tests(monkeypatch):
+    """Let no process of a test log the settings that the code of other tests names."""
+    monkeypatch.setattr("stepwhy.record.core.recorder.setting_lines", list)
 
 
 @pytest.fixture(autouse=True)
@@ -85,15 +87,13 @@ def forks():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Keep the tests that run a framework and time its steps on one worker: they fill the cores.
+    """Keep the tests that run a framework on one worker: they time steps, and fill the cores.
 
-    Those that time nothing may run on the other one, or have a group of their own.
+    Those that time nothing may have a group of their own.
     """
     for item in items:
         if item.get_closest_marker("framework") and not item.get_closest_marker("xdist_group"):
-            folders = item.path.relative_to(Path(__file__).parent).parts
-            group = "framework" if _UNTIMED.isdisjoint(folders) else "untimed"
-            item.add_marker(pytest.mark.xdist_group(group))
+            item.add_marker(pytest.mark.xdist_group("framework"))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1121,
-    "lines": 153_110,
-    "functions with one caller, ‰": 344,
+    "files": 1123,
+    "lines": 154_110,
+    "functions with one caller, ‰": 345,
     "lines of a function": 60,
     "lines of a file": 450,
 }

@@ -536,6 +536,32 @@ graph.__exit__(None, None, None)""",
         "assert train_step(params, batch)[0].shape == (3,)",
     ),
     ("eager_loop", "jax-beside", JAX, "assert rest_of_step(jnp.eye(3)) is None"),
+    (
+        "eager_loop",
+        "jax-each",
+        JAX + "function, params, batch = lambda p, x: p * x, 2.0, jnp.ones([5, 3])",
+        "assert results.shape == (5, 3)",
+    ),
+    (
+        "eager_loop",
+        "jax-input",
+        JAX + "import numpy as np; images = np.eye(4).reshape(2, 2, 4)",
+        "assert batch.shape == (2, 2, 4)",
+    ),
+    (
+        "graph_loop",
+        "jax-rows",
+        JAX + "score, rows = lambda row: row.sum(), jnp.ones([5, 3])",
+        "assert scores.shape == (5,)",
+    ),
+    (
+        "graph_loop",
+        "jax-product",
+        JAX
+        + "inputs, w_input = jnp.ones([5, 2, 3]), jnp.ones([3, 4])\n"
+        + "w_state, start = jnp.ones([4, 4]), jnp.ones([2, 4])",
+        "assert states.shape == (5, 2, 4)",
+    ),
     ("eager_loop", "jax-scan", JAX, "assert states_of(jnp.eye(3), jnp.ones([5, 2, 3])).sum()"),
     (
         "eager_loop",

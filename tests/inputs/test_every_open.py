@@ -47,6 +47,8 @@ REASONS = {
     "record/torch/trace_file.py plain.open": OWN,
     "record/core/process/threads.py Path('/', path).read_text": KERNEL,
     "record/core/recorder.py self._folder.open": NO_PATH,
+    "record/core/settings.py Path('/proc/self/environ').read_bytes": KERNEL,
+    "record/core/settings.py Path(path).read_text": "a module of the program, imported already",
     "record/launcher/run_directory.py initial.read_bytes": KERNEL,
     "record/sampling/sampler.py Gpus.open": NO_PATH,
     "record/steps/meters.py _STATM.read_bytes": KERNEL,

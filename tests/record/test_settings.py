@@ -2,10 +2,14 @@
 
 import json
 import os
+import sys
+from types import SimpleNamespace
+
+import pytest
 
 from stepwhy.diagnose.shared.settings import SETTINGS
 from stepwhy.record.core.recorder import Recorder
-from stepwhy.record.core.settings import FORMS, OPTIONS, settings_of
+from stepwhy.record.core.settings import FORMS, OPTIONS, setting_lines, settings_of
 
 
 def test_only_known_variables_with_an_effect_are_recorded() -> None:
@@ -42,3 +46,43 @@ def test_what_the_program_sets_itself_is_recorded(tmp_path, monkeypatch) -> None
     recorder.close()
     (process,) = tmp_path.glob("process-*/process.json")
     assert json.loads(process.read_text())["settings"]["CUDA_LAUNCH_BLOCKING"] == "1"
+
+
+PROGRAM = """
+import os, torch
+
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ.setdefault("JAX_ENABLE_CHECKS", "1")
+
+def main():
+    (torch
+        .set_num_threads(1))
+    jax.config.update("jax_debug_nans", True)
+    return tf.ConfigProto(intra_op_parallelism_threads=1)
+"""
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """The lines of a program that name settings, as (name, line)."""
+    path = tmp_path / "train.py"
+    path.write_text(PROGRAM)
+    module = SimpleNamespace(__file__=str(path))
+    monkeypatch.setitem(sys.modules, "the_program", module)
+    return lambda: [(name, line) for name, line in setting_lines() if "train.py" in line]
+
+
+def test_lines_that_name_a_setting(program) -> None:
+    named = {name: line.partition("train.py")[2] for name, line in program()}
+    assert named == {
+        "set_num_threads": "(9): main",
+        "jax_debug_nans": "(10): main",
+        "intra_op_parallelism_threads": "(11): main",
+    }
+
+
+def test_a_variable_that_the_program_has_set(program, monkeypatch) -> None:
+    monkeypatch.setitem(os.environ, "JAX_ENABLE_CHECKS", "1")
+    named = dict(program())
+    assert named["JAX_ENABLE_CHECKS"].endswith("train.py(5): <module>")
+    assert "OMP_NUM_THREADS" not in named

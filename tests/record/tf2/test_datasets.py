@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepwhy.record.tf2.datasets import completed, written_stages
+from stepwhy.record.tf2.datasets import completed, made_at, written_stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +120,7 @@ def test_a_pipeline_with_branches_stays_as_it_is() -> None:
 
 PROGRAM = """
 import json, tensorflow as tf
-from stepwhy.record.tf2.datasets import completed, written_stages
+from stepwhy.record.tf2.datasets import completed, made_at, written_stages
 from stepwhy.record.tf2.pipeline import _model_of, stages_of
 random = lambda x: tf.cast(x, tf.float32) + tf.random.uniform([])
 dataset = tf.data.Dataset.range(40).map(lambda x: 2 * x, tf.data.AUTOTUNE).cache().shuffle(40)
@@ -141,3 +141,37 @@ def test_stages_of_tensorflow(tmp_path: Path, forks: Callable[[str], Forks]) -> 
     assert [name for name, _ in after_shuffle] == ["Shuffle", "Cache", "ParallelMap", "Range"]
     assert dict(map(tuple, after_shuffle))["ParallelMap"] is False
     assert [random for name, random in stages if name.startswith("MapAndBatch")] == [True]
+
+
+def test_a_stage_has_the_line_that_made_it() -> None:
+    source = dataset("_RangeDataset")
+    mapped = dataset("_ParallelMapDataset", source)
+    made_at(source, "train.py(3): main")
+    made_at(mapped, "")
+    assert written_stages(mapped) == [
+        {"name": "ParallelMap"},
+        {"name": "Range", "line": "train.py(3): main"},
+    ]
+
+
+def test_a_call_that_is_fused_with_batches_has_the_line_of_the_call() -> None:
+    written = [
+        {"name": "Batch", "line": "a.py(2): f"},
+        {"name": "ParallelMap", "line": "a.py(1): f"},
+    ]
+    assert [s.get("line") for s in completed(model("MapAndBatch"), written)] == ["a.py(1): f"]
+
+
+def test_stages_in_branches_have_the_line_of_their_kind_if_it_is_one() -> None:
+    for line in ("a.py(1): f", "a.py(2): f"):
+        made_at(dataset("_OnceTwiceDataset"), line)
+    made_at(dataset("_OnceOnlyDataset"), "a.py(3): f")
+    stages = [
+        {"id": 1, "name": "Interleave", "inputs": [2, 3, 4]},
+        {"id": 2, "name": "ParallelMapV2", "inputs": []},
+        {"id": 3, "name": "OnceTwice", "inputs": []},
+        {"id": 4, "name": "OnceOnly", "inputs": []},
+    ]
+    written = [{"name": "Interleave"}, {"name": "ParallelMap", "line": "b.py(7): g"}]
+    lines = [stage.get("line") for stage in completed(stages, written)]
+    assert lines == [None, "b.py(7): g", None, "a.py(3): f"]

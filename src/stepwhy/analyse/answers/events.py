@@ -27,10 +27,12 @@ _TIMELESS = (
     "gradient-use",
     "gradient-walk",
     "hooks",
+    "independent-calls",
     "made",
     "polled-save",
     "same-arguments",
     "semantic-step",
+    "setting",
     "stable-functions",
     "unowned-parameters",
 )

@@ -17,7 +17,8 @@ its operations. The cost is the time of these checks in the steady steps, on an 
 while it is idle. It is a lower bound: recording the stacks often takes longer, but the trace does
 not show that time separately.
 
-`stepwhy run` records the variables of the process when its first steps are written. One counts only
+`stepwhy run` records the variables of the process when its first steps are written, and the options
+of JAX that they stand for. One counts only
 if it applies to the run: its framework, an accelerator, several ranks. With `CUDA_LAUNCH_BLOCKING`,
 the launches in the trace show whether they return after their kernels. If most do, the cost is the
 time of the launches beyond what one takes that does not wait (`LAUNCH_NS`), at most the time in
@@ -25,7 +26,9 @@ which the device is idle: it works as long as before. The fix may save less, whe
 itself waits for the device, and more, because operations of the host take longer after each wait
 (`AFTER_WAITS`). `launch-bound` is explained by it: unset the variable before you judge launches.
 For other variables, no record shows the cost. Variables that slow only some programs are listed as
-evidence, and are not a problem by themselves.
+evidence, and are not a problem by themselves. `stepwhy run` looks for the setting in the code of
+the program's modules, and names the line where it stands; for a variable, only if the process began
+without it.
 
 ## Fix
 Turn anomaly detection off, and turn it on again only to find a NaN. Unset the variables in the
@@ -62,7 +65,13 @@ from stepwhy.diagnose.shared.measure import (
 )
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving, untimed
-from stepwhy.diagnose.shared.settings import LAUNCHES_WAIT, MOST_WAIT, applied
+from stepwhy.diagnose.shared.settings import (
+    LAUNCHES_WAIT,
+    MOST_WAIT,
+    Setting,
+    applied,
+    setting_lines,
+)
 from stepwhy.trace import Kind, Phase
 
 RULE = Rule(
@@ -100,7 +109,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the checks of anomaly detection, and the environment variables of the process."""
     settings, abstention = applied(facts), untimed(RULE, facts)
     found = abstention or _anomaly(facts)
-    evidence = tuple(Evidence(about.effect, text, "") for text, about in settings)
+    evidence = tuple(_of_variable(facts, text, about) for text, about in settings)
     slow = [text.partition("=")[0] for text, about in settings if about.slows]
     share = _blocked_share(facts) if abstention is None and _BLOCKING in slow else None
     if share is not None:
@@ -112,6 +121,13 @@ def diagnose(facts: Facts) -> Finding:
         return _slowed(facts, slow, evidence, _waits_ns(facts) if is_blocked else None)
     found = replace(found, evidence=found.evidence + evidence)
     return replace(found, title=_MAY_SLOW) if evidence and found.verdict == "clear" else found
+
+
+def _of_variable(facts: Facts, text: str, about: Setting) -> Evidence:
+    """What a variable does, with the line if the program sets it in one."""
+    name = text.partition("=")[0]
+    lines = setting_lines(facts, name, name.lower())
+    return Evidence(about.effect, text, "", lines[0].where if len(lines) == 1 else "")
 
 
 def _slowed(
@@ -197,7 +213,8 @@ def _anomaly(facts: Facts) -> Finding:
     share = Evidence("share of the step in these checks", cost / max(facts.wall_ns, 1), "fraction")
     longest = times(facts, "time of the check", by_name(facts, rows))
     # No edit: the traceback that each forward operation keeps costs more, and is not recorded.
-    return RULE.finding(cost, (checks, share, *longest), RULE.fix())
+    lines = setting_lines(facts, "set_detect_anomaly", "detect_anomaly")
+    return RULE.finding(cost, (checks, share, *longest, *lines), RULE.fix())
 
 
 def _backward(facts: Facts, pattern: re.Pattern[str]) -> AnyRows:

@@ -14,15 +14,25 @@ intermediate results.
 Operations that the program launches count, except those of the backward pass and the optimizer. The
 cost is the time of the step in which an operation is launched, in which an operation of at most 25
 µs runs, or in which Python runs between two operations for at most 500 µs. The diagnosis is made
-for steps with at least 100 such operations that spend at least 30 % of their time this way. In
-PyTorch, which runs operations one by one by design, a sequence of them must repeat. In PyTorch,
-layers of the sequence that get a single example, by the recorded shapes, say that the model is
-called for one example at a time, unless it is a recurrent cell. What recording short operations
-takes is left out. If the same sequence of operations repeats, the evidence names it. Where
+for steps with at least 100 such operations, in JAX 30, that spend at least 30 % of their time this
+way. In PyTorch, which runs operations one by one by design, a sequence of them must repeat. In
+PyTorch, layers of the sequence that get a single example, by the recorded shapes, say that the
+model is called for one example at a time, unless it is a recurrent cell. What recording short
+operations takes is left out. A generator of a JAX program that makes batches by such operations
+counts as well, although the loop waits for it. If the same sequence of operations repeats, the
+evidence names it. Where
 [`constant-computation`](constant-computation.md) shows that most of these operations compute
 constants, that finding comes first. The saving is at most the time of the lines that launch the
 sequence, with what they compute and their backward pass, and at most half more than the cost. On an
 accelerator, `launch-bound` judges this.
+
+In JAX, `stepwhy run` also follows the arrays of the profiled steps from call to call of jitted
+functions. A function is called for one example at a time if at least four of its calls in a row do
+not need each other: no array that one returns reaches the arguments of the next, through whatever
+functions of JAX. Arrays of NumPy must have been passed before, or be parts of an array of which a
+part was passed before, such as the rows of a batch; other ones may have been made from a result, as
+by the environment of an agent, so that nothing is said. The cost is the time of the step in which
+these calls are launched, or Python runs between them, but for one call of each row.
 
 ## Fix
 Compile the step: `tf.function`, `torch.compile`, `jax.jit`. Replace a loop over time by a single
@@ -47,7 +57,13 @@ from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.types import Ints
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.eager_calls import eager_loop, single_examples
+from stepwhy.diagnose.shared.eager_calls import (
+    IndependentCalls,
+    eager_loop,
+    independent_calls,
+    makes_batches_of_jax,
+    single_examples,
+)
 from stepwhy.diagnose.shared.eager_functions import functions_beside_gradient
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving
@@ -67,6 +83,9 @@ LEAST_SAVED = 0.5  # of the cost; the operations themselves remain
 MOST_SAVED = 1.5  # of the cost; of more, most is work that remains
 UNROLLED = 200  # repeats; torch.compile unrolls loops, and a step of 24,576 took it over 38 s
 LONG_LOOP = 16  # repeats; fewer are layers of a model, which jit compiles in little time
+# Of the cost, and of the time between calls: what the calls compute takes less for a batch, too.
+LEAST_SAVED_OF_CALLS, MOST_SAVED_OF_CALLS = 0.75, 1.1
+LEAST_OF_CALLS = 0.2  # of the step; below it, what else runs between the calls may be as long
 
 # Repeats in a step of PyTorch, which runs operations one by one by design. A program that calls a
 # small model a few times per step has no loop.
@@ -78,6 +97,7 @@ _FEWEST_REPEATS = 4  # fewer are parts of a model, and no loop
 _SHOWN = 3
 _CELL = ("aten::sigmoid", "aten::tanh")
 _NAMED_CELL = regex(r"(?:gru|lstm|rnn)\w*_cell")
+_EACH_CALL = "Call the compiled function once for the batch, not once for each example"
 _EACH = "Call the model once with the whole batch, not once for each example"
 # A Python number is written to one element: `tensor[i, j] = value`.
 _ELEMENT = ("aten::select", "aten::lift_fresh")
@@ -86,6 +106,9 @@ _WRAPPED = regex(r"PjitFunction\((.*)\)")
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of small operations and between them."""
+    independent = independent_calls(facts)
+    if independent is not None and independent.cost_ns >= LEAST_OF_CALLS * facts.wall_ns:
+        return _of_calls(facts, independent)
     if facts.has_accelerator:
         return RULE.not_applicable("The run uses an accelerator: see launch-bound.")
     loop = eager_loop(facts)
@@ -119,6 +142,19 @@ def diagnose(facts: Facts) -> Finding:
     fix = beside or _fix(facts, texts, repeats)
     # No edit: how long the compiled operations take is not in a record of the others.
     return RULE.finding(loop.cost_ns, evidence, fix, gain)
+
+
+def _of_calls(facts: Facts, found: IndependentCalls) -> Finding:
+    """The finding about a jitted function that is called for one example at a time."""
+    evidence = (
+        Evidence("share of the step", found.cost_ns / facts.wall_ns, "fraction"),
+        Evidence("calls in a row that do not need each other", found.in_a_row, "count", found.name),
+        Evidence("launching its calls, and between them", found.launching_ns, "ns", found.line),
+    )
+    most_ns = min(MOST_SAVED_OF_CALLS * found.launching_ns, facts.wall_ns)
+    least_ns = LEAST_SAVED_OF_CALLS * found.cost_ns
+    gain = saving("one call for the batch", least_ns, most_ns)
+    return RULE.finding(found.cost_ns, evidence, RULE.fix("jax-each"), gain, title=_EACH_CALL)
 
 
 def _lines_ns(facts: Facts, rows: Ints) -> int:
@@ -182,6 +218,8 @@ def _fix(facts: Facts, sequence: list[str], repeats: int) -> Fix:
     """What to do, by framework and by what repeats."""
     framework = facts.trace.meta.framework
     if framework == "jax":
+        if makes_batches_of_jax(facts):
+            return RULE.fix("jax-input")
         # What repeats without a product is the update of one parameter after another.
         is_cell = any(_PRODUCT.search(name) for name in sequence)
         return RULE.fix("jax-scan" if repeats >= LONG_LOOP and is_cell else "jax")

@@ -20,6 +20,17 @@ schedules operations: 256 times or more in a step, and at least three times for 
 computes. The cost is then the time in which it schedules. Steps with 16 matrix products or more do
 not count: their loop may be a recurrent layer.
 
+In JAX, the compiled programs in the profile show what an iteration of a loop needs from earlier
+ones. If it is nothing but counters, keys of random numbers, sums, and the array to which it writes
+its rows, as in `lax.map` and a `lax.scan` over rows, the iterations do not need each other. If most
+of the loop's time is in instructions of at most 2 µs, which mainly take to be started, the cost is
+their share of the loop. Longer ones take as long for all rows at once, or longer, where the results
+of all rows do not fit into the caches.
+
+Where there is a state, as in a recurrent layer, the loop stays. But products of matrices that do
+not need the state, such as that of the input of each time step, could be one product before the
+loop. The cost is then their time, and that of the sums of their weights' gradients.
+
 ## Fix
 Write the computation of one row for all rows at once.
 
@@ -35,12 +46,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stepwhy.base.columns.groups import group_rows
+from stepwhy.base.columns.groups import group_rows, numbered
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.measure import by_name, by_string, times
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
+from stepwhy.diagnose.shared.measure import (
+    by_name,
+    by_string,
+    mean_within,
+    on_scale,
+    time_of,
+    times,
+)
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import named, steady_work
+from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
@@ -48,7 +67,7 @@ RULE = Rule(
     name="Loops of small operations in the graph",
     found="Replace the loop in the graph by operations on the whole batch",
     clear="No loop in the graph runs many small operations",
-    needs=(("graph-ops", "host-ops"), ("steps",)),
+    needs=(("graph-ops", "host-ops", "programs"), ("steps",)),
     least_share=0.20,  # of the step; below it the gain is less than the variation between steps
     least_saved=0.3,  # of the cost; the same arithmetic remains, in fewer operations
     change="one operation for all rows",
@@ -61,6 +80,11 @@ MOSTLY = 0.5  # of the time of a loop; more of it in matrix products is the work
 
 SCHEDULED = 256  # per step; graphs of hundreds of operations without a loop take some tens
 PER_OPERATION = 3  # times scheduled for each operation that computes; in a loop, most control it
+
+STARTED_NS = 2_000  # of an instruction of XLA on a CPU; starting it takes a half to one microsecond
+LEAST_OF_PRODUCTS = 0.10  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.3  # of the cost; a large product still has to be computed
+_PRODUCT_TITLE = "Multiply all rows before the loop: the product needs no earlier iteration"
 
 # Source: tensorflow/core/common_runtime/executor.cc: once for each chain of ready operations.
 _SCHEDULES = "ExecutorState::Process"
@@ -76,6 +100,8 @@ _SHOWN = 3
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the operations that run many times in a step."""
+    if facts.trace.meta.framework == "jax":
+        return _of_jax(facts)
     rows = steady_work(facts, Kind.KERNEL, Kind.OP)
     rows = rows[facts.trace.slices.scope[rows] != NULL]
     if not len(rows):
@@ -97,10 +123,69 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, RULE.fix(), shown=shown, unless=is_clear)
 
 
+def _of_jax(facts: Facts) -> Finding:
+    """Judge the loops of compiled programs by whether their iterations need each other."""
+    if "programs" not in facts.trace.meta.signals:
+        return RULE.no_data("programs", "The compiled programs were not recorded.")
+    rows, loops, trips = _looped(facts, independent=True)
+    product_rows, _, product_trips = _looped(facts, independent=False)
+    cost, of_products = (_time_ns(facts, each) for each in (rows, product_rows))
+    if of_products > cost:
+        evidence = _jax_evidence(facts, product_rows, product_trips, of_products)
+        if of_products < LEAST_OF_PRODUCTS * facts.wall_ns:
+            return RULE.nothing(evidence)
+        gain = saving("one product before the loop", LEAST_SAVED * of_products, of_products)
+        fix, edit = RULE.fix("jax-product"), Edit("ops", "replaced")
+        return RULE.finding(of_products, evidence, fix, gain, edit, title=_PRODUCT_TITLE)
+    inner = rows[~np.isin(facts.trace.slices.name[rows], loops)]
+    own_ns = facts.nesting.self_ns(inner)
+    is_small = _typical_ns(facts, inner, own_ns) <= STARTED_NS
+    share = own_ns[is_small].sum() / max(own_ns.sum(), 1)
+    if not len(inner):
+        return RULE.nothing()
+    evidence = (
+        *_jax_evidence(facts, rows, trips, cost),
+        Evidence("of their time in operations of 2 µs or less", float(share), "fraction"),
+    )
+    cost = round(float(share) * cost)
+    return RULE.judge(facts, cost, evidence, RULE.fix("jax-rows"), unless=share < MOSTLY)
+
+
+def _typical_ns(facts: Facts, rows: AnyRows, own_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Median time of the slices with the name of each, without what they call, ns; (rows,)."""
+    names, place = numbered(facts.trace.slices.name[rows])
+    typical = [float(np.median(own_ns[place == name])) for name in range(len(names))]
+    return np.asarray(typical, dtype=np.float64)[place]
+
+
+def _looped(facts: Facts, *, independent: bool) -> tuple[AnyRows, AnyRows, int]:
+    """Slices of the steady steps in loops that could be left out, their loops, and iterations."""
+    table = facts.trace.argument_uses
+    chosen = (table.trips >= ITERATIONS) & (table.independent == independent)
+    chosen &= facts.is_steady[table.slice]
+    loops = np.unique(table.loop[chosen])
+    return np.sort(table.slice[chosen]), loops, int(table.trips[chosen].max(initial=0))
+
+
+def _time_ns(facts: Facts, rows: AnyRows) -> int:
+    return on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute", "dispatch")
+
+
+def _jax_evidence(facts: Facts, rows: AnyRows, trips: int, cost: int) -> tuple[Evidence, ...]:
+    if not len(rows):
+        return ()
+    return (
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
+        Evidence("iterations of a loop per step, at most", trips, "count"),
+        Evidence("operations per step in loops", len(rows) / facts.steady_count, "count"),
+        *times_at_lines(facts, rows),
+    )
+
+
 def _by_scheduling(facts: Facts) -> Finding:
     """Judge a function of TensorFlow 2 by how often its executor schedules operations."""
     if facts.trace.meta.framework not in {"tensorflow", ""}:
-        return RULE.not_applicable("The run does not use TensorFlow.")
+        return RULE.not_applicable("The run uses neither TensorFlow nor JAX.")
     scheduled = len(named(facts, _SCHEDULES)) / max(facts.steady_count, 1)
     kernels = facts.slices(Kind.KERNEL, steady=True)
     products = facts.trace.matches(facts.trace.slices.name[kernels], _PRODUCT.search).sum()

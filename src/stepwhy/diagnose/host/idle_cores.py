@@ -14,7 +14,8 @@ stepwhy records how many threads an operation may use and how many cores the pro
 counts how long the cores of the machine were busy: those that idle could have worked. The cost is
 the share of the idle cores in the time of operations that take at least half a millisecond each;
 dividing shorter ones gains little. The low end of the saving allows for parts of an operation that
-one thread executes.
+one thread executes. `stepwhy run` looks for the setting in the code of the program's modules, and
+names the lines where it stands; a variable counts only if the program has set it itself.
 
 ## Fix
 Use as many threads as there are cores, divided among the processes on the machine.
@@ -38,6 +39,7 @@ from stepwhy.analyse.steps.counters import series
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.diagnose.shared.program import uses_sessions
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.settings import setting_lines
 
 RULE = Rule(
     __name__,
@@ -53,6 +55,14 @@ RULE = Rule(
 SHARE = 0.15  # of the step; below it the gain is less than the variation between steps
 LONG_NS = 500_000  # to wake threads and wait for them takes tens of microseconds
 IDLE = 0.5  # of the cores without a thread; if they are less idle, the job or others use them
+_SETTERS = (
+    "set_num_threads",
+    "set_intra_op_parallelism_threads",
+    "intra_op_parallelism_threads",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+)
 _OTHERS = "An operation may use {}, but other programs used the rest during this run."
 
 
@@ -87,7 +97,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.incomplete("quiet-machine", _OTHERS.format(allowed), evidence)
     fitting = max(cores // processes, 1)
     edit = Edit("threads", "count", count=fitting)
-    return RULE.finding(cost, evidence, _fix(facts, fitting), edit=edit)
+    lines = setting_lines(facts, *_SETTERS)
+    return RULE.finding(cost, (*evidence, *lines), _fix(facts, fitting), edit=edit)
 
 
 def _long_ns(facts: Facts) -> int:

@@ -57,6 +57,7 @@ from stepwhy.diagnose.shared.pipeline_stages import (
     called_for_elements,
     calls_in_parallel,
     shuffles,
+    work_of_stages,
     works_ahead,
 )
 from stepwhy.diagnose.shared.program import uses_loader
@@ -100,7 +101,7 @@ def diagnose(facts: Facts) -> Finding:
     way = _way(facts, fetches, working)
     title = _TITLES.get(way, "")
     short = called_for_elements(facts.trace) if way == "tf-batched" else None
-    evidence += (short,) if short else ()
+    evidence += (short,) if short else work_of_stages(facts.trace)
     edit = _edit(facts, working=working)
     return RULE.finding(cost, evidence, _fix(facts, way), edit=edit, title=title)
 

@@ -111,6 +111,12 @@ def _evidence(facts: Facts, queue: Pipeline) -> tuple[Evidence, ...]:
         found.append(Evidence("mean fill level without the reserve", queue.mean_fill, "fraction"))
         usable = queue.capacity - queue.reserve
         found.append(Evidence("elements that can be dequeued, at most", usable, "count"))
+    nodes = facts.trace.nodes
+    made = np.isin(nodes.name, facts.trace.strings_where({queue.name})) & (nodes.source != NULL)
+    found += [
+        Evidence("the queue is made by", queue.name, "", facts.trace.string(line))
+        for line in nodes.source[made].tolist()
+    ]
     if queue.reserve:
         found.append(Evidence("elements in reserve (min_after_dequeue)", queue.reserve, "count"))
     found.append(Evidence("samples", queue.samples, "count"))

@@ -19,7 +19,7 @@ A cache counts as not filled if the functions before it are called in a later ep
 keeps the elements of a pass only if all of them were read. Then the epoch may also be known by the
 steps, which have fetched more than three times as many batches as the current pass has made.
 The cost is the time of the step spent waiting for input, without the time in which workers start
-again.
+again. `stepwhy run` notes the line that makes each stage of `tf.data`.
 
 A `DataLoader` without workers prepares batches in the training loop, so that the lines of the data
 set are known. `stepwhy run` looks at the code of `__getitem__` and of what it calls. A function
@@ -55,7 +55,13 @@ from stepwhy.diagnose.input.shared.loaders import batches_ready
 from stepwhy.diagnose.input.shared.long_waits import long_waits
 from stepwhy.diagnose.input.shared.repeated_work import Repeated, iterated_again, restarted
 from stepwhy.diagnose.shared.augmentation import is_random
-from stepwhy.diagnose.shared.pipeline_stages import caches, fills_again, shuffles
+from stepwhy.diagnose.shared.pipeline_stages import (
+    cache_lines,
+    caches,
+    fills_again,
+    shuffles,
+    work_of_stages,
+)
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS, stable_lines
 from stepwhy.trace import Trace
@@ -93,7 +99,8 @@ _NEW_RESULTS = (
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the wait for a pipeline that has read its data more than once."""
-    repeated = _loader(facts) or restarted(facts.trace) or iterated_again(facts)
+    again = restarted(facts.trace)
+    repeated = _loader(facts) or again or iterated_again(facts)
     if repeated is None:
         return RULE.no_data(
             "input-reads", "The trace does not show whether the data was read more than once."
@@ -119,13 +126,15 @@ def diagnose(facts: Facts) -> Finding:
     lines = _lines(facts.trace)
     if lines and is_random(lines[0].where):
         return RULE.not_applicable(_NEW_RESULTS)
-    evidence = (waits, *repeated.evidence, *long_waits(facts), *lines)
+    stages = work_of_stages(facts.trace) if again else ()
+    evidence = (waits, *repeated.evidence, *stages, *long_waits(facts), *lines)
     # What fills a shuffle buffer runs while few steps wait, and delays no operation of the others.
     edit = None if long_waits(facts) and shuffles(facts.trace) else Edit("input", "gone")
-    fix = RULE.fix("tf-data" if restarted(facts.trace) else "tf-epochs")
+    fix = RULE.fix("tf-data" if again else "tf-epochs")
     fix = fix if facts.trace.meta.framework == "tensorflow" else RULE.fix("pytorch")
     if caches(facts.trace):
-        return RULE.finding(cost, evidence, RULE.fix("tf-unfilled"), gain, edit, title=_UNFILLED)
+        found = (*evidence, *cache_lines(facts.trace))
+        return RULE.finding(cost, found, RULE.fix("tf-unfilled"), gain, edit, title=_UNFILLED)
     return RULE.finding(cost, evidence, fix, gain, edit)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from stepwhy.analyse.breakdown.preparation import find_preparation
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.operands import shapes_of
+from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.columns.types import AnyRows, Ints, Mask
@@ -15,10 +17,11 @@ from stepwhy.diagnose.shared.measure import mean_within, on_scale, steady, time_
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.recording_cost import without_recording
 from stepwhy.diagnose.shared.slices import launched_ops, named
-from stepwhy.trace import Kind, Phase, among
+from stepwhy.trace import NULL, Kind, Phase, among
 
 SHARE = 0.30  # of the step, in small operations and between them; less is not worth joining them
 FEWEST = 100  # operations per step; a small model has some tens
+FEWEST_OF_JAX = 30  # which takes longer for each: 20 to 100 us
 SMALL_NS = 25_000  # ns; launching an operation from Python takes 5 to 15, recorded a little more
 ONE_CALL_NS = 500_000  # ns of Python between two operations; the rest is other work
 MANY_ELEMENTS = 100  # reads of single elements per step; a loss and some metrics are a dozen
@@ -66,13 +69,22 @@ def _eager_loop(facts: Facts) -> EagerLoop | None:
     every = _launched(facts)
     every = every[facts.phases[every] != Phase.OPTIMIZER]  # `unfused-optimizer` judges those
     calls = every[facts.phases[every] != Phase.BACKWARD]
-    if len(calls) < FEWEST * max(facts.steady_count, 1):
+    fewest = FEWEST_OF_JAX if facts.trace.meta.framework == "jax" else FEWEST
+    if len(calls) < fewest * max(facts.steady_count, 1):
         return None
     python = facts.partition.sets["python"] & steady(facts)
     capped = np.minimum(python.ends - python.starts, ONE_CALL_NS).sum()
-    python_ns = on_scale(facts, facts.mean_ns(float(capped)), "python")
+    # What is made in a generator of the program is counted as a wait for input.
+    waits = ("input_wait",) if makes_batches_of_jax(facts) else ()
+    python_ns = on_scale(facts, facts.mean_ns(float(capped)), "python", *waits)
     cost = python_ns + facts.breakdown["dispatch"] + in_small(facts, every, SMALL_NS)
     return EagerLoop(calls, cost, python_ns) if cost >= SHARE * facts.wall_ns else None
+
+
+def makes_batches_of_jax(facts: Facts) -> bool:
+    """Whether the loop of a JAX program iterates over a generator, which takes part of the step."""
+    prepared = find_preparation(facts.sampled) if facts.trace.meta.framework == "jax" else None
+    return prepared is not None and prepared.entry == "generator"
 
 
 def single_examples(facts: Facts, calls: AnyRows) -> float:
@@ -136,6 +148,54 @@ def _jitted(facts: Facts) -> AnyRows:
     return found
 
 
+class IndependentCalls(msgspec.Struct, frozen=True):
+    """Calls of a jitted function that follow each other and do not need each other.
+
+    Args:
+        name: The function.
+        line: Where it is called.
+        in_a_row: How many at least follow each other.
+        launching_ns: Time per step of launching them, and of Python between them, ns.
+    """
+
+    name: str
+    line: str
+    in_a_row: int
+    launching_ns: int
+
+    @property
+    def cost_ns(self) -> int:
+        """Time per step that all calls but one of each row take, ns."""
+        return round((1 - 1 / self.in_a_row) * self.launching_ns)
+
+
+def independent_calls(facts: Facts) -> IndependentCalls | None:
+    """The function of which such calls take longest; None if there is none."""
+    trace, events = facts.trace, facts.trace.events
+    rows = rows_of_kinds(trace, "independent-calls")
+    found: dict[tuple[str, str], int] = {}
+    for row in rows[events.source[rows] != NULL].tolist():
+        key = trace.string(int(events.name[row])), trace.string(int(events.source[row]))
+        found[key] = max(found.get(key, 2), int(events.count[row]))
+    every = [IndependentCalls(*key, n, _launching_ns(facts, key[0])) for key, n in found.items()]
+    return max(every, key=lambda each: each.cost_ns, default=None)
+
+
+def _launching_ns(facts: Facts, function: str) -> int:
+    """Time per step of the calls of a jitted function, and of Python until the next one, ns."""
+    calls = named(facts, f"PjitFunction({function})")
+    host = facts.partition.sets["dispatch"] | facts.partition.sets["python"]
+    between = _until_next(facts, calls) & host & steady(facts)
+    return on_scale(facts, mean_within(facts, between), "dispatch", "python")
+
+
+def _until_next(facts: Facts, calls: AnyRows) -> Intervals:
+    """From each call to the next one, but for other work that comes between them."""
+    starts, ends = facts.trace.slices.start_ns[calls], facts.trace.ends(calls)
+    until = np.minimum(np.append(starts[1:], ends[-1:]), ends + ONE_CALL_NS)
+    return Intervals.of(starts, np.maximum(until, ends))
+
+
 class ElementLoop(msgspec.Struct, frozen=True):
     """A loop over single elements of tensors.
 
@@ -194,4 +254,14 @@ def _between(facts: Facts, starts: Ints, is_next: Mask) -> AnyRows:
     return found
 
 
-__all__ = ["EagerLoop", "ElementLoop", "eager_loop", "element_loop", "in_small", "single_examples"]
+__all__ = [
+    "EagerLoop",
+    "ElementLoop",
+    "IndependentCalls",
+    "eager_loop",
+    "element_loop",
+    "in_small",
+    "independent_calls",
+    "makes_batches_of_jax",
+    "single_examples",
+]

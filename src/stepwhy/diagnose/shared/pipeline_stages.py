@@ -23,6 +23,8 @@ MANY = 8  # elements of a batch; with fewer, one call for all saves little
 SHORT_NS = 200_000  # per element; calling a longer function is a small part of its time
 LITTLE = 0.1  # of the work of all functions; more threads for it gain less than the step varies
 
+_SHOWN = 2
+
 
 def works_ahead(trace: Trace) -> bool:
     """Whether the last stage has a thread of its own, which fills a buffer before the loop asks."""
@@ -61,9 +63,8 @@ def called_for_elements(trace: Trace) -> Evidence | None:
     if not before or made < MANY * before[-1] or int(stages.processing_ns[most]) > SHORT_NS:
         return None
     per_batch = round(made / before[-1])
-    return Evidence(
-        "calls of a short function per batch", per_batch, "count", stage_name(trace, most)
-    )
+    where = with_line(trace, stage_name(trace, most))
+    return Evidence("calls of a short function per batch", per_batch, "count", where)
 
 
 def _batches(trace: Trace, row: int) -> bool:
@@ -79,6 +80,13 @@ def calls(trace: Trace, row: int) -> bool:
 def caches(trace: Trace) -> bool:
     """Whether a stage keeps its elements for the next epoch."""
     return _has(trace, _CACHE)
+
+
+def cache_lines(trace: Trace) -> tuple[Evidence, ...]:
+    """The lines that make the caches of the pipeline, as far as they are known."""
+    rows = (row for row in stage_rows(trace) if _CACHE.search(stage_name(trace, row)))
+    lines = {int(trace.stages.source[row]) for row in rows} - {NULL}
+    return tuple(Evidence("the cache", "is made", "", trace.string(line)) for line in lines)
 
 
 def fills_again(facts: Facts) -> bool:
@@ -132,8 +140,42 @@ def stage_name(trace: Trace, row: int) -> str:
     return trace.string(int(trace.stages.name[row]))
 
 
+def with_line(trace: Trace, name: str) -> str:
+    """A stage, such as 'ParallelMapV2[3]' or 'Map', and the line that made it, if that is known.
+
+    Without a number, the name stands for any stage of its kind.
+    """
+    rows = [
+        r for r in stage_rows(trace) if name in (own := stage_name(trace, r), own[: own.find("[")])
+    ]
+    lines = {int(trace.stages.source[row]) for row in rows} - {NULL}
+    return f"{name} · {trace.string(lines.pop())}" if len(lines) == 1 else name
+
+
+def work_of_stages(trace: Trace) -> tuple[Evidence, ...]:
+    """The stages that do most of the work of a pipeline, with their lines, longest first.
+
+    Only those whose line is known.
+    """
+    stages, rows = trace.stages, stage_rows(trace)
+    work = {r: max(int(stages.elements[r]) * int(stages.processing_ns[r]), 0) for r in rows}
+    total = sum(work.values())
+    longest = sorted((r for r in rows if stages.source[r] != NULL), key=lambda r: -work[r])
+    return tuple(
+        Evidence(
+            "share of the pipeline's work",
+            work[r] / total,
+            "fraction",
+            with_line(trace, stage_name(trace, r)),
+        )
+        for r in longest[:_SHOWN]
+        if work[r] > LITTLE * total
+    )
+
+
 __all__ = [
     "batches_before",
+    "cache_lines",
     "caches",
     "called_for_elements",
     "calls",
@@ -142,5 +184,7 @@ __all__ = [
     "shuffles",
     "stage_name",
     "stage_rows",
+    "with_line",
+    "work_of_stages",
     "works_ahead",
 ]

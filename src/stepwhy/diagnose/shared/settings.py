@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.gpus import sampled_gpus
+from stepwhy.result import Evidence
+from stepwhy.trace import NULL
 
 LAUNCHES_WAIT = "share of kernels whose launch returned after them"
 """Evidence of launches that wait for their kernels, a fraction."""
@@ -99,6 +102,23 @@ def applied(facts: Facts) -> list[tuple[str, Setting]]:
     return sorted(found, key=lambda pair: not pair[1].slows)
 
 
+def setting_lines(facts: Facts, *names: str) -> tuple[Evidence, ...]:
+    """Lines of the program that name settings which are known to apply.
+
+    Args:
+        facts: Facts of the run.
+        names: Functions, arguments and variables that make the setting.
+    """
+    trace = facts.trace
+    rows = np.isin(trace.events.kind, trace.strings_where({"setting"}))
+    rows &= np.isin(trace.events.name, trace.strings_where(names)) & (trace.events.source != NULL)
+    pairs = zip(trace.events.name[rows].tolist(), trace.events.source[rows].tolist(), strict=True)
+    return tuple(
+        Evidence("set by", trace.string(name), "", trace.string(line))
+        for name, line in dict.fromkeys(pairs)
+    )
+
+
 def _applies(setting: Setting, facts: Facts) -> bool:
     meta = facts.trace.meta
     if setting.frameworks and meta.framework not in setting.frameworks:
@@ -110,4 +130,4 @@ def _applies(setting: Setting, facts: Facts) -> bool:
     return uses_gpu or not setting.gpu
 
 
-__all__ = ["LAUNCHES_WAIT", "MOST_WAIT", "SETTINGS", "Setting", "applied"]
+__all__ = ["LAUNCHES_WAIT", "MOST_WAIT", "SETTINGS", "Setting", "applied", "setting_lines"]

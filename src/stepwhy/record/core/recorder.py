@@ -35,7 +35,7 @@ from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.process.folder import append_lines, encode, folder_of, write_json
 from stepwhy.record.core.process.ranks import rank_members
 from stepwhy.record.core.requests import Requests
-from stepwhy.record.core.settings import process_settings
+from stepwhy.record.core.settings import SETTING, process_settings, setting_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Recorder:
         self._message_counts: dict[str, int] = {}
         self._due_ns = 0
         self._pace = WritePace()
-        self._has_end = False
+        self._has_end = self._has_settings = False
         self._logged = 0
         self._folder = folder_of(self._run_dir)
 
@@ -215,8 +215,10 @@ class Recorder:
                 'unowned-parameters' or 'dropped-parameters' (see `torch.gradient_walk`),
                 'made' (see `made`; the call is the `reason`),
                 'same-arguments' (see `jax.same_arguments`), 'stable-functions' (see
-                `torch.item_functions`), 'generator' (see `tf2.generators`), or 'hooks' (see
-                `torch.repeated_hooks`; callbacks of Keras as well).
+                `torch.item_functions`), 'generator' (see `tf2.generators`), 'hooks' (see
+                `torch.repeated_hooks`; callbacks of Keras as well), 'setting' (a line of the
+                program names a setting, see `settings`), or 'independent-calls' (see
+                `jax.independent_calls`).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.
@@ -320,6 +322,12 @@ class Recorder:
 
     def _flush(self) -> None:
         """Write everything pending."""
+        if self._lines and not self._has_settings:
+            self._has_settings = True
+            with contextlib.suppress(Exception):
+                for name, line in setting_lines():
+                    now = now_ns()
+                    self.event(SETTING, name=name, start_ns=now, end_ns=now, source=line)
         self._due_ns = self._pace.next_ns(time.monotonic_ns())
         pending = {
             "steps": self._lines,

@@ -2,7 +2,8 @@
 
 Only variables of a fixed list are recorded, and of their values only those that have an effect and
 are of a known form, so that nothing else of the environment reaches the run directory. A program
-may set them itself, which is why they are read in its process and not by the launcher.
+may set them itself, which is why they are read in its process and not by the launcher. Then its
+code shows the line, as it does for settings that are calls: it is only looked at.
 
 Source: CUDA C Programming Guide, environment variables; PyTorch, `c10/cuda` (allocator) and
 `torch/csrc/distributed`; NCCL, environment variables; cuBLAS, results reproducibility; JAX,
@@ -11,12 +12,19 @@ Source: CUDA C Programming Guide, environment variables; PyTorch, `c10/cuda` (al
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+import sys
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+from stepwhy.record.core.user_code import program_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
 _ON = r"(?i:[1-9]\d{0,2}|true|yes|on|t|y)"
 _OFF = r"(?i:0|false|no|off|f|n)"
@@ -82,8 +90,15 @@ def settings_of(environ: Mapping[str, str]) -> dict[str, str]:
 
 def process_settings() -> dict[str, dict[str, str]]:
     """Members of `process.json` for the settings of this process; none without such variables."""
-    found = settings_of(os.environ)
+    found = settings_of({**os.environ, **_of_jax()})
     return {"settings": found} if found else {}
+
+
+def _of_jax() -> dict[str, str]:
+    """The options of JAX that the program has switched on, under the names of their variables."""
+    config = getattr(sys.modules.get("jax"), "config", None)
+    names = [name for name in FORMS if name.startswith("JAX_")]
+    return {name: "1" for name in names if getattr(config, name.lower(), None) is True}
 
 
 def _found(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -96,3 +111,88 @@ def _found(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         kept = [word for word in words if any(re.fullmatch(form, word) for form in forms)]
         if kept:
             yield name, " ".join(kept)
+
+
+SETTING = "setting"
+"""Kind of the event for a line of the program that names a setting."""
+_CALLS = frozenset(
+    {
+        "set_num_threads",
+        "set_intra_op_parallelism_threads",
+        "intra_op_parallelism_threads",
+        "set_detect_anomaly",
+        "detect_anomaly",
+        "set_floatx",
+        "set_default_dtype",
+        "jax_enable_x64",
+        "enable_x64",
+        "float64",
+        "double",
+        *(name.lower() for name in FORMS if name.startswith("JAX_")),
+    }
+)
+"""Functions, arguments and options that set what an environment variable may set, too."""
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "JAX_ENABLE_X64")
+# Limits of what is read when the first steps are written: it takes a few milliseconds.
+_MOST_FILES = 200
+_MOST_BYTES = 1 << 17  # of code, in all files that name a setting
+_MOST_LINES = 4  # with one name; of more, none is the line
+
+
+def setting_lines() -> list[tuple[str, str]]:
+    """Lines of the program that name a setting, as (name, 'train.py(3): main').
+
+    A variable counts only if the process began without it, or with another value. Of other names,
+    a line may never run: only a fact that the setting applies makes it one.
+    """
+    names = _CALLS | _set_since_start(os.environ)
+    pattern = re.compile(rf"\b({'|'.join(sorted(names))})\b")
+    found: list[tuple[str, str]] = []
+    left = _MOST_BYTES
+    for path, short in islice(program_files(), _MOST_FILES):
+        if os.stat(path).st_size > left:  # noqa: PTH116
+            continue
+        text = Path(path).read_text(errors="replace")
+        if pattern.search(text):
+            left -= len(text)
+            found += _naming(ast.parse(text), names, short, "<module>")
+    each = dict.fromkeys(found)
+    lines = Counter(name for name, _ in each)
+    return [(name, line) for name, line in each if lines[name] <= _MOST_LINES]
+
+
+def _set_since_start(environ: Mapping[str, str]) -> frozenset[str]:
+    """The variables that the process has set itself; none where its first values are unknown."""
+    try:
+        first = Path("/proc/self/environ").read_bytes().split(b"\0")
+    except OSError:
+        return frozenset()
+    names = (*FORMS, *OPTIONS, *_THREADS)
+    return frozenset(
+        name
+        for name in names
+        if name in environ and f"{name}={environ[name]}".encode() not in first
+    )
+
+
+def _naming(
+    node: ast.AST, names: Container[str], short: str, inside: str
+) -> Iterator[tuple[str, str]]:
+    """The names of settings below a node of the program's code, each with its line."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Attribute(attr=name, end_lineno=number):  # its name ends the expression
+                pass
+            case ast.Name(id=name, lineno=number) | ast.keyword(arg=str(name), lineno=number):
+                pass
+            case ast.Constant(value=str(name), lineno=number):
+                pass
+            case _:
+                name = ""
+        if name in names:
+            yield name, f"{short}({number}): {inside}"
+        match child:
+            case ast.FunctionDef(name=function) | ast.AsyncFunctionDef(name=function):
+                yield from _naming(child, names, short, function)
+            case _:
+                yield from _naming(child, names, short, inside)

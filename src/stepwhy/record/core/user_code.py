@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
     from typing import Any
 
@@ -95,6 +96,17 @@ def _is_library(path: str) -> bool:
         part in path for part in _PACKAGE_FOLDERS
     )
     return known or _STANDARD_LIBRARY.search(path) is not None
+
+
+def program_files() -> Iterator[tuple[str, str]]:
+    """The files of the program's modules: the path of each, and its short name."""
+    for module in tuple(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        # Most modules are libraries, which their path shows without a look at the disk.
+        if isinstance(path, str) and path.endswith(".py") and not _is_library(path):
+            name = _files().user_name(path)
+            if name is not None:
+                yield path, name
 
 
 def source_of(operation: Any, files: UserFiles) -> str:

@@ -19,6 +19,7 @@ from stepwhy.record.core.clock import EPOCH_OFFSET_NS
 from stepwhy.record.core.process.losses import attempt
 from stepwhy.record.jax.compilations import Compilations
 from stepwhy.record.jax.host_arrays import HostArrays
+from stepwhy.record.jax.independent_calls import IndependentCalls
 from stepwhy.record.jax.loop import calls_of, loop_of
 from stepwhy.record.jax.same_arguments import SameArguments
 from stepwhy.record.steps.call_log import MOST_NOTES, CallLog
@@ -50,6 +51,7 @@ class CallObserver:
         self._jax_folder = jax_folder
         self._arrays = HostArrays(calls.loop)
         self._same = SameArguments(calls.loop)
+        self._independent = IndependentCalls(calls.loop)
         self._kinds = FunctionKinds(self._number)
 
     def _number(self, code: object) -> int:
@@ -121,6 +123,8 @@ class CallObserver:
             self._arrays.passed(args)
             if self._same.is_due and (number := self._kind(function)) >= 0:
                 self._same.called(number, function, args, kwargs, calls.step)
+            if self._independent.is_due and not calls.loop.only_notes:
+                self._independent.called(self._kind(function), function, args, kwargs, output)
             if calls.may_begin():
                 number = self._kind(function)
                 if number < 0:

@@ -13,7 +13,8 @@ import functools
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
-from stepwhy.record.core.user_code import UserFiles
+from stepwhy.record.core.user_code import UserFiles, user_line
+from stepwhy.record.tf2.datasets import made_at
 from stepwhy.record.tf2.loop import loop_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _MOST_EVENTS = 16
 
 
 def observe_generators(module: ModuleType, run_dir: str) -> None:
-    """Log the generators that are passed to `from_generator` of `dataset_ops.DatasetV2`."""
+    """Log generators of `dataset_ops.DatasetV2`, and note the line that makes each data set."""
     owner: Any = module.DatasetV2
     original, loop, left = owner.from_generator, loop_of(run_dir), [_MOST_EVENTS]
 
@@ -44,6 +45,14 @@ def observe_generators(module: ModuleType, run_dir: str) -> None:
         return original(generator, *args, **kwargs)
 
     owner.from_generator = staticmethod(from_generator)
+    make = owner.__init__
+
+    @functools.wraps(make)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        loop.guard(lambda: made_at(self, user_line()))
+
+    owner.__init__ = init
 
 
 def yielding_line(generator: Any) -> str:

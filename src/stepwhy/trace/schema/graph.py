@@ -94,6 +94,7 @@ GRAPH: tuple[Column, ...] = (
         "-1",
         "Times that the loop has begun to read the data set from its start.",
     ),
+    string("stages", "source", "Source line that made the stage.", null=NO_STRING),
     Column("executions", "slice", "int32", "row of slices", "", "The run of a graph operation."),
     string(
         "executions",

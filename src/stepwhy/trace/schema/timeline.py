@@ -217,6 +217,22 @@ TIMELINE: tuple[Column, ...] = (
         "",
         "Whether it combines two arrays that are each repeated for the other.",
     ),
+    string(
+        "argument_uses",
+        "loop",
+        "Instruction of the loop that it is in, if it needs no earlier iteration of that.",
+        null=NO_STRING,
+    ),
+    Column("argument_uses", "trips", "int64", "", "-1", "Iterations of this loop."),
+    Column(
+        "argument_uses",
+        "independent",
+        "int8",
+        "0 or 1",
+        "-1",
+        "1: nothing in the loop needs an earlier iteration; 0: this is a product of matrices that "
+        "needs none.",
+    ),
 )
 
 __all__ = ["TIMELINE"]

@@ -18,7 +18,7 @@ from stepwhy.analyse.steps.cores import usable_cores
 from stepwhy.base.units import format_fraction
 from stepwhy.diagnose.input.shared.loaders import most_epochs
 from stepwhy.diagnose.shared.augmentation import is_random
-from stepwhy.diagnose.shared.pipeline_stages import calls_in_parallel
+from stepwhy.diagnose.shared.pipeline_stages import calls_in_parallel, with_line
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import saving
 from stepwhy.result import Evidence, Fix, Saving
@@ -67,9 +67,10 @@ def overlap_evidence(facts: Facts, work: BatchWork) -> tuple[Evidence, ...]:
     by = "one thread, an element at a time"
     if not work.is_ahead:
         by = f"the training loop itself, in {_NAMES.get(work.source, work.source)}"
+    where = with_line(facts.trace, work.where) if work.source == "tf.data" else work.where
     found = [
         Evidence("share of the step", work.exposed_ns / max(facts.wall_ns, 1), "fraction"),
-        Evidence("batches are prepared by", by, "", work.where),
+        Evidence("batches are prepared by", by, "", where),
     ]
     if work.exposed_ns < facts.wall_ns:
         found.append(Evidence("step without the wait for it", rest_ns(facts, work), "ns"))

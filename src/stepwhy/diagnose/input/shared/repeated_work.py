@@ -15,6 +15,8 @@ from stepwhy.diagnose.shared.pipeline_stages import (
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL, Trace
 
+_SHOWN = 2
+
 
 class Repeated(msgspec.Struct, frozen=True):
     """Work on the input that is repeated.
@@ -46,12 +48,18 @@ def iterated_again(facts: Facts) -> Repeated | None:
     calling = [row for row in rows if calls(facts.trace, row)]
     last_random = max((i for i, row in enumerate(calling) if stages.random[row] == 1), default=-1)
     changing, same = calling[: last_random + 1], calling[last_random + 1 :]
-    names = ", ".join(stage_name(facts.trace, row) for row in same)
+    names = [stage_name(facts.trace, row) for row in same]
+    at = [
+        Evidence("the same in each epoch", name, "", facts.trace.string(int(stages.source[row])))
+        for row, name in zip(same, names, strict=True)
+        if stages.source[row] != NULL
+    ]
     evidence = (
         Evidence("batches before this pass over the data", before, "count")
         if before
         else Evidence("epochs started", epochs, "count"),
-        Evidence("stages with the same work in each epoch", len(same), "count", names),
+        Evidence("stages with the same work in each epoch", len(same), "count", ", ".join(names)),
+        *at[:_SHOWN],
     )
     if not same:
         return Repeated(evidence, 0.0, is_random=bool(calling))

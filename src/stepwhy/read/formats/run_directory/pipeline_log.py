@@ -32,6 +32,7 @@ class _Stage(msgspec.Struct):
     parallelism: Int | None = None
     tuned: bool | None = None
     random: bool | None = None
+    line: str | None = None
     epochs: Int | None = None
 
 
@@ -81,6 +82,7 @@ def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
             processing_ns=_known(stage.processing_ns),
             random=_known(stage.random),
             epochs=_known(epochs),
+            source=NULL if stage.line is None else builder.intern(stage.line),
         )
 
 

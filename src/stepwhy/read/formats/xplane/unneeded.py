@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from stepwhy.read.formats.xplane.argument_use import argument_uses
 from stepwhy.read.formats.xplane.discards import discards_of
 from stepwhy.read.formats.xplane.hlo import read_module
+from stepwhy.read.formats.xplane.loops import loop_work_of
 from stepwhy.read.formats.xplane.rewrites import rewrites_of
 from stepwhy.read.formats.xplane.table_updates import updates_of
 from stepwhy.trace import NULL
@@ -14,6 +15,7 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from stepwhy.read.formats.xplane.argument_use import ArgumentUse
     from stepwhy.read.formats.xplane.discards import Discard
+    from stepwhy.read.formats.xplane.loops import LoopWork
     from stepwhy.read.formats.xplane.rewrites import Rewrite
     from stepwhy.read.formats.xplane.table_updates import TableUpdate
     from stepwhy.trace import TraceBuilder
@@ -30,6 +32,7 @@ class Unneeded(NamedTuple):
         discard: When its result is read, if not always.
         update: The table that it works on for some of its rows, if it does.
         use: What it computes from, if that tells anything.
+        loop: The loop that it is in, if it could run outside of it.
         program: Name of the jitted function.
     """
 
@@ -37,6 +40,7 @@ class Unneeded(NamedTuple):
     discard: Discard | None
     update: TableUpdate | None
     use: ArgumentUse | None
+    loop: LoopWork | None
     program: str
 
     def add_to(self, builder: TraceBuilder, row: int) -> None:
@@ -70,14 +74,17 @@ class Unneeded(NamedTuple):
                 table_bytes=self.update.table_bytes,
                 used_bytes=self.update.used_bytes,
             )
-        if self.use is not None:
-            names = self.use.arguments
+        if self.use is not None or self.loop is not None:
+            names = self.use.arguments if self.use else None
             builder.add(
                 "argument_uses",
                 slice=row,
                 program=builder.intern(self.program),
                 arguments=NULL if names is None else builder.intern(SEPARATOR.join(names)),
-                compares_pairs=int(self.use.compares_pairs),
+                compares_pairs=int(self.use is not None and self.use.compares_pairs),
+                loop=NULL if self.loop is None else builder.intern(self.loop.loop),
+                trips=NULL if self.loop is None else self.loop.trips,
+                independent=NULL if self.loop is None else int(self.loop.is_independent),
             )
 
 
@@ -89,22 +96,24 @@ def unneeded_of(data: bytes, program: str) -> dict[str, Unneeded] | None:
         program: Name of the jitted function.
     """
     module = read_module(data)
+    if module is None:
+        return None
     try:
-        found = (
-            (rewrites_of(module), discards_of(module), updates_of(module), argument_uses(module))
-            if module
-            else None
-        )
+        rewrites, discards, updates = rewrites_of(module), discards_of(module), updates_of(module)
+        uses, loops = argument_uses(module), loop_work_of(module)
     except (KeyError, IndexError):  # it refers to what it lacks
         return None
-    if found is None:
-        return None
-    rewrites, discards, updates, uses = found
+    names = rewrites.keys() | discards.keys() | updates.keys() | uses.keys() | loops.keys()
     return {
         name: Unneeded(
-            rewrites.get(name), discards.get(name), updates.get(name), uses.get(name), program
+            rewrites.get(name),
+            discards.get(name),
+            updates.get(name),
+            uses.get(name),
+            loops.get(name),
+            program,
         )
-        for name in rewrites.keys() | discards.keys() | updates.keys() | uses.keys()
+        for name in names
     }
 
 
