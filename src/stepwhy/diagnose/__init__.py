@@ -203,7 +203,9 @@ def _of_straggler(facts: Facts, late: Finding, findings: Sequence[Finding]) -> l
     """The findings; those that show what only the late rank does are explained by it."""
     shown = symptoms(facts) if late.verdict == "found" else frozenset()
     return [
-        replace(f, explained_by=late.id, hidden=False) if f.id in shown and explains(late, f) else f
+        replace(f, explained_by=late.id, hidden=False)
+        if f.id in shown and (f.cost_ns_per_step is None or explains(late, f))
+        else f
         for f in findings
     ]
 

@@ -17,21 +17,26 @@ line's own, since a network has to compute. Neither do copies that JAX's compile
 instruction computes tells the primitive that it was compiled from.
 
 The finding is silent where another one costs half as much as the step or the line. Otherwise it
-comes first if two things hold: what other findings cost on this line is less than `SMALL` of the
-step, and none that is elsewhere costs more than half of what remains of the line, which is what it
-should gain at least. Else it comes last, without a cost. A finding lies elsewhere only if its
-evidence shows that: other lines, operations that this line does not run, or a category of the
-breakdown in which this line is not. So a known problem of the line itself always comes first.
+has a cost, by which it is ranked, if three things hold: the record shows that the line does more
+than it has to, what other findings cost on this line is less than `SMALL` of the step, and none
+that is elsewhere costs more than half of what remains of the line, which is what it should gain at
+least. Else it comes last, without a cost and a gain, as what the step consists of. A finding lies
+elsewhere only if its evidence shows that: other lines, operations that this line does not run, or a
+category of the breakdown in which this line is not. So a known problem of the line itself always
+comes first.
+
+A line does more than it has to if it is a loop of a program that runs its operations one by one,
+runs them once per sample, has arguments that grow from step to step, or compares all pairs: two
+arguments are each repeated for the other. Shapes of arguments show that, the instructions of
+compiled programs, or in a graph the size of a result that is several times that of either argument.
+A loop that is compiled is none of these, since its rounds need each other, nor is Python, which the
+step may need: `python-overhead` judges that. A line that mostly waits for something else gains
+nothing by being shorter.
 
 The evidence has what the record shows: passes, waits, operations with their runs, bytes and shapes;
 whether an operation runs once per sample, and whether its arguments grow from step to step. The
 saving ranges from a line that is half as long to one that is gone. On a CPU it is a prediction with
-its error, on an accelerator a bound. A line that mostly waits for something else gets no saving.
-Nor does one of which nothing shows that it can be less: it computes once with what is there, and is
-named as what the step consists of. A gain is predicted of Python, of loops, of arguments that grow,
-and of two arguments that are each repeated for the other, which compares all pairs. Shapes of
-arguments show that, the instructions of compiled programs, or in a graph the size of a result that
-is several times that of either argument. Python of up to 30 µs for each operation launches that.
+its error, on an accelerator a bound. Python of up to 30 µs for each operation launches that.
 
 ## Fix
 Read the line. Compute what does not change once, before the loop; replace comparisons of all pairs
@@ -236,7 +241,7 @@ def _beside(
     explained_ns = sum(map(_cost_ns, here))
     is_open = explained_ns < SMALL * facts.wall_ns and all(f.cost_ns_per_step for f in here)
     if not is_open or elsewhere > LEAST_GAINED * (time_ns - explained_ns):
-        return RULE.finding(None, hot.evidence, RULE.fix("read"))
+        return RULE.finding(None, hot.evidence, RULE.fix("read"), title=_BESIDE)
     return _leading(facts, hot, row, time_ns)
 
 
@@ -245,28 +250,25 @@ def _cost_ns(finding: Finding) -> int:
 
 
 def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> Finding:
-    """The finding with its cost, and with its gain unless the line mostly waits."""
+    """The finding, with its cost and gain if the line does more than it has to."""
     waits = 0 if row is None else sum(row.categories.get(name, 0) for name in WAITS)
     own_ns = time_ns - waits
     if own_ns < MOST * time_ns:
-        return RULE.finding(time_ns, hot.evidence, RULE.fix("wait"))
-    if row is not None and not _may_be_left_out(hot, row):
+        return RULE.finding(None, hot.evidence, RULE.fix("wait"), title=_WAITS)
+    if row is None or not _may_be_less(facts, hot, row):
         return RULE.finding(None, hot.evidence, RULE.fix("own"), title=_OWN)
     gain = saving("the line half as long, or gone", LEAST_GAINED * own_ns, own_ns)
-    gain = replace(gain, note=_NOTE)
     # A replay removes operations by name, and so those of other lines as well.
-    in_python = row is not None and row.categories.get("python", 0) > _work_ns(row)
+    in_python = row.categories.get("python", 0) > _work_ns(row)
     change = Edit("python" if in_python else "ops", "gone", cost_ns=own_ns)
-    edit = None if facts.has_accelerator or row is None else change
-    return RULE.finding(time_ns, hot.evidence, RULE.fix("read"), gain, edit)
+    edit = None if facts.has_accelerator else change
+    return RULE.finding(time_ns, hot.evidence, RULE.fix("read"), replace(gain, note=_NOTE), edit)
 
 
-def _may_be_left_out(hot: Finding, row: LineTime) -> bool:
-    """Whether anything shows that a line does more than to compute once with what is there.
-
-    Loops, arguments that grow and comparisons of all pairs do, and so does Python.
-    """
-    if _work_ns(row) + _launching_ns(row) < MOST * row.time_ns or _is_loop(row):
+def _may_be_less(facts: Facts, hot: Finding, row: LineTime) -> bool:
+    """Whether anything shows that a line does more than to compute once with what is there."""
+    # The rounds of a compiled loop need each other.
+    if _is_loop(row) and not facts.derived(instruction_scopes):
         return True
     if any(one.what.startswith((PER_SAMPLE, GROWING, PAIRS)) for one in hot.evidence):
         return True
@@ -294,4 +296,6 @@ def _is_of_pairs(shapes: str) -> bool:
 
 
 _NOTE = "A bound, not a prediction: from a line half as long to one that is gone. It may be needed."
-_OWN = "Much of what the step computes is this line, and nothing shows that it can be less"
+_OWN = "Much of the step is this line, and nothing shows that it can be less"
+_WAITS = "Much of the step is this line, which waits for something else"
+_BESIDE = "Much of the step is this line, which other findings may explain"

@@ -13,6 +13,10 @@ It is the 'unexplained' part of the breakdown of the steady steps. Time that is 
 for input, launching or synchronisation does not count. If one silence of the host takes most of
 the unexplained time, it is named with the operation that ends it.
 
+The finding has a cost if the record tells where that time is: one such silence, a part of a run
+beside its operations, or a line at which the driving thread is for a fifth of its stack samples.
+Else it comes last, without a cost: nothing is known that could be gained.
+
 A step of `Session.run` calls is divided to the nanosecond into Python between two runs, preparation
 of the graph, time before the first operation, operations (overlapping ones count once), time
 between two operations, time after the last one, and what remains. Traced runs show the shares,
@@ -60,6 +64,15 @@ LONGEST_SILENCE = "longest time without any record of the host"
 _HOST = (Kind.OP, Kind.FRAMEWORK, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC, Kind.INPUT, Kind.COMPILE)
 _FEWEST = 10  # slices of the host; among fewer, any gap may be the longest
 _MOSTLY = 0.5  # of the unexplained time; shorter silences are no single cause
+_PARTS = frozenset(
+    {
+        "before the first operation of Session.run",
+        "after the last operation of Session.run",
+        "longer gaps between two operations",
+        "Python between two runs",
+    }
+)
+_NOT_TOLD = "Part of the step has no explanation: nothing recorded tells what it is"
 SHARE = 0.20  # of the step; profilers always miss something, a fifth is more than that
 
 
@@ -80,6 +93,11 @@ def _judge(facts: Facts, evidence: tuple[Evidence, ...]) -> Finding:
     is_silence = any(fact.what == LONGEST_SILENCE for fact in evidence)
     is_one_pass = is_silence and facts.steps.source == "whole-trace" and is_pytorch(facts)
     fix = _later_fix(facts) if is_one_pass else _fix(facts)
+    # A gap, a part of the run or a line tells where the time is.
+    places = [e for e in evidence if e.what == LONGEST_SILENCE or e.what in _PARTS]
+    named_ns = sum(int(e.value) for e in places)
+    if not _lines(facts) and named_ns < _MOSTLY * facts.breakdown["unexplained"]:
+        return RULE.finding(None, evidence, fix, title=_NOT_TOLD)
     return RULE.finding(facts.breakdown["unexplained"], evidence, fix)
 
 
@@ -169,9 +187,14 @@ def _later_fix(facts: Facts) -> Fix:
 
 def _observed_fix(facts: Facts) -> Fix:
     """Fix for a run of `stepwhy run`, which already traced what it can: the hottest source line."""
-    lines = [line for line, share in python_lines(facts.sampled) if share >= SHARE]
+    lines = _lines(facts)
     where = f"Start at {lines[0]}." if lines else "Look at what the loop does there."
     return RULE.fix("observed", where=where)
+
+
+def _lines(facts: Facts) -> list[str]:
+    """Lines at which the driving thread is outside of the framework for a fifth of its samples."""
+    return [line for line, share in python_lines(facts.sampled) if share >= SHARE]
 
 
 _SILENCE = (

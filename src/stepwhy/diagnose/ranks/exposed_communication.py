@@ -19,6 +19,11 @@ takes longer than on the rank where it is shortest, or what `straggler`, `start-
 longer than the rest of the step: what is exchanged there can only overlap with that. No saving is
 predicted of the time in which stages of a pipeline wait for each other: no overlap removes it.
 
+Without an accelerator, the exchange takes the same cores as the computation. Overlapping helps only
+while cores idle: if they do for less than a tenth of the step, the finding has no cost and comes
+last. So it does where `DistributedDataParallel` exchanges each gradient once per step, in buckets
+that overlap with the backward pass already.
+
 ## Fix
 First compare the ranks: if one arrives late, fix that rank. If the bytes per second are fewer than
 the link carries, `NCCL_DEBUG=INFO` shows which transport is used. Then overlap: make the buckets
@@ -44,10 +49,17 @@ from msgspec.structs import replace
 
 from stepwhy.analyse.ranks.rank_times import Rank
 from stepwhy.analyse.ranks.stages import Stages, find_stages
+from stepwhy.analyse.steps.cores import busy_cores, usable_cores
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.patterns import regex
 from stepwhy.base.units import format_count
-from stepwhy.diagnose.ranks.shared.exchanges import SLOW, bytes_per_s, find_buckets, rate_evidence
+from stepwhy.diagnose.ranks.shared.exchanges import (
+    SLOW,
+    Buckets,
+    bytes_per_s,
+    find_buckets,
+    rate_evidence,
+)
 from stepwhy.diagnose.ranks.shared.ranks import peers, reported
 from stepwhy.diagnose.shared.ddp import may_accumulate, without_copies
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, times
@@ -90,6 +102,7 @@ LEAST_SAVED = 0.0  # all of it may be waiting for a late rank, which overlapping
 _LESS = "Communicate less: the rest of the step is too short to hide it"
 _STAGES = "Let the stages of the pipeline wait less for each other"
 _FIRST = "Rule out a late rank, then overlap communication with computation"
+_NEEDED = "Much of the step is communication, and nothing shows that it can be less or overlap"
 _NO_ROOM = "Overlapping can save no more than the rest of the step; communicating less can."
 
 
@@ -109,6 +122,8 @@ def diagnose(facts: Facts) -> Finding:
         )
     if _is_pipeline(facts):
         return RULE.finding(cost, evidence, _fix(facts), title=_STAGES)
+    if not facts.has_accelerator and _is_needed(facts):
+        return RULE.finding(None, evidence, _fix(facts), title=_NEEDED)
     edit = Edit("communication", "overlapped")
     room_ns = _room_ns(facts)
     gain = _gain(cost, room_ns)
@@ -294,11 +309,33 @@ def _is_pipeline(facts: Facts) -> bool:
     return any(_BETWEEN_STAGES.match(name) for name in _names(facts))
 
 
+def _is_needed(facts: Facts) -> bool:
+    """Whether the cores that compute exchange, and nothing is known to be gained by overlapping.
+
+    So it is if `DistributedDataParallel` overlaps what it can and exchanges no more than once, or
+    if too few cores idle.
+    """
+    is_ddp = bool(is_pytorch(facts) and is_training(facts) and uses_ddp(facts))
+    is_bucket = is_ddp and not _OTHER.search(_names(facts)[0])
+    if is_bucket and _few_buckets(facts) is None and not may_accumulate(facts):
+        return True
+    span_ns = facts.observed.steady_span_ns if facts.observed else None
+    cores, busy = usable_cores(facts.trace), busy_cores(facts.trace, span_ns)
+    return cores is not None and busy is not None and 1 - busy / cores < SHARE
+
+
+def _few_buckets(facts: Facts) -> Buckets | None:
+    """The buckets of gradients, if they are few and so large that smaller ones would overlap."""
+    buckets = find_buckets(facts)
+    are_few = buckets and buckets.count <= FEW_BUCKETS and buckets.total_bytes >= LEAST_SPLIT
+    return buckets if are_few else None
+
+
 def _of_buckets(facts: Facts) -> Fix:
     """Advice for the buckets of `DistributedDataParallel`, by their sizes if these are recorded."""
-    buckets = find_buckets(facts)
+    buckets = _few_buckets(facts)
     fix = RULE.fix("larger-batches")
-    if buckets and buckets.count <= FEW_BUCKETS and buckets.total_bytes >= LEAST_SPLIT:
+    if buckets:
         size = math.ceil(buckets.total_bytes / SMALLER_BUCKETS / 1e6)
         fix = RULE.fix("few-buckets", count=format_count(math.ceil(buckets.count)))
         fix = replace(fix, code=fix.code.replace("bucket_cap_mb=5", f"bucket_cap_mb={size}"))
