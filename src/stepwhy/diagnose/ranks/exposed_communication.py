@@ -108,6 +108,10 @@ _NO_ROOM = "Overlapping can save no more than the rest of the step; communicatin
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which only communication runs."""
+    return _unless_needed(_exposed(facts), facts)
+
+
+def _exposed(facts: Facts) -> Finding:
     cost = facts.breakdown["communication"]
     if not cost and not len(facts.slices(Kind.COLLECTIVE, Kind.WAIT, steady=True)):
         return RULE.not_applicable("No communication with other devices or processes is recorded.")
@@ -122,8 +126,6 @@ def diagnose(facts: Facts) -> Finding:
         )
     if _is_pipeline(facts):
         return RULE.finding(cost, evidence, _fix(facts), title=_STAGES)
-    if not facts.has_accelerator and _is_needed(facts):
-        return RULE.finding(None, evidence, _fix(facts), title=_NEEDED)
     edit = Edit("communication", "overlapped")
     room_ns = _room_ns(facts)
     gain = _gain(cost, room_ns)
@@ -139,9 +141,17 @@ def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> 
         facts: Facts of the rank, with all ranks in `Facts.ranks`.
         causes: What the comparison of the ranks found, the costliest first.
     """
+    finding = _exposed(facts) if finding.title == _NEEDED else finding
     own, cost = reported(facts), finding.cost_ns_per_step
     if own is None or not cost:
-        return finding
+        return _unless_needed(finding, facts)
+    return _unless_needed(_rest(finding, facts, causes, own, cost), facts)
+
+
+def _rest(
+    finding: Finding, facts: Facts, causes: Sequence[Finding], own: Rank, cost: int
+) -> Finding:
+    """The finding, with its cost on the rank `own` beyond the waits for other ranks."""
     finding = _after_comparison(finding, facts, causes)
     measured_ns = waits_ns(facts)
     if not causes and measured_ns is None:
@@ -307,6 +317,13 @@ def _names(facts: Facts) -> list[str]:
 def _is_pipeline(facts: Facts) -> bool:
     """Whether stages of a pipeline exchange with each other."""
     return any(_BETWEEN_STAGES.match(name) for name in _names(facts))
+
+
+def _unless_needed(finding: Finding, facts: Facts) -> Finding:
+    """The finding, without a cost if nothing is known to be gained."""
+    if not finding.saving or facts.has_accelerator or not _is_needed(facts):
+        return finding
+    return replace(finding, cost_ns_per_step=None, saving=None, edit=None, title=_NEEDED)
 
 
 def _is_needed(facts: Facts) -> bool:
