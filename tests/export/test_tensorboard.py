@@ -154,7 +154,7 @@ def test_verdict_and_report_are_markdown(read):
     report = found["texts"]["stepwhy/report"]
     assert "### Where the" in report
     assert "(`wall-device-gap`)" in report
-    assert "Costs **39.0 ms per step**" in report
+    assert "**Cannot tell**: For 39 % of the step the device idles" in report
 
 
 def test_what_was_not_recorded_has_no_series(read):
