@@ -8,8 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from stepwhy.diagnose.shared.settings import SETTINGS
+from stepwhy.record.core import settings
 from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.core.settings import FORMS, OPTIONS, setting_lines, settings_of
+from stepwhy.record.core.user_code import program_files
 
 
 def test_only_known_variables_with_an_effect_are_recorded() -> None:
@@ -69,6 +71,12 @@ def program(tmp_path, monkeypatch):
     path.write_text(PROGRAM)
     module = SimpleNamespace(__file__=str(path))
     monkeypatch.setitem(sys.modules, "the_program", module)
+    # The modules of other tests are more than are read.
+    monkeypatch.setattr(
+        settings,
+        "program_files",
+        lambda: [each for each in program_files() if each[0] == str(path)],
+    )
     return lambda: [(name, line) for name, line in setting_lines() if "train.py" in line]
 
 
