@@ -170,7 +170,7 @@ def test_what_a_fused_instruction_computes_tells_its_primitive(scope, verdict):
     assert diagnose(Facts(drawn.trace(framework="jax"))).verdict == verdict
 
 
-def choosing(runs, *, compiled=False):
+def choosing(runs, *, compiled=False, framework="pytorch"):
     """Steps of 20 ms, 12 of which a line takes to choose of what a layer has computed."""
     line = Timeline().steps(0, 20, 40)
     for start in (0, 20):
@@ -185,7 +185,7 @@ def choosing(runs, *, compiled=False):
         line.builder.add(
             "instruction_scopes", **{k: line.builder.intern(v) for k, v in names.items()}
         )
-    return Facts(line.trace(framework="pytorch"))
+    return Facts(line.trace(framework=framework))
 
 
 @pytest.mark.parametrize(("runs", "cost_ms"), [(1, None), (16, 12)])
@@ -199,6 +199,12 @@ def test_no_gain_is_promised_of_a_line_that_computes_once_with_what_is_there(run
 
 def test_no_gain_is_promised_of_a_compiled_loop():
     facts = choosing(16, compiled=True)
+    (found,) = unless_explained(facts, [diagnose(facts)])
+    assert (found.verdict, found.cost_ns_per_step, found.saving) == ("found", None, None)
+
+
+def test_no_gain_is_promised_of_a_line_that_makes_a_layer_in_several_blocks():
+    facts = choosing(16, framework="tensorflow")
     (found,) = unless_explained(facts, [diagnose(facts)])
     assert (found.verdict, found.cost_ns_per_step, found.saving) == ("found", None, None)
 

@@ -29,9 +29,10 @@ A line does more than it has to if it is a loop of a program that runs its opera
 runs them once per sample, has arguments that grow from step to step, or compares all pairs: two
 arguments are each repeated for the other. Shapes of arguments show that, the instructions of
 compiled programs, or in a graph the size of a result that is several times that of either argument.
-A loop that is compiled is none of these, since its rounds need each other, nor is Python, which the
-step may need: `python-overhead` judges that. A line that mostly waits for something else gains
-nothing by being shorter.
+A loop that is compiled is none of these, since its rounds need each other, nor is a line that makes
+many operations of a graph, which may be those of several layers, nor is Python, which the step may
+need: `python-overhead` judges that. A line that mostly waits for something else gains nothing by
+being shorter.
 
 The evidence has what the record shows: passes, waits, operations with their runs, bytes and shapes;
 whether an operation runs once per sample, and whether its arguments grow from step to step. The
@@ -267,8 +268,10 @@ def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> 
 
 def _may_be_less(facts: Facts, hot: Finding, row: LineTime) -> bool:
     """Whether anything shows that a line does more than to compute once with what is there."""
-    # The rounds of a compiled loop need each other.
-    if _is_loop(row) and not facts.derived(instruction_scopes):
+    # The rounds of a compiled loop need each other, and a line that makes many operations of a
+    # graph makes a layer in each.
+    in_graph = facts.derived(instruction_scopes) or facts.trace.meta.framework == "tensorflow"
+    if _is_loop(row) and not in_graph:
         return True
     if any(one.what.startswith((PER_SAMPLE, GROWING, PAIRS)) for one in hot.evidence):
         return True
