@@ -691,6 +691,7 @@ torch.optim.Adagrad(embedding.parameters()).step()""",
         TORCH + "moments = gradients = [torch.ones(2)]",
         "assert round(float(moments[0][0]), 2) > 0",
     ),
+    ("iterator_rebuild", "fit", KERAS + MODEL, "assert loss > 0"),
     (
         "iterator_rebuild",
         "predict",

@@ -136,6 +136,31 @@ def test_several_batches_in_one_call_are_one_step(observe: Observe) -> None:
     assert batches_of(events) == [("fit, several batches per call", 80)]
 
 
+_BY_BATCH = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import numpy as np
+import keras
+inputs = np.random.rand(16, 8).astype("float32")
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+for _ in range(30):
+    model.fit(inputs, inputs.sum(1), batch_size=16, verbose=0)
+"""
+
+
+@pytest.mark.framework
+@needs_keras
+def test_a_window_spans_several_calls_of_fit_that_have_one_step_each(observe: Observe) -> None:
+    ended = observe(code=_BY_BATCH)
+    assert (ended.exit_code, ended.messages) == (0, ())
+    steps = [line for line in lines_of(ended) if line["kind"] == "step"]
+    assert len(steps) == 30
+    assert any(step["profiled"] for step in steps)
+    (window,) = ended.run_dir.glob("process-*/windows/*")
+    assert (window / "trace.xplane.pb").stat().st_size > 0
+
+
 _RAISING = """
 import os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"

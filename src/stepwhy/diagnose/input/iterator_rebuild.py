@@ -1,8 +1,9 @@
 """Each step makes a new iterator over its data, and takes one batch of it.
 
 ## What it means
-The loop gets its batch by `next(iter(loader))`, `next(iter(dataset))` or `dataset.take(1)`, or runs
-the initializer of an iterator in each step. The iterator is thrown away after one batch.
+The loop calls Keras' `fit` for each batch, or gets its batch by `next(iter(loader))`,
+`next(iter(dataset))` or `dataset.take(1)`, or runs the initializer of an iterator in each step. The
+iterator is thrown away after one batch.
 
 ## Why it costs
 A new iterator starts from the beginning: it shuffles the order of the samples, fills the shuffle
@@ -14,10 +15,13 @@ shuffle buffer only ever sees the first samples.
 stepwhy logs iterators over a `DataLoader` or a `tf.data.Dataset` that are made although the
 previous one had batches left. The cost is the time from making the iterator until its first batch
 is ready. For a `DataLoader` without workers it ends earlier, when the order of the samples has been
-drawn. For sessions of TensorFlow 1, it is the time of the calls that run `MakeIterator`, and of the
-first batch after them. Time in which the device computes does not count. The pattern is found only
-if more than half of the steps make an iterator. The expected saving begins at half of the cost,
-because the time usually includes the preparation of one batch, which is still needed.
+drawn. Where Keras' `fit` is called for each batch, what it makes lies between two steps: the
+finding has no cost per step, and says which share of the training lies between steps whose next one
+begins with a new data set, without evaluations. It is made from a quarter. For sessions of
+TensorFlow 1, it is the time of the calls that run `MakeIterator`, and of the first batch after
+them. Time in which the device computes does not count. The pattern is found only if more than half
+of the steps make an iterator. The expected saving begins at half of the cost, because the time
+usually includes the preparation of one batch, which is still needed.
 
 ## Fix
 Make the iterator once, before the loop.
@@ -41,7 +45,15 @@ from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
+from stepwhy.diagnose.shared.rule import (
+    SHARE_OF_TRAINING,
+    Edit,
+    Evidence,
+    Facts,
+    Finding,
+    Rule,
+    saving,
+)
 from stepwhy.diagnose.shared.slices import strings_among
 from stepwhy.diagnose.shared.steady_events import cost_per_step, steady_events
 from stepwhy.trace import NULL, Kind, Role
@@ -60,10 +72,15 @@ RULE = Rule(
 )
 
 MOST = 0.5  # of the steps; fewer make an iterator for a validation, or for an epoch
+SHARE_BETWEEN = 0.25  # of the training time, as in `frequent-evaluation`
+FEWEST_CALLS = 10  # of `fit`; the first ones compile
 
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time to make iterators over the data, until their first batch."""
+    of_fit = _in_fit(facts)
+    if of_fit is not None:
+        return of_fit
     rows = rows_of_kinds(facts.trace, "iterator")
     is_other = ~_in_evaluations(facts, rows)
     made = steady_events(facts, rows[is_other])
@@ -87,6 +104,36 @@ def diagnose(facts: Facts) -> Finding:
     loaders = events.name[rows_of_kinds(facts.trace, "epoch")]
     of_loader = is_pytorch(facts) or bool((loaders == events.name[row]).any())
     return RULE.judge(facts, cost, evidence, RULE.fix("torch" if of_loader else "tf"))
+
+
+def _in_fit(facts: Facts) -> Finding | None:
+    """Judge calls of Keras' `fit` for single batches; None if there are none, or they take little.
+
+    Each call traces the functions of its data set before its first step.
+    """
+    trace, marks = facts.trace, facts.trace.marks
+    ends = marks.start_ns[:-1] + marks.dur_ns[:-1]
+    rows = rows_of_kinds(trace, "trace")
+    rows = rows[np.isin(trace.events.name[rows], trace.strings_where(_ADAPTERS))]
+    rows = rows[~_in_evaluations(facts, rows)]
+    before = np.searchsorted(ends, trace.events.start_ns[rows], side="right") - 1
+    known = (before >= 0) & (trace.events.start_ns[rows] < marks.start_ns[1:][before])
+    gaps = distinct(before[known])
+    if len(gaps) < max(MOST * len(ends), FEWEST_CALLS):
+        return None
+    between = ends[gaps], marks.start_ns[gaps + 1]
+    evaluating_ns = time_of_kinds(trace, "evaluation").within(*between)
+    times = between[1] - between[0] - evaluating_ns
+    share = times.sum() / max(int(marks.start_ns[-1] + marks.dur_ns[-1] - marks.start_ns[0]), 1)
+    if share < SHARE_BETWEEN:
+        return None
+    line = trace.string(int(trace.events.source[rows[-1]]))
+    evidence = (
+        Evidence(SHARE_OF_TRAINING, float(share), "fraction", line),
+        Evidence("calls of fit per step", round(len(gaps) / len(ends), 2), "count", line),
+        Evidence("median time between two steps", int(np.median(times)), "ns"),
+    )
+    return RULE.finding(None, evidence, RULE.fix("fit"), title=_FIT)
 
 
 def _in_evaluations(facts: Facts, rows: Ints) -> Mask:
@@ -167,6 +214,7 @@ def _run_line(facts: Facts, rows: AnyRows) -> str:
     return "" if source == NULL else trace.string(int(source))
 
 
+_FIT = "Do not call fit for every batch"
 # Functions of `keras.trainers.data_adapters.array_data_adapter`.
 _ADAPTERS = ("Dataset_flat_map_slice_batch_indices", "Dataset_map_grab_batch")
 _CALLBACK = regex(r": (?:\w+\.)?on_(?:train_|test_|predict_)?(?:batch|epoch)_(?:begin|end)\b")

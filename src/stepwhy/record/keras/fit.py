@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     Event = Callable[["FitObserver", Loop, Any, Any], None]
 
 
+# A program that calls `fit` for each batch, or for a few: so many calls in a row with few steps.
+_SHORT_FITS = 3
+_FEW_STEPS = 8
+
+
 class FitObserver:
     """Turn the events of `fit` into steps.
 
@@ -54,6 +59,7 @@ class FitObserver:
         self._first = 0
         self._warned = False
         self._fit: weakref.ref[Any] | None = None
+        self._steps_before = self._short_fits = 0
         self.noted = 0
         self.note: Callable[[], bool]
 
@@ -97,6 +103,7 @@ class FitObserver:
         loop.marker = weakref.ref(callbacks, functools.partial(self._on_abort, loop))
         if self._fit is None or self._fit() is not callbacks:
             self._fit = weakref.ref(callbacks)
+            self._steps_before = loop.known_steps
             loop.recorder.made("fit", user_call("fit"))
             loop.recorder.made("compile", compile_of(getattr(callbacks, "model", None)))
             log_batch(loop.recorder)  # later iterators of this `fit` are those of its validation
@@ -141,8 +148,13 @@ class FitObserver:
             loop.window.finish()
 
     def fit_ends(self, loop: Loop, _: Any, __: Any) -> None:
-        """Close the window: no further step comes."""
-        loop.window.finish()
+        """Close the window: no further step comes, except where each `fit` has a few."""
+        steps = loop.known_steps - self._steps_before
+        self._short_fits = self._short_fits + 1 if steps < _FEW_STEPS else 0
+        if self._short_fits < _SHORT_FITS:
+            loop.window.finish()
+        else:
+            loop.window.check_age()  # no window would ever have its steps
 
 
 _repeated: Counter[type] = Counter()
