@@ -44,6 +44,16 @@ def test_a_part_of_the_values_is_a_share():
     assert 400 < one.share < 600
 
 
+@pytest.mark.parametrize("columns", [250, 4000, 4096])
+def test_the_last_columns_are_looked_at_as_often_as_the_first_ones(columns):
+    # A row's length can be such that every n-th value is in the first columns.
+    for place, value in ((slice(columns // 2), 1.0), (slice(columns // 2, None), 1.0)):
+        values = small(256, columns)
+        values[:, place] = value
+        (one,) = noted(MUL, values, values)
+        assert 300 < one.share < 700
+
+
 @pytest.mark.parametrize(
     "values",
     [

@@ -10,6 +10,7 @@ of the same shapes, threads and moment. Nothing of the training is changed.
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _SHORTEST_NS = 30_000
 _FEWEST_VALUES = 1024
 _LOOKED_AT = 128  # values of each tensor
+_GOLDEN = (5**0.5 - 1) / 2  # multiples of it, less their whole part, lie evenly in 0..1
 _LEAST = 1 / 64  # of them are subnormal: two of 128
 _MOST_BYTES = 64 << 20  # of the copies of an operation's arguments
 _MOST_NS = 1_000_000_000  # of all repetitions
@@ -131,10 +133,19 @@ def _share(tensor: Any) -> float:
     # All that lies between the first and the last element in memory; nothing is copied.
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     span = 1 + sum((size - 1) * stride for size, stride in steps)
-    step = (span // _LOOKED_AT) | 1  # odd, so as not to stay in one column
-    count = min(_LOOKED_AT, 1 + (span - 1) // step)
-    values: list[float] = tensor.as_strided((count,), (step,), tensor.storage_offset()).tolist()
-    return float(sum(0.0 < abs(value) < tiny for value in values) / count)
+    places = _places(span)
+    values = tensor.detach().as_strided((span,), (1,), tensor.storage_offset()).take(places)
+    return float(sum(0.0 < abs(value) < tiny for value in values.tolist()) / len(places))
+
+
+@functools.lru_cache(maxsize=256)
+def _places(span: int) -> Any:
+    """Places among so many values; at steps of one size, they could all be in the same columns."""
+    import torch
+
+    count = min(_LOOKED_AT, span)
+    places = [int(i * _GOLDEN % 1 * span) for i in range(count)]
+    return torch.tensor(places, dtype=torch.int64, device="cpu")
 
 
 def _repeats(func: Any) -> bool:
