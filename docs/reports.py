@@ -34,8 +34,8 @@ _SOURCE = re.compile(
     r"^\| *(?P<file>[^| ]+) .*\| (?P<repository>[\w.-]+/[\w.-]+) : (?P<path>[^ |]+)"
 )
 _FEWEST_RANKS = 2
-# A finding's title may take two lines.
-_TITLE = re.compile(r"\d+  .*?(\n.*?)?\((?P<id>[a-z-]+)\)(\n|$)")
+# A finding's title may take three lines.
+_TITLE = re.compile(r"\d+  .*?(\n.*?){0,2}\((?P<id>[a-z-]+)\)(\n|$)")
 
 
 class Shown(NamedTuple):
@@ -114,7 +114,7 @@ def report(name: str, shown: Shown) -> str:
     """The verdict and one finding, as the terminal shows them, below a line that names the run."""
     lines = _explain(Path(shown.path), "--all").splitlines()
     bars = next((i for i, line in enumerate(lines) if line.startswith("Where the ")), 0)
-    start = next(i for i in range(len(lines)) if _id_of("\n".join(lines[i : i + 2])) == name)
+    start = next(i for i in range(len(lines)) if _id_of("\n".join(lines[i : i + 3])) == name)
     rest = lines[start + 1 :]
     end = next((i for i, line in enumerate(rest) if line and not line.startswith(" ")), len(rest))
     parts = ["\n".join(lines[:bars]), "\n".join([lines[start], *rest[:end]])]
