@@ -250,6 +250,20 @@ def test_window_ends_before_it_uses_too_much_memory(monkeypatch: pytest.MonkeyPa
     assert [budget.spend(1), budget.spend(2)] == [True, False]
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_later_step_that_takes_too_much_ends_the_window(monkeypatch, times):
+    most = window_limits._MOST_GROWTH
+    used = iter((0, most // 5, times * most + 1))
+    monkeypatch.setattr(window_limits, "resident_bytes", lambda: next(used))
+    budget = Budget(0)
+    assert budget.spend(1)
+    if times == 1:
+        assert not budget.spend(2)  # and what was traced is kept
+    else:
+        with pytest.raises(window_limits.MemoryGrewError):
+            budget.spend(2)
+
+
 def test_export_above_the_limit_is_dropped_and_reported(
     window: ProfilerWindow, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

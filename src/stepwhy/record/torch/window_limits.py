@@ -55,11 +55,12 @@ class Budget:
             Whether another step like those before still fits.
 
         Raises:
-            MemoryGrewError: The process takes too much memory.
+            MemoryGrewError: The first step takes too much memory, or a later one far too much.
         """
         self._steps += 1
         growth = resident_bytes() - self._start_bytes
-        if growth > _MOST_GROWTH:
+        # What the steps before the last one took was in bounds, and is there to be kept.
+        if growth > (_MOST_GROWTH if self._steps == 1 else 2 * _MOST_GROWTH):
             raise MemoryGrewError(f"it took more than {_MOST_GROWTH >> 20} MiB of memory")
         ahead = (self._steps + 1) / self._steps
         return (
