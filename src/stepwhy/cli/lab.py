@@ -52,9 +52,7 @@ def list_pairs() -> None:
     help="Number of valid pairs of runs.",
 )
 @click.option(
-    "--record",
-    is_flag=True,
-    help="Also store the result in the lab's folder of results.",
+    "--record", is_flag=True, help="Also store the result in the lab's folder of results."
 )
 @out_option
 @busy_option
@@ -206,12 +204,7 @@ def _grade_world(
 ) -> int:
     """Grade programs of the world's lab; returns the exit code."""
     from stepwhy.cli.lab_pairs import lab_folder
-    from stepwhy.cli.lab_world import (
-        WORLD_GRADE_FILE,
-        chosen_programs,
-        stored_world,
-        world_grades,
-    )
+    from stepwhy.cli.lab_world import WORLD_GRADE_FILE, chosen_programs, stored_world, world_grades
     from stepwhy.cli.measuring import run_folder, run_progress, save_result
     from stepwhy.measure import graded_world
     from stepwhy.show.terminal.grade import render_world

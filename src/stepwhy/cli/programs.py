@@ -118,8 +118,7 @@ def program(
             raise KeyboardInterrupt  # it was meant for all runs, not for this one alone
         if ended.exit_code:
             raise MeasurementError(
-                f"{label} ended with exit code {ended.exit_code}",
-                f"See its output in {output}",
+                f"{label} ended with exit code {ended.exit_code}", f"See its output in {output}"
             )
         try:
             return str(run_dir.relative_to(base)), explain_run([str(run_dir)])

@@ -76,11 +76,7 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
         "uncolocated_gradients",
         "variable_traffic",
     ),
-    "transfer": (
-        "pageable_copy",
-        "exposed_transfer",
-        "slow_link",
-    ),
+    "transfer": ("pageable_copy", "exposed_transfer", "slow_link"),
     "compute": (
         "unfused_batch_norm",
         "unfavourable_layout",

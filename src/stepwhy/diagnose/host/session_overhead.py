@@ -28,12 +28,7 @@ Without the runs of a session from start to end.
 
 from __future__ import annotations
 
-from stepwhy.diagnose.shared.feeds import (
-    feeding_ns,
-    fetching_ns,
-    parts_or_reason,
-    session_values,
-)
+from stepwhy.diagnose.shared.feeds import feeding_ns, fetching_ns, parts_or_reason, session_values
 from stepwhy.diagnose.shared.rule import Facts, Finding, Rule
 from stepwhy.diagnose.shared.session_evidence import feed_less, is_overhead, session_evidence
 

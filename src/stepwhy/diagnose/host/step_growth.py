@@ -49,14 +49,7 @@ from stepwhy.analyse.steps.cores import CONTENDED
 from stepwhy.analyse.steps.sampled_lines import function_of
 from stepwhy.analyse.steps.step_search import count_warm_up
 from stepwhy.base.columns.types import Floats, Times
-from stepwhy.diagnose.shared.rule import (
-    SHARE_OF_TRAINING,
-    Evidence,
-    Facts,
-    Finding,
-    Rule,
-    saving,
-)
+from stepwhy.diagnose.shared.rule import SHARE_OF_TRAINING, Evidence, Facts, Finding, Rule, saving
 from stepwhy.trace import NULL
 
 RULE = Rule(

@@ -115,9 +115,7 @@ def _visible(folder: Path, pattern: str, listing: Listing) -> Iterator[os.DirEnt
 
 
 def _walk(
-    folder: Path,
-    listing: Listing,
-    is_searched: Callable[[os.DirEntry[str]], bool] = lambda _: True,
+    folder: Path, listing: Listing, is_searched: Callable[[os.DirEntry[str]], bool] = lambda _: True
 ) -> Iterator[os.DirEntry[str]]:
     """The entries of a folder and of the folders in it that are searched, without hidden ones."""
     folders = [folder]

@@ -147,11 +147,7 @@ class Recorder:
 
     def window_failed(self, error: BaseException) -> None:
         """Leave a message about a window that could not be traced or written; logging continues."""
-        self.message(
-            "warning",
-            "window-lost",
-            f"a traced window was lost: {_reason(error)}",
-        )
+        self.message("warning", "window-lost", f"a traced window was lost: {_reason(error)}")
 
     def describe(self, **about: int | Callable[[], dict[str, int]]) -> None:
         """Add facts about the process, before its directory appears with the first step.

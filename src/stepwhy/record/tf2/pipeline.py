@@ -100,9 +100,7 @@ def _model_of(iterator: Any) -> Any:
     Raises:
         Exception: There is none, or this version does not offer it.
     """
-    from tensorflow.python.data.experimental.ops.iterator_model_ops import (
-        get_model_proto,
-    )
+    from tensorflow.python.data.experimental.ops.iterator_model_ops import get_model_proto
 
     return get_model_proto(iterator)
 

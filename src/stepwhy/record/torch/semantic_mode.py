@@ -158,12 +158,7 @@ class StepNotes:
             self.stopped = error
 
     def _note(
-        self,
-        func: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        result: Any,
-        took_ns: int,
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, took_ns: int
     ) -> None:
         """Note an operation that has returned `result`; never raises."""
         # Not wall time: on a busy machine, the thread waits for its core wherever it is.
@@ -184,12 +179,7 @@ class StepNotes:
             raise StoppedError(f"it has more than {_MOST_OPS:,} operations")
 
     def _add(
-        self,
-        func: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        result: Any,
-        took_ns: int,
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, took_ns: int
     ) -> None:
         about = self._about.get(func)
         if about is None:

@@ -77,10 +77,7 @@ _LEADS = {
 _IDLES = "for {time} of {whole} ({share}) {idle}"
 # What the step waits for, and the loss; the loss alone follows where something else is larger.
 _BOUNDS: dict[BoundBy, tuple[str, str]] = {
-    "input": (
-        "{subject} waits for input",
-        f"{_IDLES} because the next batch is not ready.",
-    ),
+    "input": ("{subject} waits for input", f"{_IDLES} because the next batch is not ready."),
     "communication": (
         "{subject} waits for communication",
         "for {time} of {whole} ({share}) {communicating}.",

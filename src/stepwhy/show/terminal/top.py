@@ -89,10 +89,7 @@ def top_view(
     listed = set(map(id, shown))
     others = [one for one in ranks if id(one) not in listed]
     title = Text.assemble(
-        (one_line(name), "bold"),
-        (f"  {_summary(ranks)}", "dim"),
-        no_wrap=True,
-        overflow="ellipsis",
+        (one_line(name), "bold"), (f"  {_summary(ranks)}", "dim"), no_wrap=True, overflow="ellipsis"
     )
     sentences = [_sentence(ranks, standing), *([Text(watched)] if watched else [])]
     return Group(title, *sentences, Text(), _table(shown, others, width, standing.lines))
@@ -230,10 +227,7 @@ def _rank(one: Judged) -> str:
 
 
 def _table(
-    shown: Sequence[Judged],
-    others: Sequence[Judged],
-    width: int,
-    lines: Mapping[int | None, str],
+    shown: Sequence[Judged], others: Sequence[Judged], width: int, lines: Mapping[int | None, str]
 ) -> Table:
     states = [_state(one, lines.get(one.now.rank, "")) for one in shown]
     columns = [column for column in _COLUMNS if _is_known(column, (*shown, *others))]

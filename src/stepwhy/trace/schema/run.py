@@ -202,12 +202,7 @@ RUN: tuple[Column, ...] = (
         "step are what its driving thread did, in order; they cover the step, or have the same "
         "share of it if no operations were noted.",
     ),
-    string(
-        "line_times",
-        "op",
-        "Operation that ran; null between operations.",
-        null=NO_STRING,
-    ),
+    string("line_times", "op", "Operation that ran; null between operations.", null=NO_STRING),
     string(
         "line_times",
         "line",

@@ -19,12 +19,7 @@ import numpy as np
 
 from stepwhy.base.errors import CorruptInputError, EmptyInputError
 from stepwhy.base.patterns import regex
-from stepwhy.read.formats.memory_timeline.writer import (
-    CATEGORIES,
-    LARGEST_NS,
-    Records,
-    Writer,
-)
+from stepwhy.read.formats.memory_timeline.writer import CATEGORIES, LARGEST_NS, Records, Writer
 from stepwhy.read.inputs.source import let_go
 from stepwhy.read.shared.repaired_json import repaired, without_nulls
 from stepwhy.trace import Health, Meta, TraceBuilder
