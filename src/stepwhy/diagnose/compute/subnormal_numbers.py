@@ -16,6 +16,7 @@ longer operation reads and makes. Where some are subnormal, it repeats the opera
 its arguments, as they are and with usual numbers, in the same shapes and threads. The cost is the
 time of the operations of the traced steps less what they take with usual numbers, where that is at
 least `LEAST_RATIO` times less. Operations that could not be repeated do not count.
+If those that read or make such numbers take much of the step, nothing is called clear.
 
 ## Fix
 Let the processor treat them as zero, which a program has to ask for before its first operation, or
@@ -57,6 +58,7 @@ RULE = Rule(
 
 LEAST_RATIO = 1.5  # times as long as with usual numbers; two repetitions may differ by less
 _SHOWN = 3
+_NOT_REPEATED = "Operations with numbers next to zero could not be repeated with usual ones."
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -75,9 +77,10 @@ def diagnose(facts: Facts) -> Finding:
     known = matched.places != NULL
     rows, places = matched.rows[known], matched.places[known]
     own_ns, usual_ns = table.subnormal_ns[places], table.usual_ns[places]
+    taken_ns = work_ns(facts, matched)[known]
     slow = (own_ns > 0) & (own_ns >= LEAST_RATIO * usual_ns)
     lost = np.where(slow, 1 - usual_ns / np.maximum(own_ns, 1), 0.0)
-    lost_ns = np.rint(lost * work_ns(facts, matched)[known]).astype(np.int64)
+    lost_ns = np.rint(lost * taken_ns).astype(np.int64)
     cost = on_scale(facts, facts.mean_ns(int(lost_ns.sum())))
     worst = np.flatnonzero(slow)[np.argsort(-lost_ns[slow], kind="stable")[:1]]
     evidence = [Evidence("share of the step lost to numbers next to zero", cost / facts.wall_ns,
@@ -96,4 +99,10 @@ def diagnose(facts: Facts) -> Finding:
         *times_at_lines(facts, rows[slow & (lost_ns > 0)]),
         *times(facts, "time lost in the operation", by_string(facts, names, lost_ns)[:_SHOWN]),
     ]
-    return RULE.judge(facts, cost, tuple(evidence), RULE.fix(), shown=1)
+    found = RULE.judge(facts, cost, tuple(evidence), RULE.fix(), shown=1)
+    # Nothing measured says how long these would take otherwise.
+    unknown_ns = taken_ns[(table.subnormal[places] > 0) & (own_ns == 0)].sum()
+    unknown = on_scale(facts, facts.mean_ns(int(unknown_ns)))
+    if found.verdict != "found" and unknown >= RULE.least_share * facts.wall_ns:
+        return RULE.incomplete("semantic-step", _NOT_REPEATED, tuple(evidence))
+    return found
