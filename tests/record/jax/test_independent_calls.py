@@ -78,9 +78,59 @@ def test_rows_of_one_array(calls: IndependentCalls, tmp_path: Path) -> None:
     assert (lengths(calls, tmp_path), len(kept)) == ({"loss": 6}, 39)
 
 
-def test_arrays_of_jax(calls: IndependentCalls, tmp_path: Path) -> None:
-    train(calls, lambda: [Array() for _ in range(5)])
-    assert lengths(calls, tmp_path)["loss"] >= 5
+def test_rows_of_an_array_of_jax(calls: IndependentCalls, tmp_path: Path) -> None:
+    batch, kept = Array(), []
+
+    def rows() -> list[Array]:
+        found = [Array() for _ in range(6)]
+        for row in found:
+            calls.called(-1, getattr, (batch, np.int32(1)), {}, row)
+        kept.extend(found)
+        return found
+
+    made = train(calls, rows)
+    # The first row is of an array that was not seen before.
+    assert (lengths(calls, tmp_path), len(made), len(kept)) == ({"loss": 6}, 39, 18)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_an_observation_that_python_passes_as_an_array_of_jax(
+    calls: IndependentCalls, tmp_path: Path, *, changed: bool
+) -> None:
+    """`jnp.asarray(observation)`, and what a function of JAX makes of it."""
+    kept: list[Array] = []
+
+    def rows() -> list[Array]:
+        found = [Array() for _ in range(6)]
+        for row in found if changed else ():
+            kept.append(Array())
+            calls.called(-1, abs, (kept[-1],), {}, row)
+        return found
+
+    made = train(calls, rows)
+    assert (lengths(calls, tmp_path), len(made)) == ({}, 39)
+
+
+def test_keys_of_random_numbers_come_from_no_result(
+    calls: IndependentCalls, tmp_path: Path
+) -> None:
+    def key() -> Array:
+        made = Array()
+        made.dtype, made.shape = np.dtype("uint32"), (2,)  # type: ignore[attr-defined]
+        return made
+
+    train(calls, lambda: [key() for _ in range(5)])
+    assert lengths(calls, tmp_path) == {"loss": 5}
+
+
+def test_two_functions_of_the_same_observation(calls: IndependentCalls, tmp_path: Path) -> None:
+    params, kept = Array(), []
+    for _ in range(8):
+        seen = np.ones(2)
+        for number in (0, 2):
+            kept.append((seen, Array()))
+            calls.called(number, loss, (params, seen), {}, kept[-1][1])
+    assert lengths(calls, tmp_path) == {}
 
 
 def test_what_python_made_may_depend_on_the_call_before(

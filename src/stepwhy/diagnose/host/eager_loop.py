@@ -29,10 +29,11 @@ accelerator, `launch-bound` judges this.
 In JAX, `stepwhy run` also follows the arrays of the profiled steps from call to call of jitted
 functions. A function is called for one example at a time if at least four of its calls in a row do
 not need each other: no array that one returns reaches the arguments of the next, through whatever
-functions of JAX. Arrays of NumPy must have been passed before, or be parts of an array of which a
-part was passed before, such as the rows of a batch; other ones may have been made from a result, as
-by the environment of an agent, so that nothing is said. The cost is the time of the step in which
-these calls are launched, or Python runs between them, but for one call of each row.
+functions of JAX. Other arrays must have been passed to the same function before, or be parts of an
+array of NumPy of which a part was passed before, such as the rows of a batch, or keys of random
+numbers. What remains may have been made from a result, as by the environment of an agent, also
+where `jnp.asarray` makes it an array of JAX, so that nothing is said. The cost is the time of the
+step in which these calls are launched, or Python runs between them, but for one call of each row.
 
 ## Fix
 Compile the step: `tf.function`, `torch.compile`, `jax.jit`. Replace a loop over time by a single

@@ -2,8 +2,10 @@
 
 Arrays are followed while the profiler runs, from what a function returns through all other jitted
 functions, those of `jax.numpy` among them, to its next call. What Python computes from a result
-cannot be followed: an array of NumPy only counts as independent if it was passed before, or is a
-part of the array that the argument before it was a part of. Nothing is kept alive.
+cannot be followed, such as the next observation of an agent, which may reach a call as an array of
+NumPy or, by `jnp.asarray`, of JAX. So an array only counts as independent if the same function was
+passed it before, if it is a part of an array of NumPy of which that was passed a part, if it is a
+key of random numbers, or if a function of JAX made it from such arrays. Nothing is kept alive.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ class _Calls:
         self.row = 0
         self.length = self.longest = 0
         self.leaves: list[Any] = []
+        self.passed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
     def begin_row(self) -> None:
         """The call needs an earlier one, or may: it is the first of another row."""
@@ -73,8 +76,8 @@ class IndependentCalls:
 
     def _forget(self) -> None:
         self._calls: dict[int, _Calls] = {}
+        self._of_jax: dict[int, _Calls] = {}
         self._made_by: dict[int, tuple[weakref.ref[Any], frozenset[_Row]]] = {}
-        self._passed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._seen = 0
 
     @property
@@ -108,9 +111,15 @@ class IndependentCalls:
             return
         rows = frozenset(row for leaf in leaves for row in self._rows(leaf))
         if number >= 0:
-            rows |= {(number, self._row(number, function, leaves, rows))}
+            calls = self._calls_of(number, function)
+            are_known = self._continue_row(number, calls, leaves, rows)
+            rows |= {(number, calls.row)}
+        else:
+            calls = self._of_jax.setdefault(id(function), _Calls(""))
+            are_known = self._are_known(calls, leaves)
         array = sys.modules["jax"].Array
-        for leaf in made if rows else ():
+        # What is returned may depend on any call where what was passed may.
+        for leaf in made if are_known else ():
             if isinstance(leaf, array):
                 self._made_by[id(leaf)] = weakref.ref(leaf), rows
 
@@ -121,35 +130,46 @@ class IndependentCalls:
             return frozenset()
         return frozenset(row for row in rows if self._calls[row[0]].row == row[1])
 
-    def _row(self, number: int, function: Any, leaves: list[Any], rows: frozenset[_Row]) -> int:
-        """The row that a call belongs to."""
+    def _calls_of(self, number: int, function: Any) -> _Calls:
         calls = self._calls.get(number)
         if calls is None:
             plain = unwrap(getattr(function, "_fun", function))
             calls = self._calls[number] = _Calls(getattr(plain, "__name__", ""))
-        # Each is looked at, so that it is known the next time.
-        pairs = zip(leaves, calls.leaves, strict=False)
-        are_known = [self._is_known(*pair) for pair in pairs]
-        if (number, calls.row) in rows or len(leaves) != len(calls.leaves) or not all(are_known):
+        return calls
+
+    def _continue_row(
+        self, number: int, calls: _Calls, leaves: list[Any], rows: frozenset[_Row]
+    ) -> bool:
+        """Count a call to the current row, or to the next one; whether its arguments are known."""
+        numbers = [leaf if type(leaf) in _NUMBERS else None for leaf in leaves]
+        are_known = self._are_known(calls, leaves) and _count_up(numbers, calls.leaves)
+        if (number, calls.row) in rows or not are_known:
             calls.begin_row()
         calls.count()
-        calls.leaves = [leaf if type(leaf) in _NUMBERS else None for leaf in leaves]
-        return calls.row
+        calls.leaves = numbers
+        return are_known
 
-    def _is_known(self, leaf: Any, before: Any) -> bool:
-        """Whether Python has not made an argument from a result of the call before."""
+    def _are_known(self, calls: _Calls, leaves: list[Any]) -> bool:
+        """Whether Python has made no array among the arguments of a call from an earlier result."""
+        # Each is looked at, so that it is known the next time.
+        are_known = [self._is_known(calls.passed, leaf) for leaf in leaves]
+        return all(are_known)
+
+    def _is_known(self, passed: weakref.WeakValueDictionary[int, Any], leaf: Any) -> bool:
         numpy, array = sys.modules["numpy"], sys.modules["jax"].Array
         if isinstance(leaf, array):
-            return True
-        if isinstance(leaf, numpy.ndarray):
+            reference, _ = self._made_by.get(id(leaf), (None, None))
+            if (reference is not None and reference() is leaf) or _is_key(leaf):
+                return True
+            owner = leaf
+        elif isinstance(leaf, numpy.ndarray):
             owner = leaf if leaf.base is None else leaf.base
-            was_passed = self._passed.get(id(owner)) is owner
-            with contextlib.suppress(TypeError):  # such as bytes
-                self._passed[id(owner)] = owner
-            return was_passed
-        # The number of an example goes up by one.
-        is_number = type(leaf) in _NUMBERS and type(before) in _NUMBERS
-        return is_number and leaf - before in {0, 1}
+        else:
+            return True  # see `_count_up`
+        was_passed = passed.get(id(owner)) is owner
+        with contextlib.suppress(TypeError):  # such as bytes
+            passed[id(owner)] = owner
+        return was_passed
 
     def _log(self) -> None:
         """Log the functions, once the profiler has stopped."""
@@ -165,6 +185,23 @@ class IndependentCalls:
                     source=calls.line,
                     count=calls.longest,
                 )
+
+
+def _is_key(leaf: Any) -> bool:
+    """Whether an array is a key of random numbers, which no result is computed into.
+
+    Iterating over an array of keys calls no function that could be followed.
+    """
+    kind = str(getattr(leaf, "dtype", ""))
+    return kind.startswith("key<") or (kind == "uint32" and leaf.shape == (2,))
+
+
+def _count_up(numbers: list[Any], before: list[Any]) -> bool:
+    """Whether numbers among the arguments stay, or go up by one, as that of an example does."""
+    if len(numbers) != len(before):
+        return False
+    pairs = [pair for pair in zip(numbers, before, strict=True) if pair != (None, None)]
+    return all(None not in pair and pair[0] - pair[1] in {0, 1} for pair in pairs)
 
 
 __all__ = ["KIND", "IndependentCalls"]
