@@ -1,4 +1,4 @@
-"""Operations compute with numbers next to zero, which take a CPU many times as long.
+"""Operations compute with subnormal numbers, which take a CPU many times as long.
 
 ## What it means
 A state decays for thousands of steps, weights or activations are multiplied by many small factors,
@@ -19,7 +19,7 @@ least `LEAST_RATIO` times less. Operations that could not be repeated do not cou
 If those that read or make such numbers take much of the step, nothing is called clear.
 
 ## Fix
-Let the processor treat them as zero, which a program has to ask for before its first operation, or
+Let the processor flush them to zero, which a program has to ask for before its first operation, or
 keep values away from them.
 
 ## Fix risk
@@ -45,9 +45,9 @@ from stepwhy.trace import NULL
 
 RULE = Rule(
     __name__,
-    name="Numbers next to zero that slow the CPU down",
-    found="Treat numbers next to zero as zero: they take the CPU many times as long",
-    clear="Numbers next to zero take little or no time",
+    name="Subnormal numbers that slow the CPU down",
+    found="Flush subnormal numbers to zero: they take the CPU many times as long",
+    clear="Subnormal numbers take little or no time",
     needs=(("device-time",), ("host-ops",), ("steps",)),
     refines="dominant-op",
     least_share=0.05,  # of the step; repetitions of the same operation differ by as much
@@ -58,13 +58,13 @@ RULE = Rule(
 
 LEAST_RATIO = 1.5  # times as long as with usual numbers; two repetitions may differ by less
 _SHOWN = 3
-_NOT_REPEATED = "Operations with numbers next to zero could not be repeated with usual ones."
+_NOT_REPEATED = "Operations on subnormal numbers could not be repeated with usual ones."
 
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time that operations lose to subnormal numbers."""
     if not is_pytorch(facts):
-        return RULE.not_applicable("TensorFlow and JAX treat numbers next to zero as zero.")
+        return RULE.not_applicable("TensorFlow and JAX flush subnormal numbers to zero.")
     if facts.has_accelerator:
         return RULE.not_applicable("A GPU takes the same time for all numbers.")
     abstention = without_semantics(RULE, facts)
@@ -83,14 +83,14 @@ def diagnose(facts: Facts) -> Finding:
     lost_ns = np.rint(lost * taken_ns).astype(np.int64)
     cost = on_scale(facts, facts.mean_ns(int(lost_ns.sum())))
     worst = np.flatnonzero(slow)[np.argsort(-lost_ns[slow], kind="stable")[:1]]
-    evidence = [Evidence("share of the step lost to numbers next to zero", cost / facts.wall_ns,
+    evidence = [Evidence("share of the step lost to subnormal numbers", cost / facts.wall_ns,
                          "fraction")]  # fmt: skip
     for at in worst.tolist():
         name = facts.trace.string(int(facts.trace.slices.name[rows[at]]))
         ratio = round(float(own_ns[at] / max(int(usual_ns[at]), 1)), 1)
         share = int(table.subnormal[places[at]]) / 1000
         evidence += [
-            Evidence("share of such numbers in what the operation reads or makes", share,
+            Evidence("share of them in what the operation reads or makes", share,
                      "fraction", name),
             Evidence("times as long as with usual numbers", ratio, "ratio", name),
         ]  # fmt: skip
