@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from stepwhy.diagnose.shared.pipeline_calls import with_pipeline
 from stepwhy.diagnose.shared.user_calls import in_users_words
 from stepwhy.result import Finding, Fix
 from stepwhy.trace.notation import parse
@@ -81,3 +82,111 @@ def test_an_optimizer_keeps_its_arguments():
     call = ("AdamW", "torch.optim.AdamW(groups, lr=rate)", "train.py(9): main")
     code = code_of(call, code="optimizer = torch.optim.AdamW(..., fused=True)")
     assert code == ("# train.py(9)\noptimizer = torch.optim.AdamW(groups, lr=rate, fused=True)")
+
+
+SERIAL = """\
+dataset = dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE)
+dataset = dataset.prefetch(tf.data.AUTOTUNE)"""
+SOURCE = "tf.data.Dataset.from_tensor_slices(paths)"
+
+
+def pipeline(code, made, *stages):
+    """Code of a fix for a pipeline: of each stage name, line, work and whether it is random."""
+    calls = "".join(f"made | 0 ms | 0 ms | tf.data[{n}] | {text} | {at}\n" for n, text, at in made)
+    names = [stage[0] for stage in stages]
+    rows = "".join(
+        f"{name} | tf.data | {consumer} | {'Prefetch' in name:d} | -1 | 0 | 8 | {work} | {line} | "
+        f"{random}\n"
+        for (name, line, work, random), consumer in zip(stages, ["-", *names], strict=False)
+    )
+    columns = "name | kind | consumer | buffered | parallelism | tuned | elements | processing_ns"
+    trace = parse(
+        "unit: 1 ms\nmain step |[--]|\n\n"
+        "events: kind | start_ns | dur_ns | name | reason | source\n"
+        f"{calls}\nstages: {columns} | source | random\n{rows}"
+    )
+    finding = Finding("x", "found", "X", 1, None, (), Fix("Do it.", code, "none"))
+    facts = SimpleNamespace(trace=trace)
+    return with_pipeline(in_users_words(finding, facts), facts).fix.code
+
+
+def test_a_chain_over_several_lines_has_its_changes_in_their_places():
+    text = f"images = {SOURCE}.map(load).shuffle(1000, seed=args.seed).batch(32)"
+    made = [(0, text, "a.py(3): f"), (1, text, "a.py(4): f"), (3, text, "a.py(6): f")]
+    stages = [
+        ("Batch[1]", "a.py(6): f", 5, -1),
+        ("Shuffle[2]", "a.py(5): f", 5, -1),
+        ("Map[3]", "a.py(4): f", 900, 0),
+        ("TensorSlice[4]", "a.py(3): f", 5, -1),
+    ]
+    assert pipeline(SERIAL, made, *stages) == (
+        "# a.py(4)\n"
+        "images = (\n"
+        "    tf.data.Dataset.from_tensor_slices(paths)\n"
+        "    .map(load, num_parallel_calls=tf.data.AUTOTUNE)\n"
+        "    .shuffle(1000, seed=args.seed)\n"
+        "    .batch(32)\n"
+        "    .prefetch(tf.data.AUTOTUNE)\n"
+        ")"
+    )
+    assert pipeline("dataset = dataset.cache()   # or in a file", made, *stages) == (
+        "# a.py(4)\n"
+        "images = (\n"
+        "    tf.data.Dataset.from_tensor_slices(paths)\n"
+        "    .map(load)\n"
+        "    .cache()\n"
+        "    .shuffle(1000, seed=args.seed)\n"
+        "    .batch(32)\n"
+        ")"
+    )
+
+
+def test_statements_of_a_function_come_in_the_order_of_the_pipeline():
+    made = [
+        (0, "rows = rows.interleave(parts, 4)", "a.py(2): rows_of"),
+        (0, "rows = rows.map(parse, 1)", "a.py(3): rows_of"),
+        (0, "return rows.padded_batch(args.size)", "a.py(4): rows_of"),
+    ]
+    stages = [
+        ("PaddedBatchV2[1]", "a.py(4): rows_of", 5, -1),
+        ("Map[2]", "a.py(3): rows_of", 700, 0),
+        ("InterleaveV2[3]", "a.py(2): rows_of", 100, -1),
+    ]
+    assert pipeline(SERIAL, made, *stages) == (
+        "# a.py(3)\nrows = rows.map(parse, tf.data.AUTOTUNE)\n"
+        "# a.py(4)\nreturn rows.padded_batch(args.size).prefetch(tf.data.AUTOTUNE)"
+    )
+    larger = pipeline("dataset = dataset.batch(64)   # or feed 64\ngo()", made, *stages)
+    assert larger == "# a.py(4)\nreturn rows.padded_batch(64)\ngo()"
+
+
+def test_of_two_functions_in_a_line_the_slow_one_is_not_known():
+    text = "rows = rows.map(read).map(parse)"
+    made = [(0, text, "a.py(2): f"), (1, text, "a.py(2): f")]
+    stages = [("Map[1]", "a.py(2): f", 900, 0), ("Map[2]", "a.py(2): f", 90, 0)]
+    assert pipeline(SERIAL, made, *stages) == SERIAL
+
+
+def test_batches_that_are_prefetched_are_not_prefetched_again():
+    text = "rows = rows.map(parse).prefetch(1)"
+    made = [(0, text, "a.py(2): f"), (1, text, "a.py(2): f")]
+    stages = [("Prefetch[1]", "a.py(2): f", 9, -1), ("Map[2]", "a.py(2): f", 90, 0)]
+    assert pipeline(SERIAL, made, *stages) == (
+        "# a.py(2)\nrows = rows.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(1)"
+    )
+
+
+@pytest.mark.parametrize(
+    "call", ["rows.map(parse, **options)", "rows.map(*arguments)", "rows.map(", "map(parse)"]
+)
+def test_a_pipeline_whose_arguments_are_not_known_is_not_shown(call):
+    stages = [("Map[1]", "a.py(2): f", 90, 0)]
+    assert pipeline(SERIAL, [(0, call, "a.py(2): f")], *stages) == SERIAL
+    assert pipeline(SERIAL, [], *stages) == SERIAL
+
+
+def test_nothing_is_cached_that_may_be_new_in_each_epoch():
+    made = [(0, "rows = rows.map(augment)", "a.py(2): f")]
+    code = "dataset = dataset.cache()"
+    for random in (1, -1):
+        assert pipeline(code, made, ("Map[1]", "a.py(2): f", 90, random)) == code

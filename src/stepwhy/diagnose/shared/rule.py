@@ -16,6 +16,7 @@ from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.run.usable import unusable
 from stepwhy.base.units import quantise, quantise_within
 from stepwhy.diagnose.shared.advice import advice
+from stepwhy.diagnose.shared.pipeline_calls import with_pipeline
 from stepwhy.diagnose.shared.user_calls import in_users_words
 from stepwhy.result import SIGNALS, Abstention, Edit, Evidence, Finding, Fix, Saving
 from stepwhy.result.reasons import lack_of
@@ -247,7 +248,8 @@ def examine(diagnosis: Diagnosis, facts: Facts) -> Finding:
     """
     rule = diagnosis.RULE
     try:
-        return _abstain(rule, facts) or in_users_words(diagnosis.diagnose(facts), facts)
+        found = _abstain(rule, facts) or diagnosis.diagnose(facts)
+        return with_pipeline(in_users_words(found, facts), facts)
     except Exception as error:  # noqa: BLE001 - one failing diagnosis is one finding
         return rule.error(f"The diagnosis failed: {type(error).__name__}: {error}.")
 

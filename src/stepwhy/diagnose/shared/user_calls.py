@@ -17,17 +17,22 @@ from stepwhy.base.patterns import regex
 from stepwhy.result import Finding
 from stepwhy.trace import NULL, Trace
 
-_WIDEST = 73  # columns: a terminal of 80 less the indentation of the report
 _CALL = regex(
     r"(?P<before>^ *(?:\w+ = )?)(?:\w+\.)*(?P<name>\w+)\(\s*\.\.\.,(?P<new>[^()]*)\)", re.MULTILINE
 )
 _MADE = "made"
+_WIDEST = 73  # columns: a terminal of 80 less the indentation of the report
 # Arguments that are often passed by position.
-# Source: torch/utils/data/dataloader.py, 1.13 to 2.13; tensorflow/python/client/session.py and
-# keras/src/trainers/trainer.py of TensorFlow 2.21 and Keras 3.15.
+# Source: torch/utils/data/dataloader.py, 1.13 to 2.13; tensorflow/python/client/session.py,
+# tensorflow/python/data/ops/dataset_ops.py and keras/src/trainers/trainer.py of TensorFlow 2.21 and
+# Keras 3.15.
 _POSITIONS = {
     "DataLoader": ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers"),
     "Session": ("target", "graph", "config"),
+    "map": ("map_func", "num_parallel_calls"),
+    "interleave": ("map_func", "cycle_length", "block_length", "num_parallel_calls"),
+    "batch": ("batch_size", "drop_remainder", "num_parallel_calls"),
+    "padded_batch": ("batch_size", "padded_shapes", "padding_values", "drop_remainder"),
     "fit": ("x", "y", "batch_size", "epochs"),
 }
 
@@ -49,16 +54,16 @@ def in_users_words(finding: Finding, facts: Facts) -> Finding:
 def _filled(found: re.Match[str], trace: Trace) -> str:
     """A call of the fix, with the arguments of the program's call."""
     row = _row_of(trace, found["name"])
-    call = None if row is None else _parsed(trace.string(int(trace.events.reason[row])))
+    call = None if row is None else parsed(trace.string(int(trace.events.reason[row])))
     if row is None or call is None:
         return found[0]
     new = ast.parse(f"f({found['new'].strip()})", mode="eval").body
     assert isinstance(new, ast.Call)  # noqa: S101 - it was written as one
-    _change(call, found["name"], new.keywords)
+    change(call, found["name"], new.keywords)
     source = trace.events.source[row]
     line = trace.string(int(source)).rpartition(": ")[0] if source != NULL else ""
     comment = f"{_indent(found['before'])}# {line}\n" if line else ""
-    return comment + _laid_out(found["before"], call)
+    return comment + laid_out(found["before"], call)
 
 
 def _row_of(trace: Trace, name: str) -> int | None:
@@ -68,12 +73,13 @@ def _row_of(trace: Trace, name: str) -> int | None:
         row
         for row in np.flatnonzero(np.isin(events.kind, trace.strings_where({_MADE}))).tolist()
         if events.reason[row] != NULL
+        and not trace.string(int(events.name[row])).startswith("tf.data[")
         and re.search(rf"\b{name}\(", trace.string(int(events.reason[row])))
     ]
     return max(rows, key=lambda row: int((sampled == events.name[row]).sum()), default=None)
 
 
-def _parsed(text: str) -> ast.Call | None:
+def parsed(text: str) -> ast.Call | None:
     """A recorded call; None if arguments may hide in it, as in `**options`, or it is damaged."""
     try:
         call = ast.parse(text, mode="eval").body
@@ -84,7 +90,7 @@ def _parsed(text: str) -> ast.Call | None:
     return None if any(isinstance(value, ast.Starred) for value in call.args) else call
 
 
-def _change(call: ast.Call, name: str, changed: list[ast.keyword]) -> None:
+def change(call: ast.Call, name: str, changed: list[ast.keyword]) -> None:
     """Give a call new values of arguments, which it may pass by position."""
     names = {keyword.arg for keyword in changed}
     call.keywords = [keyword for keyword in call.keywords if keyword.arg not in names]
@@ -96,7 +102,7 @@ def _change(call: ast.Call, name: str, changed: list[ast.keyword]) -> None:
             call.keywords.append(keyword)
 
 
-def _laid_out(before: str, call: ast.Call) -> str:
+def laid_out(before: str, call: ast.Call) -> str:
     """A call in one line, or with a line for each argument."""
     line = before + ast.unparse(call)
     if len(line) <= _WIDEST:
@@ -111,4 +117,4 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-__all__ = ["in_users_words"]
+__all__ = ["change", "in_users_words", "laid_out", "parsed"]

@@ -98,7 +98,7 @@ class Recorder:
         self._levels: list[str] = []
         self._loaders: list[str] = []
         self._event_count = 0
-        self._made: set[tuple[str, str]] = set()
+        self._made: set[tuple[str, ...]] = set()
         self._message_counts: dict[str, int] = {}
         self._due_ns = 0
         self._pace = WritePace()
@@ -242,12 +242,14 @@ class Recorder:
         """Log how the program calls what a fix may change, once for each line.
 
         Args:
-            name: Name of the loader, class of the optimizer, or kind of the call.
-            call: Its line, and the call as the program writes it, see `user_call`; '' if unknown.
+            name: Name of the loader, class of the optimizer, or kind of the call; 'tf.data[1]' for
+                the second call of a chain.
+            call: Its line, and the call as the program writes it, see `user_call`; of a chain, its
+                statement, see `user_chain`; '' if unknown.
         """
         source, text = call
-        if text and call not in self._made:
-            self._made.add(call)
+        if text and (name, *call) not in self._made:
+            self._made.add((name, *call))
             now = now_ns()
             self.event("made", name=name, start_ns=now, end_ns=now, source=source, reason=text)
 

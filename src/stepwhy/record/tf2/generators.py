@@ -13,7 +13,8 @@ import functools
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
-from stepwhy.record.core.user_code import UserFiles, user_line
+from stepwhy.record.core.user_chains import user_chain
+from stepwhy.record.core.user_code import UserFiles
 from stepwhy.record.tf2.datasets import made_at
 from stepwhy.record.tf2.loop import loop_of
 
@@ -27,7 +28,7 @@ _MOST_EVENTS = 16
 
 
 def observe_generators(module: ModuleType, run_dir: str) -> None:
-    """Log generators of `dataset_ops.DatasetV2`, and note the line that makes each data set."""
+    """Log generators of `dataset_ops.DatasetV2`, and note how the program makes each data set."""
     owner: Any = module.DatasetV2
     original, loop, left = owner.from_generator, loop_of(run_dir), [_MOST_EVENTS]
 
@@ -44,13 +45,18 @@ def observe_generators(module: ModuleType, run_dir: str) -> None:
         loop.guard(lambda: note(generator))
         return original(generator, *args, **kwargs)
 
+    def note_made(dataset: Any) -> None:
+        chained = user_chain()
+        made_at(dataset, chained.line)
+        loop.recorder.made(f"tf.data[{chained.place}]", chained[:2])
+
     owner.from_generator = staticmethod(from_generator)
     make = owner.__init__
 
     @functools.wraps(make)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
-        loop.guard(lambda: made_at(self, user_line()))
+        loop.guard(lambda: note_made(self))
 
     owner.__init__ = init
 
