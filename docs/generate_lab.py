@@ -129,13 +129,13 @@ def grade_row(pair: GradedPair) -> tuple[str, ...]:
 
 WORLD_GRADES = RESULTS.parent / "world-grade.json"
 WORLD_INTRODUCTION = """\
-## Programs of the world
+## Programs by other authors
 
 What `stepwhy lab grade --world --record` showed about [programs whose authors had not read the
-diagnoses](../how-to/use-the-lab.md#programs-of-the-world), with a run of each version. *Cause* is
-the place of the first finding that names the mistake, and *line* whether one of the first two
-findings names a line where the time goes. *Gain* is the measured share of the slow step that the
-fix saves, where it was measured; *predicted* is the interval that the finding predicts. *Alarms*
+diagnoses](../how-to/use-the-lab.md#programs-by-other-authors), with one run of each version.
+*Cause* is the rank of the first finding that names the mistake, and *line* whether one of the first
+two findings names a line where the time goes. *Gain* is the measured share of the slow step that
+the fix saves; *predicted* is the interval that the finding predicts. *Alarms*
 are findings of 5 % of the step or more in the fixed or healthy version. Not each of them is wrong:
 its author may have missed a problem.
 """
@@ -150,7 +150,7 @@ def world_sentences() -> str:
 
 
 def world_rows() -> Iterator[tuple[str, ...]]:
-    """The lines of the table of the world's programs, those for tuning first."""
+    """The lines of the table of the programs in `lab/world`, those for tuning first."""
     order = list(world.HALVES)
     programs = sorted(stored_world(WORLD_GRADES), key=lambda program: order.index(program.half))
     return map(_world_row, programs)

@@ -112,8 +112,8 @@ def test_a_signal_ends_the_grading_not_only_the_run(monkeypatch, code, asked_s):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["none"], 3, "no program of the world's lab is called none"),
-        (["well", "--half", "tune"], 3, "no program of the world's lab is called well"),
+        (["none"], 3, "no program of lab/world is called none"),
+        (["well", "--half", "tune"], 3, "no program of lab/world is called well"),
         (["--predict"], 2, "--world runs each program once"),
         (["--repeats", "2"], 2, "--world runs each program once"),
     ],

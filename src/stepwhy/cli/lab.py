@@ -202,7 +202,7 @@ def grade(
 def _grade_world(
     names: tuple[str, ...], half: str | None, out: Path | None, *, record: bool, as_json: bool
 ) -> int:
-    """Grade programs of the world's lab; returns the exit code."""
+    """Grade programs of `lab/world`; returns the exit code."""
     from stepwhy.cli.lab_pairs import lab_folder
     from stepwhy.cli.lab_world import WORLD_GRADE_FILE, chosen_programs, stored_world, world_grades
     from stepwhy.cli.measuring import run_folder, run_progress, save_result

@@ -27,7 +27,7 @@ PAIR = ("slow.py", "fixed.py")
 
 
 class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `program.toml` says about a program of the world's lab.
+    """What `program.toml` says about a program of `lab/world`.
 
     Args:
         framework: 'pytorch', 'tf1', 'tf2', 'keras' or 'jax'.
@@ -51,7 +51,7 @@ class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorldProgram(msgspec.Struct, frozen=True):
-    """A program of the world's lab.
+    """A program of `lab/world`.
 
     Args:
         name: Its name, such as 'twotower'.
@@ -93,7 +93,7 @@ def chosen_programs(names: Sequence[str], half: str | None) -> list[WorldProgram
     unknown = [name for name in names if name not in known]
     if unknown:
         raise NotFoundError(
-            f"no program of the world's lab is called {unknown[0]}",
+            f"no program of lab/world is called {unknown[0]}",
             f"Choose one of: {', '.join(known)}",
         )
     if not every:

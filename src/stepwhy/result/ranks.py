@@ -1,4 +1,4 @@
-"""What each rank of a run does, and how its process groups communicate."""
+"""Work and waits of each rank of a run, and the collectives of its process groups."""
 
 from __future__ import annotations
 
@@ -6,30 +6,34 @@ import msgspec
 
 
 class RankUse(msgspec.Struct, frozen=True):
-    """One rank in the mean step; times of collectives are of the steps that all ranks recorded.
+    """Mean step of one rank, ns.
 
-    All times are on the scale of `step_ns`: what the profiler added to recorded steps is left out.
+    Times of collectives are means over the steps that all ranks recorded. All times are scaled to
+    unprofiled steps, as `step_ns` is.
 
     Args:
-        rank: Its number.
-        step_ns: Wall time of its step.
-        work_ns: The part of it that is not spent communicating only.
-        wait_ns: Time in collectives until the last rank has arrived, overlapped or not; None if
-            that cannot be told.
-        transfer_ns: Time in the same collectives from then on; None likewise.
-        unsplit_ns: Time in other collectives, such as broadcasts, in which waits and transfers
-            cannot be told apart; None if the ranks' collectives are not compared.
-        late_ns: How much longer the median of the others waits in the mean step; None likewise.
-        caused_wait_ns: Sum of what all other ranks wait in collectives in which this one arrives
-            last, perhaps only because it waited in another process group; None likewise.
-        last: Number of such collectives in all steps; None likewise.
-        late_steps: In how many steps it is late, if in more than by chance; None otherwise.
-        longer: Category of the breakdown in which it spends more than the others; '' if it is not
-            late.
-        longer_ns: How much more; None if it is not late.
-        operation: The operation that takes it longer; '' if none is known.
-        phase: Phase of that operation; ''.
-        line: The line of the program that takes it longer; ''.
+        rank: Number of the rank.
+        step_ns: Wall time of the step.
+        work_ns: Time of the step without exposed communication.
+        wait_ns: Time in collectives before the last rank arrives, overlapped or not; None if
+            unknown.
+        transfer_ns: Time in the same collectives after the last rank has arrived; None if unknown.
+        unsplit_ns: Time in other collectives, such as broadcasts, which cannot be split into wait
+            and transfer; None if the collectives of the ranks are not compared.
+        late_ns: Median wait of the other ranks less that of this one; None if the collectives are
+            not compared.
+        caused_wait_ns: Total wait of all other ranks in collectives that this rank enters last. It
+            may itself have waited in another process group. None if not compared.
+        last: Number of collectives, over all steps, that this rank enters last; None if not
+            compared.
+        late_steps: Number of steps in which the rank is late; None if they are no more than
+            expected by chance.
+        longer: Breakdown category in which the rank spends more time than the others; '' if it is
+            not late.
+        longer_ns: Difference in that category; None if the rank is not late.
+        operation: Operation that takes longer than on the others; '' if unknown.
+        phase: Phase of that operation; '' if unknown.
+        line: Line of the program that takes longer than on the others; '' if unknown.
     """
 
     rank: int
@@ -50,12 +54,12 @@ class RankUse(msgspec.Struct, frozen=True):
 
 
 class RankStepsRow(msgspec.Struct, frozen=True):
-    """One rank, or several that are alike, in each step.
+    """Work and wait of one rank, or the medians of several, in each step.
 
     Args:
-        ranks: Its number; of several ranks, their numbers, and the times are medians of them.
-        work_ns: Time that is not spent communicating only, as recorded; (columns,).
-        wait_ns: Time in collectives until the last rank has arrived; (columns,).
+        ranks: Numbers of the ranks.
+        work_ns: Recorded time without exposed communication; (columns,).
+        wait_ns: Time in collectives before the last rank arrives; (columns,).
     """
 
     ranks: tuple[int, ...]
@@ -64,13 +68,13 @@ class RankStepsRow(msgspec.Struct, frozen=True):
 
 
 class RankSteps(msgspec.Struct, frozen=True):
-    """How long ranks work and wait in each step that all of them recorded.
+    """Work and wait of the ranks in each step that all of them recorded.
 
     Args:
         steps: Number of the first step of each column; (columns,).
-        per_column: Number of steps in a column; if several, times are their means.
-        rows: The ranks by number. Of many, first those that work longest for a step, compared with
-            the others, one by one, and then the others together.
+        per_column: Steps per column; the times of a column are means over its steps.
+        rows: The ranks by number. Of many ranks, one row for each of those that have the longest
+            work relative to the others, then a single row for the rest.
     """
 
     steps: tuple[int, ...]
@@ -79,24 +83,25 @@ class RankSteps(msgspec.Struct, frozen=True):
 
 
 class GroupUse(msgspec.Struct, frozen=True):
-    """The collectives of one kind in one process group, in the mean step.
+    """Collectives of one kind in one process group, per mean step.
 
     Args:
-        operation: Such as 'all-reduce'.
-        group: Name of the group; '' if not recorded.
-        description: What it is for, e.g. 'tp'; ''.
-        ranks: Numbers of its ranks that are recorded.
-        size: Number of all its ranks; None if unknown.
-        count: Number of collectives per step.
-        bytes: Size of their messages per step; None if not recorded.
-        time_ns: Time in them, mean of the ranks.
-        wait_ns: The part until the last rank has arrived, mean of the ranks; None if it cannot be
-            told, as for broadcasts, and for sending and receiving.
-        transfer_ns: The part from then on; None likewise.
-        bus_bandwidth: Bytes per second over each link while data moves, as nccl-tests define it;
+        operation: Kind of the collective, such as 'all-reduce'.
+        group: Name of the process group; '' if not recorded.
+        description: Purpose of the group, e.g. 'tp'; '' if not recorded.
+        ranks: Numbers of the recorded ranks of the group.
+        size: Number of all ranks of the group; None if unknown.
+        count: Collectives per step.
+        bytes: Message bytes per step; None if not recorded.
+        time_ns: Time in the collectives, mean over the ranks.
+        wait_ns: Part of it before the last rank arrives, mean over the ranks; None if unknown, as
+            for broadcasts and point-to-point exchanges.
+        transfer_ns: Part of it after the last rank has arrived; None if unknown.
+        bus_bandwidth: Bus bandwidth during transfers as defined by nccl-tests, bytes per second;
             None if unknown.
-        split: How the time is divided: 'exact'; 'bound': waits are at most as long, since each rank
-            has its own bytes to move (all-to-all), or at least, since ranks are not recorded; 'no'.
+        split: How exact the division into wait and transfer is. 'exact'; 'bound': `wait_ns` is an
+            upper bound (all-to-all: each rank moves bytes of its own) or a lower bound (some ranks
+            are not recorded); 'no': not divided.
     """
 
     operation: str

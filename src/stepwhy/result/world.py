@@ -13,7 +13,7 @@ Half = Literal["tune", "locked"]
 
 
 class GradedProgram(msgspec.Struct, frozen=True):
-    """What stepwhy reported about one program of the world's lab.
+    """What stepwhy reported about one program of `lab/world`.
 
     A healthy program has no slow version: fields about that are null, and `causes` is empty.
 
@@ -62,7 +62,7 @@ class GradedProgram(msgspec.Struct, frozen=True):
 
 
 class WorldGrade(msgspec.Struct, frozen=True):
-    """What stepwhy reported about the programs of the world's lab, sorted by name.
+    """What stepwhy reported about the programs of `lab/world`, sorted by name.
 
     Args:
         programs: The programs.

@@ -1,4 +1,4 @@
-"""Grades of the world's lab, in words: a line per program, and totals of each half."""
+"""Grades of `lab/world`, in words: a line per program, and totals of each half."""
 
 from __future__ import annotations
 

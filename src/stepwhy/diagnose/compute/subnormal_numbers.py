@@ -6,27 +6,27 @@ or a kernel such as exp(-d²) is almost zero for most pairs. Values below 1.2e-3
 *subnormal* (denormal): they have fewer digits, and most processors handle them by microcode.
 
 ## Why it costs
-A product of matrices with subnormal numbers can take a hundred times as long as with usual ones, an
+A matrix product of subnormal numbers can take a hundred times as long as one of normal numbers, an
 addition or multiplication ten times. The values are so small that the training rarely depends on
 them.
 
 ## How it is measured
-In one step after the traced ones, `stepwhy run` looks at some values of the tensors that each
-longer operation reads and makes. Where some are subnormal, it repeats the operation on copies of
-its arguments, as they are and with usual numbers, in the same shapes and threads. The cost is the
-time of the operations of the traced steps less what they take with usual numbers, where that is at
-least `LEAST_RATIO` times less. Operations that could not be repeated do not count.
-If those that read or make such numbers take much of the step, nothing is called clear.
+In one step after the traced ones, `stepwhy run` samples values of the inputs and outputs of each
+longer operation. If some are subnormal, it repeats the operation on copies of its arguments: once
+with their values, once with normal numbers, with the same shapes and threads. The cost is the time
+of these operations in the traced steps less their time with normal numbers, if they are at least
+`LEAST_RATIO` times as fast with them. Operations that could not be repeated do not count; if those
+that read or return subnormal numbers take much of the step, the verdict is not `clear`.
 
 ## Fix
-Let the processor flush them to zero, which a program has to ask for before its first operation, or
-keep values away from them.
+Let the processor flush them to zero, which the program must request before its first operation, or
+clamp the values.
 
 ## Fix risk
-Values below 1.2e-38 become zero. Nearly no training notices that.
+Values below 1.2e-38 become zero, which hardly any training depends on.
 
 ## When it abstains
-Without a step that was looked at: in traces of other profilers, in runs with `torch.compile`,
+If no step was examined: in traces of other profilers, in runs with `torch.compile`,
 several processes, or subclasses of tensors. Does not apply to GPUs, which take the same time for
 all numbers, and outside of PyTorch: TensorFlow and JAX treat subnormal numbers as zero.
 """

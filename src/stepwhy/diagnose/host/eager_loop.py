@@ -11,35 +11,35 @@ compiled step launches all of its work at once, and fuses operations, so that th
 intermediate results.
 
 ## How it is measured
-Operations that the program launches count, except those of the backward pass and the optimizer. The
-cost is the time of the step in which an operation is launched, in which an operation of at most 25
-µs runs, or in which Python runs between two operations for at most 500 µs. The diagnosis is made
-for steps with at least 100 such operations, in JAX 30, that spend at least 30 % of their time this
-way. In PyTorch, which runs operations one by one by design, a sequence of them must repeat. In
-PyTorch, layers of the sequence that get a single example, by the recorded shapes, say that the
-model is called for one example at a time, unless it is a recurrent cell. What recording short
-operations takes is left out. A generator of a JAX program that makes batches by such operations
-counts as well, although the loop waits for it. If the same sequence of operations repeats, the
-evidence names it. Where
+All operations of the step count, except those of the backward pass and the optimizer. The cost is
+the time in which an operation is launched, an operation of at most 25 µs runs, or Python runs for
+at most 500 µs between two operations, without the time that recording short operations takes. The
+pattern is found in steps with at least 100 such operations (30 in JAX) that spend at least 30 % of
+their time this way. PyTorch runs operations one by one by design, so there a sequence of operations
+must also repeat within the step. If the recorded shapes show that layers of this sequence get a
+single example, the fix is to call the model for the whole batch, unless the layers are a recurrent
+cell. A generator in a JAX program that builds batches from such operations counts as well, although
+the loop waits for it. The evidence names the sequence that repeats. If
 [`constant-computation`](constant-computation.md) shows that most of these operations compute
 constants, that finding comes first. The saving is at most the time of the lines that launch the
-sequence, with what they compute and their backward pass, and at most half more than the cost. On an
-accelerator, `launch-bound` judges this.
+sequence, with their computation and their backward pass, and at most 1.5 times the cost. On an
+accelerator, see `launch-bound`.
 
-In JAX, `stepwhy run` also follows the arrays of the profiled steps from call to call of jitted
-functions. A function is called for one example at a time if at least four of its calls in a row do
-not need each other: no array that one returns reaches the arguments of the next, through whatever
-functions of JAX. Other arrays must have been passed to the same function before, or be parts of an
-array of NumPy of which a part was passed before, such as the rows of a batch, or keys of random
-numbers. What remains may have been made from a result, as by the environment of an agent, also
-where `jnp.asarray` makes it an array of JAX, so that nothing is said. The cost is the time of the
-step in which these calls are launched, or Python runs between them, but for one call of each row.
+In JAX, `stepwhy run` also follows arrays between the calls of jitted functions in the profiled
+steps. A function is called for one example at a time if at least four consecutive calls are
+independent: no array that one of them returns reaches the arguments of the next, directly or
+through other functions of JAX. Each other argument must be known not to depend on a result: it was
+passed to the same function before, it is a part of a NumPy array of which another part was passed
+before, such as the rows of a batch, or it is a random key. Anything else, including an array made
+by `jnp.asarray`, may have been computed in Python from a result, as in the environment of an agent;
+then nothing is reported. The cost is the time in which these calls are launched and Python runs
+between them, except for one call of each series.
 
 ## Fix
 Compile the step: `tf.function`, `torch.compile`, `jax.jit`. Replace a loop over time by a single
-operation, or by `jax.lax.scan`. If a JAX program compiles its gradient already, compile the
-function that runs beside it, such as an augmentation, metrics or the update of the parameters; map
-one that is called once per sample over the batch with `jax.vmap`.
+operation, or by `jax.lax.scan`. If a JAX program compiles its gradient already, also compile
+the functions outside it, such as augmentation, metrics or the update of the parameters, and map a
+function that is called once per sample over the batch with `jax.vmap`.
 
 ## Fix risk
 A compiler may round differently. Python code in a compiled function runs only while the function is

@@ -1,39 +1,39 @@
-"""Each step takes longer than the last one, because something piles up.
+"""Each step takes longer than the one before, because state accumulates.
 
 ## What it means
-Steps that did the same work in the first minute as in the tenth take longer and longer: each one
-registers its hooks once more, walks a list of everything seen so far, or is called by one more
-callback.
+The training does the same work in each step, but step times rise over the run: each step registers
+its hooks again, iterates over a list of everything seen so far, or runs one more callback.
 
 ## Why it costs
-The time grows with the number of steps, and so the total with its square. What the first steps
-did not need, later ones do not need either.
+Step time grows with the number of steps, so the total time grows with its square. The additional
+work is not needed: the first steps did without it.
 
 ## How it is measured
-The unprofiled steps of the whole run are divided into `BLOCKS` parts. Their medians have to rise
-in all but two of the pairs of parts, by `LEAST_RISE` or more, in no single leap, and without
-levelling off. Where the process waits for cores that other programs use, the CPU time of the
-driving thread has to rise, or the cause has to be known: else the machine may have become slower.
-The cost is what the described step takes beyond the first part.
+The unprofiled steps of the whole run are divided into `BLOCKS` parts, and the median step time of
+each part is compared with that of each later part. It must rise in all but two of these pairs, by
+at least `LEAST_RISE` over the run, neither in a single jump nor levelling off. If other programs
+compete for the cores, the CPU time of the driving thread must rise as well, or the cause must be
+known; otherwise the machine may just have become slower. The cost is the step time of the report
+less that of the first part.
 
-Stack samples of an early and of a late period show in which line the time per step grows. In
-PyTorch, `stepwhy run` also counts the hooks on the modules, parameters and optimizer that a step
-uses, and in Keras the callbacks of `fit`: many hooks with the same code on one object, or more of
-them each time, are the cause without any sample.
+Stack samples from early and late in the run show the line whose time per step grows. In PyTorch,
+`stepwhy run` also counts the hooks on the modules, parameters and optimizer of a step; in Keras,
+the callbacks of `fit`. Many hooks with the same code on one object, or a number of them that rises,
+are reported even without stack samples.
 
 ## Fix
 Register hooks and callbacks once, before the loop, or remove their handles. Keep running sums, or
 a history of limited length, in place of a list that each step walks.
 
 ## Fix risk
-None for hooks that only observe. Hooks that change gradients were applied several times: with one,
-training proceeds differently. A statistic over a limited history differs from one over all of it.
+None for hooks that only observe. Hooks that change gradients were applied several times; applied
+once, they change the training. A statistic over a limited history differs from one over all of it.
 
 ## When it abstains
-Without a log of the steps, and `incomplete` with fewer than `FEWEST_STEPS` of them, or if other
-programs take the cores. Where no line and no hook is known, a rise of less than `SURE_RISE` is
-`incomplete` as well: a processor that slows down looks the same. Lengths that a curriculum raises
-on purpose grow in the same way; the line then is the model's.
+Without a log of the steps. `incomplete` with fewer than `FEWEST_STEPS` steps, or if other programs
+use the cores. If neither a line nor a hook is known, a rise below `SURE_RISE` is `incomplete` as
+well, because a processor that lowers its clock looks the same. A curriculum that makes sequences
+longer on purpose is reported, too; the line is then one of the model.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from stepwhy.trace import NULL
 RULE = Rule(
     __name__,
     name="Steps that become slower and slower",
-    found="Find what piles up: steps become slower and slower",
+    found="Find what accumulates: steps become slower and slower",
     clear="Steps do not become slower in the course of the run",
     needs=(("step-log",),),
 )
@@ -78,7 +78,7 @@ HOOKS = "hooks"
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge whether steps become slower because something piles up."""
+    """Judge whether steps become slower because state accumulates."""
     trace = facts.trace
     rows = np.flatnonzero(trace.marks.profiled == 0)
     rows = rows[count_warm_up(trace.marks.dur_ns[rows]) :]

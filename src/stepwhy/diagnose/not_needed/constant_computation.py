@@ -1,54 +1,54 @@
-"""The step computes from constants what it has computed in the step before.
+"""Each step computes the same result from constants again.
 
 ## What it means
-Operations of the forward pass depend on no parameter, batch or random number, so that their result
-is the same in every step: the matrix of a graph is normalised again, a table of positions or
-distances is rebuilt, a constant is converted to another type again, or a list of numbers to a
-tensor. In JAX, a jitted function computes from arguments that are the same in each call; in a
-session of TensorFlow 1, the graph computes from a variable that is never assigned.
+Operations of the forward pass depend on no parameter, batch or random number, so their result is
+the same in every step. Examples: normalising an adjacency matrix, building a table of positions or
+distances, casting a constant, or converting a list of numbers to a tensor. In JAX, a jitted
+function computes from arguments that are the same in each call; in a session of TensorFlow 1, the
+graph computes from a variable that is never assigned.
 
 ## Why it costs
 The work is done in every step for a result that could be kept.
 
 ## How it is measured
-In PyTorch: in one step after the traced ones, `stepwhy run` follows where the values of each
-operation come from. What is made from nothing but numbers of the program is a constant. So is a
-tensor from before the step that is still there four steps later with equal values, is no parameter
-and not changed by the step, and is not one of several like it, which steps take in turn, nor a part
-of a larger tensor that looks like a batch. Batches of a loader are gone by then. A tensor that each
-step makes anew, from a list or an array of NumPy, counts if the steps three and four later read one
-of the same values, unless these are all equal. The cost is the time, in the traced steps, of the
-operations outside of the backward pass that read only constants, and of the Python at the same line
-that makes such a tensor of a list or an array.
+In PyTorch, `stepwhy run` follows the inputs of each operation in one step after the traced ones.
+A tensor computed only from numbers of the program is a constant. So is a tensor that existed before
+the step, is not a parameter, is not changed by the step, and has equal values four steps later; by
+then, the batches of a loader have been freed. Excluded are tensors of which there are several alike
+that steps may use in turn, and slices of a larger tensor that may hold a data set. A tensor that
+each step creates from a list or a NumPy array counts if the third and fourth step after it read a
+tensor with the same values, unless all of its values are equal. The cost is the time, in the traced
+steps, of the operations outside the backward pass that read only constants, and of the Python at
+the same line that converts a list or an array.
 
-In JAX: in the traced steps, `stepwhy run` notes which arguments of each jitted function are the
-same arrays in each call. Arrays of JAX do not change. The cost is the time of the instructions of
-its compiled program whose results depend on such arguments alone, in the backward pass as well, and
-not on random numbers or calls into Python. Instructions in the body of a loop count if all
-arguments of the loop are the same.
+In JAX, `stepwhy run` records for the traced steps which arguments of each jitted function are the
+same arrays in each call; JAX arrays are immutable. The cost is the time of the instructions of its
+compiled program, backward pass included, whose results depend only on such arguments, and neither
+on random numbers nor on callbacks into Python. Instructions in the body of a loop count if all
+inputs of the loop are the same.
 
-In sessions of TensorFlow 1: TensorFlow itself computes from constants before the first run, but not
-from variables. The cost is the time of the nodes whose inputs are only constants, and variables
-that no node of the program's graph assigns, but for their initialisation or a checkpoint. Random
-numbers, control flow and calls of functions do not count.
+In sessions of TensorFlow 1, TensorFlow folds constants before the first run, but not variables. The
+cost is the time of the nodes whose inputs are only constants and variables that no node of the
+graph assigns, except to initialise them or to restore a checkpoint. Random numbers, control flow
+and function calls do not count.
 
 ## Fix
-Compute it once before the loop, and keep it in a buffer of the module, pass the result to the
-jitted function in place of what it is computed from, or initialise a variable with it.
+Compute the result once before the loop. Keep it in a buffer of the module, pass it to the jitted
+function instead of the inputs, or initialise a variable with it.
 
 ## Fix risk
-The result stays in memory. It must be computed again where what it depends on changes after all,
-which four steps do not show: at the beginning of an epoch, for instance. In TensorFlow 1, also
-where the program loads a variable anew with `load`, or runs its initializer again.
+The result stays in memory. It must be computed again whenever its inputs change, for instance at
+the start of an epoch, which four steps do not show. In TensorFlow 1, also when the program sets a
+variable with `load` or runs its initializer again.
 
 ## When it abstains
-Without a step that was looked at: in traces of other profilers, in runs with `torch.compile`, CUDA
-graphs, several processes, or subclasses of tensors; or if the run ended within four steps of it.
-Tensors of more than 64 MiB do not count as constants, nor do those of more than 16 MiB that each
-step makes anew. What NumPy computes is not seen. In JAX, without the compiled programs, or if no
-jitted function was called in at least four of the traced steps. In TensorFlow, if the program feeds
-a tensor that its graph would compute from constants. Does not apply to TensorFlow 2, to traces of
-sessions without the program's graph, nor to graphs that assign no variable, as those that predict.
+If no step was examined: in traces of other profilers, in runs with `torch.compile`, CUDA graphs,
+several processes or tensor subclasses, or if the run ended within four steps of it. Tensors larger
+than 64 MiB do not count as constants, nor do tensors larger than 16 MiB that each step creates.
+Computation in NumPy is not seen. In JAX, without the compiled programs, or if no jitted function
+was called in at least four of the traced steps. In TensorFlow, if the program feeds a tensor that
+its graph would compute from constants. Does not apply to TensorFlow 2, to traces of sessions
+without the graph of the program, or to graphs that assign no variable, such as inference graphs.
 """
 
 from __future__ import annotations

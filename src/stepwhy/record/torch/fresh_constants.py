@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stepwhy.record.torch.cuda_graphs import is_any_captured
 from stepwhy.record.torch.dispatch_modes import StepMode, run_unseen
 from stepwhy.record.torch.fingerprints import bytes_of, fingerprint
-from stepwhy.record.torch.function_modes import untold
+from stepwhy.record.torch.function_modes import hidden_from_modes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,7 +78,7 @@ class FreshConstants(StepMode):
     def _look_safely(self, values: Iterable[Any]) -> None:
         """Compare the tensors among the arguments of an operation; never raises."""
         try:
-            with untold():
+            with hidden_from_modes():
                 self._look(values)
         except Exception:
             self._wanted = {}

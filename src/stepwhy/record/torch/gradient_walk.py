@@ -19,7 +19,7 @@ from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.compiled_code import never_compiled
 from stepwhy.record.core.user_code import user_line
 from stepwhy.record.torch.dropped_gradients import DroppedGradients, Notes
-from stepwhy.record.torch.function_modes import untold
+from stepwhy.record.torch.function_modes import hidden_from_modes
 from stepwhy.record.torch.gradient_graph import Graph, RefusedError, check_plain
 from stepwhy.record.torch.gradient_reads import GradientReads
 from stepwhy.record.torch.module_names import named
@@ -110,7 +110,7 @@ class GradientWalk:
         Finding the modules takes tens of milliseconds, so it waits until no step is recorded. Those
         of whose gradients it is not known yet whether the program reads them are logged later.
         """
-        with contextlib.suppress(Exception), untold():
+        with contextlib.suppress(Exception), hidden_from_modes():
             unread = chain.from_iterable(one.leaves for one in self._unread)
             self._names = _named([*self._unowned, *unread])
             self._unowned = []
@@ -132,7 +132,7 @@ class GradientWalk:
         self._left, self._checks = self._left - is_walked, self._checks - (not is_walked)
         self._later += not is_walked
         try:
-            with untold():
+            with hidden_from_modes():
                 self._settle()
                 self._settle_unread()
                 if is_walked:

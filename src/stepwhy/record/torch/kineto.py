@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stepwhy.record.torch import device, request_thread
-from stepwhy.record.torch.function_modes import untold
+from stepwhy.record.torch.function_modes import hidden_from_modes
 from stepwhy.record.torch.own_profilers import own_profilers
 
 if TYPE_CHECKING:
@@ -54,7 +54,12 @@ class Kineto:
 
         profiler = profile(**options)
         before = request_thread.threads()
-        with _quiet(), self._own_profilers.starting_stepwhys(), self._forks.switching, untold():
+        with (
+            _quiet(),
+            self._own_profilers.starting_stepwhys(),
+            self._forks.switching,
+            hidden_from_modes(),
+        ):
             self._is_recording = True
             profiler.start()
             self.profiler = profiler
@@ -62,7 +67,7 @@ class Kineto:
 
     def step(self) -> None:
         """Pass a step boundary to the profiler."""
-        with untold():
+        with hidden_from_modes():
             self.profiler.step()
 
     def stop(self, *, detach: bool) -> Any:
@@ -79,7 +84,7 @@ class Kineto:
                 profiler, self.profiler = self.profiler, None
                 if profiler is not None:
                     context = device.detaching_cupti() if detach else contextlib.nullcontext()
-                    with context, untold():
+                    with context, hidden_from_modes():
                         profiler.stop()
         finally:
             self._is_recording = False

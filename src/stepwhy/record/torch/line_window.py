@@ -16,7 +16,7 @@ from stepwhy.record.core.clock import EPOCH_OFFSET_NS, now_ns
 from stepwhy.record.core.forks import Forks
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.torch import device
-from stepwhy.record.torch.function_modes import untold
+from stepwhy.record.torch.function_modes import hidden_from_modes
 from stepwhy.record.torch.kineto import Kineto, graph_task
 from stepwhy.record.torch.line_rows import Event, Marks, Operations, StepRows
 from stepwhy.record.torch.own_profilers import own_profilers
@@ -166,7 +166,7 @@ class LineWindow:
         self._is_warm = (self._wanted + 1) * step_ns > _MOST_NS
         self._bounds = []
         self._kineto.start(activities=[ProfilerActivity.CPU])
-        with untold():
+        with hidden_from_modes():
             self._readings = _mark_thread()
         self._clock = LineClock()
         if not self._clock.start((self._wanted + 1) * step_ns):

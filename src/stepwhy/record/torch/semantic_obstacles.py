@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stepwhy.record.torch import cuda_graphs, device
-from stepwhy.record.torch.function_modes import is_told
+from stepwhy.record.torch.function_modes import has_active_mode
 from stepwhy.record.torch.provenance import has_lasting_storages
 from stepwhy.record.torch.semantic_mode import is_special
 
@@ -24,7 +24,7 @@ def obstacles(state: list[Any]) -> Iterator[tuple[str, bool]]:
 
     core: Any = torch._C
     task = getattr(core, "_current_graph_task_id", None)
-    yield "a mode for functions of torch is active", is_told()
+    yield "a mode for functions of torch is active", has_active_mode()
     yield LACKING, not (task and _has_modes(torch))
     yield "the optimizer steps inside the backward pass", bool(task and task() >= 0)
     yield COMPILED, is_compiled()

@@ -21,7 +21,7 @@ from stepwhy.record.core.process import lifetime
 from stepwhy.record.torch import cuda_graphs, gradient_use
 from stepwhy.record.torch.dispatch_modes import StepMode
 from stepwhy.record.torch.fresh_constants import FreshConstants
-from stepwhy.record.torch.function_modes import untold
+from stepwhy.record.torch.function_modes import hidden_from_modes
 from stepwhy.record.torch.repeated_hooks import RepeatedHooks
 from stepwhy.record.torch.result_watch import ResultWatch
 from stepwhy.record.torch.semantic_mode import StepNotes, StoppedError
@@ -362,7 +362,7 @@ def _count_padding(inputs: IndexInputs) -> Any:
         is_plain = arguments and type(arguments[0]) is torch.Tensor
         if not is_plain or cuda_graphs.is_any_captured():
             return
-        with contextlib.suppress(Exception), untold():
+        with contextlib.suppress(Exception), hidden_from_modes():
             if isinstance(called, embedding):
                 inputs.add_later(arguments[0].detach())
             else:

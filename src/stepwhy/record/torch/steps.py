@@ -25,7 +25,7 @@ from stepwhy.record.steps.watched_loop import WatchedLoop
 from stepwhy.record.torch.clock_choice import ClockChoice
 from stepwhy.record.torch.cuda_graphs import CudaGraphs
 from stepwhy.record.torch.flight_recorder import recorded_collectives, takes_part
-from stepwhy.record.torch.function_modes import untold
+from stepwhy.record.torch.function_modes import hidden_from_modes
 from stepwhy.record.torch.semantic_step import SemanticStep
 from stepwhy.record.watchers.parameters import ParameterTypes
 
@@ -371,7 +371,7 @@ class StepObserver(WatchedLoop):
 
 def _parameters(optimizer: Any) -> list[tuple[str, int]]:
     """Type and number of elements of each parameter of an optimizer."""
-    with untold():
+    with hidden_from_modes():
         return [
             (str(parameter.dtype).removeprefix("torch."), int(parameter.numel()))
             for group in getattr(optimizer, "param_groups", ())

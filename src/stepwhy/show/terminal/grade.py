@@ -45,7 +45,7 @@ def render_grade(grade: Grade, console: Console | None = None) -> None:
 
 
 def render_world(grade: WorldGrade, console: Console | None = None) -> None:
-    """Print a line per program of the world's lab, and the totals of each half.
+    """Print a line per program of `lab/world`, and the totals of each half.
 
     Args:
         grade: What to report.
