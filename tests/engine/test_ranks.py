@@ -1,6 +1,7 @@
 """Several ranks as one result: who speaks, what is listed, and what is said of the others."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 from stepwhy.base.errors import SeveralRunsError
 from stepwhy.engine import explain
 from stepwhy.engine.analysed import analyse
+from stepwhy.engine.merging import check_one_run
 from stepwhy.engine.rank_findings import of_every_rank
 from stepwhy.engine.rank_sets import Opened, same_run
 from stepwhy.engine.ranks import combine
@@ -112,6 +114,13 @@ def test_ranks_and_something_else_are_not_mixed(tmp_path):
     (tmp_path / "evaluation.json").write_text(kineto())
     with pytest.raises(SeveralRunsError, match=r"3 different runs.*evaluation\.json"):
         explain([str(tmp_path)])
+
+
+def test_of_two_runs_the_first_run_is_named_not_its_process():
+    meta = parse("unit: 1 ms\nmain step |[-]|\n").meta
+    runs = [SimpleNamespace(path=f"runs/{name}/process-7", meta=meta) for name in "ab"]
+    with pytest.raises(SeveralRunsError, match=r"2 different runs.*starting with runs/a[. ]"):
+        check_one_run(runs)
 
 
 def test_a_rank_without_steps_does_not_speak(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from stepwhy.base.errors import SeveralRunsError
@@ -107,9 +108,12 @@ def check_one_run(ranks: Sequence[OfRank]) -> None:
             f"{len(ranks)} different runs, not ranks of one run",
             "Explain the files of one run",
         )
+    # A process of `stepwhy run` is a folder of its run directory.
+    path = PurePath(ranks[0].path)
+    run = path.parent if path.name.startswith("process-") else path
     raise SeveralRunsError(
         f"these are {len(ranks)} different runs, not ranks of one run: {why}",
-        f"Explain them one at a time, starting with {ranks[0].path}",
+        f"Explain them one at a time, starting with {run}",
     )
 
 
