@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # A program adds `train(rank, addresses)`, in which rank 1 calls `stay_out`.
 _PROGRAM = """
-import os, socket, subprocess, sys, time
+import itertools, os, random, socket, subprocess, sys, time
 from pathlib import Path
 
 def stay_out():
@@ -29,15 +29,18 @@ def stay_out():
 
 {train}
 
-def free_address():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{{probe.getsockname()[1]}}"
+def free_addresses():
+    # Linux gives the ports from 32,768 on to outgoing connections, before the ranks listen.
+    ports = random.SystemRandom().sample(range(20_000, 32_000), 20)
+    for port in ports:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                yield f"127.0.0.1:{{port}}"
 
 if len(sys.argv) > 1:
     train(int(sys.argv[1]), sys.argv[2:])
 else:
-    addresses = [free_address(), free_address()]
+    addresses = list(itertools.islice(free_addresses(), 2))
     command = [sys.executable, __file__]
     ranks = [subprocess.Popen([*command, str(rank), *addresses]) for rank in range(2)]
     ranks[1].wait()

@@ -2,6 +2,7 @@
 
 import argparse
 import multiprocessing
+import random
 import socket
 import statistics
 import time
@@ -80,9 +81,13 @@ def run(rank, options, address):
 
 
 def free_address():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    """An address whose port no outgoing connection takes before JAX listens."""
+    below = range(20_000, 32_000)  # what Linux gives to connections begins at 32,768
+    for port in random.SystemRandom().sample(below, 20):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return f"127.0.0.1:{port}"
+    raise SystemExit("no port is free")
 
 
 def main():
