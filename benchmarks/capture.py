@@ -2,11 +2,12 @@
 
     python benchmarks/capture.py [--seconds S] [--pairs N] [--only NAME]... [--json FILE]
 
-The same program runs alone and under `stepwhy run`, in turns A B B A, so that what drifts falls on
-both alike. It computes with one thread, so that two cores suffice for it and for what observes it
-from outside. Its steps do real work of 0.2, 1 or 10 ms (Keras takes longer for its shortest step),
-and a run lasts a minute. Everything is included: hooks, traced windows, sampling, writing. Not
-included is the report, which is written after the training.
+The same program runs alone and under `stepwhy run`, both at once, each with all of its processes on
+a core of its own, and they change cores from pair to pair: a shared machine that is busier in one
+minute than in the next slows down both alike. (In turns A B B A, runs of a minute differed by 10 %
+and more.) The program computes with one thread. Its steps do real work of 0.2, 1 or 10 ms (Keras
+takes longer for its shortest step), and a run lasts a minute. Everything is included: hooks, traced
+windows, sampling, writing. Not included is the report, which is written after the training.
 
 Compared are the program's own clock from its first step to its last, and the CPU time of all
 processes, less that of runs of a single step. What a run takes before and after its loop is shown
@@ -29,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
@@ -87,13 +89,20 @@ def layers_for(framework, length_ms):
 
 
 def compare(framework, layers, steps, pairs, folder):
-    """Runs alone and observed, in turns, and those of a single step."""
+    """Runs alone and observed, both at once, and those of a single step."""
     found = {"plain": [], "observed": [], "plain_start": [], "observed_start": []}
-    for pair in range(pairs):
-        for kind in ("plain", "observed") if pair % 2 == 0 else ("observed", "plain"):
-            for name, count in ((f"{kind}_start", 1), (kind, steps)):
-                command = program(framework, layers, count)
-                found[name].append(run(command if kind == "plain" else observed(command, folder)))
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    with ThreadPoolExecutor(2) as threads:
+        for pair in range(pairs):
+            for suffix, count in (("_start", 1), ("", steps)):
+                plain = program(framework, layers, count)
+                commands = (plain, observed(plain, folder))
+                pinned = [
+                    ["taskset", "-c", str(core), *command]
+                    for core, command in zip(cores[:: 1 - 2 * (pair % 2)], commands, strict=True)
+                ]
+                for kind, one in zip(("plain", "observed"), threads.map(run, pinned), strict=True):
+                    found[f"{kind}{suffix}"].append(one)
     return found
 
 

@@ -39,7 +39,7 @@ class Clock:
     """Whose time it is: that of the line that runs, or that the backward pass has reached."""
 
     def __init__(self):
-        self.times, self.owner, self.outer = {}, "", []
+        self.times, self.owner, self.outer, self.row = {}, "", [], None
         self.steps, self.last_ns = 0, time.perf_counter_ns()
 
     def switch(self, owner):
@@ -48,15 +48,22 @@ class Clock:
         self.owner, self.last_ns = owner, now_ns
 
     def begin(self, name):
+        if name == "backward" and self.row is not None:
+            self.row.register_hook(lambda _: self.switch("rows"))
+            self.row = None
         self.outer.append(self.owner)
         # The backward pass is its own line's until it reaches the loss, whose hook says so.
         self.switch(name)
 
     def end(self, name, made=None):
         self.switch(self.outer.pop())
-        # The rows are hundreds of tensors; the backward pass reaches them first.
-        if name != "rows" and getattr(made, "requires_grad", False):
-            made.register_hook(lambda _: self.switch(name))
+        if getattr(made, "requires_grad", False):
+            if (
+                name == "rows"
+            ):  # hundreds of tensors, of which the backward pass reaches the last first
+                self.row = made
+            else:
+                made.register_hook(lambda _: self.switch(name))
         if name in LAST:
             self.steps += 1
             if self.steps == FREE_STEPS:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results" / "capture.json"
 
 INTRODUCTION = """\
-What a training pays for `stepwhy run`. The same program runs alone and observed, in turns
+What a training pays for `stepwhy run`. The same program runs alone and observed, both at once, each
+with all of its processes on a core of its own, and they change cores from pair to pair
 (`python benchmarks/capture.py --json benchmarks/results/capture.json`). Everything is included:
 what runs in each step, traced windows, sampling from outside, and writing. Not included is the
 report, which is written after the training. The programs compute with one thread.
