@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -324,12 +325,33 @@ def test_a_plain_step_is_looked_at(refused: Callable[..., list[str]]) -> None:
     assert refused() == []
 
 
+def test_a_step_inside_of_a_transform_is_not_looked_at(refused: Callable[..., list[str]]) -> None:
+    torch = pytest.importorskip("torch")
+    reasons = []
+    torch.func.vmap(lambda rows: (reasons.extend(refused()), rows)[1])(torch.ones(2))
+    assert reasons == ["a transform of torch.func is active"]
+
+
+def test_looking_makes_no_state_that_later_backward_passes_copy(
+    refused: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functorch = pytest.importorskip("torch._C._functorch")
+
+    def fail(*_: object) -> None:
+        pytest.fail("each node of later backward passes copies the state of functorch")
+
+    for name, value in vars(functorch).items():
+        if isinstance(value, BuiltinFunctionType):
+            monkeypatch.setattr(functorch, name, fail)
+    assert refused() == []
+
+
 @pytest.mark.parametrize(
     "name",
     [
         "torch.utils._python_dispatch._get_current_dispatch_mode",
         "torch.overrides._get_current_function_mode_stack",
-        "torch._C._functorch.peek_interpreter_stack",
+        "torch._C._are_functorch_transforms_active",
         "torch._C._current_graph_task_id",
     ],
 )

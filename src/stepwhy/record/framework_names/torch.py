@@ -126,7 +126,7 @@ TORCH = (
         "TorchDispatchMode.supports_higher_order_operators",
         _ONE_STEP,
     ),
-    Name("torch._C", "_functorch.peek_interpreter_stack", _ONE_STEP),
+    Name("torch._C", "_are_functorch_transforms_active", _ONE_STEP),
     Name("torch._tensor_str", "_str", _READS),
     Name("torch", "ops.aten.add.Tensor._schema", _READS),
     Name("torch._C", "_current_autograd_node", _PARTS),

@@ -64,9 +64,11 @@ def is_compiled() -> bool:
 
 
 def _is_transformed() -> bool:
-    from torch._C import _functorch
+    from torch import _C
 
-    return _functorch.peek_interpreter_stack() is not None
+    # The other calls of functorch make a state of this thread, which each later node of the
+    # backward pass copies.
+    return bool(_C._are_functorch_transforms_active())
 
 
 def _is_distributed(torch: Any) -> bool:
