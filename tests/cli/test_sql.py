@@ -129,7 +129,7 @@ def test_nothing_is_printed_at_exit(trace):
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (["--memory-limit", "0.05"], "more than 47.7 MiB of memory"),
+        (["--memory-limit", "0.05", "--time-limit", "1000"], "more than 47.7 MiB of memory"),
         (["--time-limit", "0.2"], "takes more than 200 ms"),
     ],
 )

@@ -1,6 +1,8 @@
 """SQL over the tables of a run: texts, names, nulls, views, several ranks, and what is refused."""
 
 import resource
+import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -403,6 +405,16 @@ def test_the_time_of_the_reader_does_not_count():
     with clock.running():
         pass
     assert clock._left_s > 900
+
+
+def test_an_interrupt_that_duckdb_forgets_is_repeated():
+    """Whatever comes before a query begins to execute, as on a busy machine, has no effect."""
+    twice = threading.Semaphore(0)
+    clock = Clock(SimpleNamespace(interrupt=twice.release), Limits(memory_bytes=1, time_s=0))
+    with clock.running():
+        assert twice.acquire(timeout=120)
+        assert twice.acquire(timeout=120)
+    assert clock.is_over
 
 
 def test_the_default_memory_is_a_part_of_what_is_free(monkeypatch):

@@ -105,6 +105,7 @@ def _limited(name: str) -> Iterator[None]:
     try:
         yield
     except _LimitExceededError as error:
+        signal.setitimer(signal.ITIMER_PROF, 0)  # it must not be raised here again
         raise TooLargeError(
             f"{Path(name).name} is a small file, but explaining it took more than "
             f"{error.what}, as no known trace of its size does",

@@ -26,6 +26,7 @@ MOST_S = 120.0
 _SHARE_OF_FREE = 0.5
 # DuckDB keeps to its limit. Python's objects of the rows that are fetched come on top.
 _TIMES_WITH_ROWS = 2
+_AGAIN_S = 0.05  # between two interrupts
 _TODO = "Aggregate or filter before joins and sorts, or run 'stepwhy sql' with a higher {}"
 
 
@@ -89,21 +90,25 @@ class Clock:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Count the time of a block in which DuckDB works; who reads the rows may be slow."""
-        timer = threading.Timer(max(self._left_s, 0), self._interrupt)
-        timer.daemon = True
+        has_ended = threading.Event()
+        timer = threading.Thread(target=self._interrupt, args=[has_ended], daemon=True)
         started_s = time.monotonic()
         timer.start()
         try:
             yield
         finally:
-            timer.cancel()
+            has_ended.set()
             # A thread that still ends when Python exits aborts the process.
             timer.join()
             self._left_s -= time.monotonic() - started_s
 
-    def _interrupt(self) -> None:
-        self.is_over = True
-        self._connection.interrupt()
+    def _interrupt(self, has_ended: threading.Event) -> None:
+        """Interrupt the query when its time is over; DuckDB forgets what comes too early."""
+        wait_s = max(self._left_s, 0)
+        while not has_ended.wait(wait_s):
+            self.is_over = True
+            self._connection.interrupt()
+            wait_s = _AGAIN_S
 
 
 @contextmanager
