@@ -16,8 +16,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1125,
-    "lines": 154_670,
+    "files": 1127,
+    "lines": 155_400,
     "functions with one caller, ‰": 345,
     "lines of a function": 60,
     "lines of a file": 450,

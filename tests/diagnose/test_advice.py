@@ -167,6 +167,9 @@ NEEDS = {
     r"checkpoint\(block": named("Backward"),
     r"register_buffer|monitor\.is_on|weight \* penalty": lambda facts: len(facts.trace.step_ops),
     r"hidden\[|table\[index|first \* second": lambda facts: len(facts.trace.step_ops),
+    r"embedding_bag|torch\.bmm|to_sparse|conv_transpose|scale\[:|features\[:": lambda facts: (
+        facts.trace.step_ops.zeros > 0
+    ).any(),
     r"pad_sequence": lambda facts: len(facts.trace.index_inputs),
     r"vectorized_map": named(r"NextIteration|While|while"),
     r"embedding_lookup": named("UnsortedSegmentSum"),

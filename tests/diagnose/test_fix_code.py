@@ -483,6 +483,51 @@ graph.__exit__(None, None, None)""",
         "assert total == 6 and count == 1",
     ),
     (
+        "mostly_zero_operand",
+        "diagonal",
+        TORCH + "scale, hidden = torch.rand(3), torch.rand(3, 2)\ngain = other = torch.rand(4)",
+        "assert hidden.shape == (3, 2) and other.shape == (4,)",
+    ),
+    (
+        "mostly_zero_operand",
+        "blocks",
+        TORCH + "adjacencies, hidden = [*torch.rand(2, 3, 3)], torch.rand(6, 4)"
+        "\nwhole = torch.block_diag(*adjacencies) @ hidden",
+        "assert torch.allclose(hidden, whole)",
+    ),
+    (
+        "mostly_zero_operand",
+        "few",
+        TORCH + "words, table = torch.tensor([[0, 2], [1, 2]]), torch.rand(3, 4)",
+        "assert torch.allclose(hidden, torch.tensor([[1.0, 0, 1], [0, 1, 1]]) @ table)",
+    ),
+    (
+        "mostly_zero_operand",
+        "scattered",
+        TORCH + "indices, starts = torch.tensor([0, 2, 1]), torch.tensor([0, 2])"
+        "\ntable = torch.rand(3, 4)",
+        "assert torch.allclose(hidden, torch.tensor([[1.0, 0, 1], [0, 1, 0]]) @ table)",
+    ),
+    (
+        "mostly_zero_operand",
+        "constant",
+        TORCH + "adjacency, hidden = torch.eye(3), torch.rand(3, 4)\nwhole = adjacency @ hidden",
+        "assert torch.allclose(hidden, whole)",
+    ),
+    (
+        "mostly_zero_operand",
+        "compact",
+        TORCH + "features, table = torch.tensor([[0.0, 2, 0], [0, 1, 0]]), torch.rand(3, 4)",
+        "assert torch.allclose(hidden, features @ table)",
+    ),
+    (
+        "mostly_zero_operand",
+        "stuffed",
+        TORCH + "small, weight = torch.rand(1, 2, 4, 4), torch.rand(3, 2, 3, 3)"
+        "\nstuffed = torch.zeros(1, 2, 8, 8); stuffed[:, :, ::2, ::2] = small",
+        "assert torch.allclose(large, torch.conv2d(stuffed, weight, padding=1), atol=1e-5)",
+    ),
+    (
         "subnormal_numbers",
         "fix",
         TORCH + "exponent, state = -batch * 200, batch * 1e-35",

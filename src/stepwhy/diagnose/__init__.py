@@ -89,6 +89,7 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
         "unfused_optimizer",
         "dense_embedding_gradient",
         "one_hot_product",
+        "mostly_zero_operand",
         "subnormal_numbers",
         "dominant_op",
         "small_batch",

@@ -172,3 +172,31 @@ def test_damaged_subnormal_numbers_are_left_out_alone(found):
     assert trace.step_ops.subnormal.tolist() == [NULL] * 3
     assert trace.step_ops.padding.tolist() == [555, 555, 0]
     assert "subnormal" in text
+
+
+ZEROS = [1, 984, "blocks", 64, "1536x1536", 9000, 300, 1]
+
+
+def test_operands_of_zeros_are_kept_and_others_are_known_to_have_none():
+    trace, left_out = read(notes(zeros=[ZEROS], zero_makers=[0]))
+    ops = trace.step_ops
+    assert left_out == []
+    assert ops.zeros.tolist() == [0, 984, 0]
+    assert ops.makes_zeros.tolist() == [1, 0, 0]
+    assert [trace.string(ops.zero_pattern[1]), trace.string(ops.zero_shape[1])] == [
+        "blocks",
+        "1536x1536",
+    ]
+    assert [ops.zero_ns[1], ops.without_zeros_ns[1], ops.zero_constant[1]] == [9000, 300, 1]
+    assert read(notes())[0].step_ops.zeros.tolist() == [NULL] * 3
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [{"zeros": [[3, *ZEROS[1:]]]}, {"zeros": [[1]]}, {"zeros": [], "zero_makers": ["x"]}],
+)
+def test_damaged_operands_of_zeros_are_left_out_alone(damaged):
+    trace, (text,) = read(notes(**damaged))
+    assert trace.step_ops.zeros.tolist() == [NULL] * 3
+    assert trace.step_ops.padding.tolist() == [555, 555, 0]
+    assert "zeros" in text

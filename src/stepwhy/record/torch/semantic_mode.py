@@ -26,6 +26,7 @@ from stepwhy.record.torch.provenance import (
 )
 from stepwhy.record.torch.result_use import ResultUse
 from stepwhy.record.torch.subnormals import Subnormals
+from stepwhy.record.torch.zero_operands import ZeroOperands
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -99,6 +100,7 @@ class StepNotes:
         results: What is done with the results.
         parts: Which parts of the results are read.
         subnormals: The operations that read or make subnormal numbers.
+        zeros: The products with an operand that is almost only zeros.
         stopped: Why the rest of the step is not noted; None while it is.
     """
 
@@ -129,6 +131,7 @@ class StepNotes:
         self.results = ResultUse(self._origins)
         self.parts = PartUse(self._origins)
         self.subnormals = Subnormals()
+        self.zeros = ZeroOperands()
 
     def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run an operation as it is, and note it unless noting has stopped.
@@ -211,7 +214,19 @@ class StepNotes:
         elif about.name == _LOOKUP:
             self.inputs.add(about.name, user_line(), args[1], int(args[0].shape[-1]))
         tensors = (*read, *made)
-        self.subnormals.note(func, args, kwargs, tensors, place=len(self.ops), took_ns=took_ns)
+        place = len(self.ops)
+        self.subnormals.note(func, args, kwargs, tensors, place=place, took_ns=took_ns)
+        self.zeros.made(about.name, *known, place=place)
+        self.zeros.note(
+            func,
+            args,
+            kwargs,
+            about.name,
+            self._origins.storage,
+            place=place,
+            took_ns=took_ns,
+            in_backward=in_backward,
+        )
         self.ops.append(about.id)
         shapes = tuple([tuple(t.shape) for t in (*read, *made)])
         self._shapes.append((about.id, shapes[-1] if shapes else ()))
@@ -266,6 +281,8 @@ class StepNotes:
         used = 0
         for sources in self._constants:
             used |= sources if sources != _NO_CONSTANT else 0
+        for found in self.zeros.found:
+            used |= max(found.sources, 0)
         return LastingSources(self._origins.sources, used & ~self._origins.varying)
 
     def fresh_sources(self) -> dict[int, Any]:

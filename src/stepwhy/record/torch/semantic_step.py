@@ -207,6 +207,7 @@ class SemanticStep:
         lasting = sources.still_equal() | sum(1 << place for place in (fresh.left if fresh else ()))
         lines = notes.constant_lines(lasting)
         known = {} if waste is None else _wasted(waste)
+        known |= {"zeros": notes.zeros.rows(lasting)}
         self._recorder.keep(FILE, {**content, "lines": notes.lines, "constant": lines, **known})
 
     def _watch(self, notes: StepNotes, left: int) -> None:
@@ -265,6 +266,8 @@ class SemanticStep:
             "padding": notes.paddings() if notes.inputs.padded else [],
             "inputs": inputs,
             "subnormal": notes.subnormals.found,
+            "zeros": notes.zeros.rows(),
+            "zero_makers": notes.zeros.makers,
         }
 
     def _stop_counting(self) -> None:

@@ -133,13 +133,13 @@ def _share(tensor: Any) -> float:
     # All that lies between the first and the last element in memory; nothing is copied.
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     span = 1 + sum((size - 1) * stride for size, stride in steps)
-    places = _places(span)
+    places = places_among(span)
     values = tensor.detach().as_strided((span,), (1,), tensor.storage_offset()).take(places)
     return float(sum(0.0 < abs(value) < tiny for value in values.tolist()) / len(places))
 
 
 @functools.lru_cache(maxsize=256)
-def _places(span: int) -> Any:
+def places_among(span: int) -> Any:
     """Places among so many values; at steps of one size, they could all be in the same columns."""
     import torch
 
@@ -189,4 +189,4 @@ def _as_usual(tensor: Any) -> Any:
     return usual
 
 
-__all__ = ["Subnormal", "Subnormals"]
+__all__ = ["Subnormal", "Subnormals", "places_among"]

@@ -304,6 +304,37 @@ RUN: tuple[Column, ...] = (
         "Time of a repetition with these numbers, 0 if none was measured.",
     ),
     Column("step_ops", "usual_ns", "int64", "ns", "-1", "Time of a repetition with usual numbers."),
+    Column(
+        "step_ops",
+        "zeros",
+        "int64",
+        "per mille",
+        "-1",
+        "Zeros in an operand of a product, if most of it is zero; 0 for other operations.",
+    ),
+    string(
+        "step_ops",
+        "zero_pattern",
+        "Where the other values are: 'diagonal'; 'blocks' along the diagonal; 'compact' if most "
+        "rows or columns are zero as a whole; 'few' if each row has the same number; 'stuffed' if "
+        "a convolution reads zeros between them; otherwise 'scattered'.",
+        null=NO_STRING,
+    ),
+    Column(
+        "step_ops",
+        "zero_size",
+        "int64",
+        "",
+        "-1",
+        "Number of blocks, of values per row, or of places per value; 0 for other patterns.",
+    ),
+    string("step_ops", "zero_shape", "Shape of that operand, such as '512x512'.", null=NO_STRING),
+    Column("step_ops", "zero_constant", "int8", "0 or 1", "-1", "Whether it is a constant."),
+    Column(
+        "step_ops", "zero_ns", "int64", "ns", "-1", "Time of a repetition of the product, or 0."
+    ),
+    Column("step_ops", "without_zeros_ns", "int64", "ns", "-1", "Time of what can take its place."),
+    Column("step_ops", "makes_zeros", "int8", "0 or 1", "-1", "Whether it makes such an operand."),
     string("index_inputs", "op", "Operation of the semantic step that looked rows up by indices."),
     string("index_inputs", "line", "Line of the program that called it.", null=NO_STRING),
     Column("index_inputs", "rows", "int64", "", "", "Rows of indices, one per example."),

@@ -55,7 +55,7 @@ def of_pytorch(facts: Facts) -> OneHot | None:
             found += chain
             largest = max(largest, shape, key=len)
     rows = np.asarray(found, dtype=np.int64)
-    return OneHot(np.concatenate([rows, _gradients(facts, rows)]), largest.replace("x", " x "))
+    return OneHot(np.concatenate([rows, gradients_of(facts, rows)]), largest.replace("x", " x "))
 
 
 def of_graph(facts: Facts) -> OneHot | None:
@@ -121,7 +121,7 @@ def _first_shape(facts: Facts, row: int, shapes: NDArray[np.int32]) -> str:
     return facts.trace.string(int(shapes[row])).partition(",")[0]
 
 
-def _gradients(facts: Facts, rows: AnyRows) -> AnyRows:
+def gradients_of(facts: Facts, rows: AnyRows) -> AnyRows:
     """The gradients of some operations, which have their numbers; (slices,)."""
     slices = facts.trace.slices
     numbers = distinct(slices.sequence[rows])

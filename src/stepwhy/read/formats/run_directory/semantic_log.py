@@ -20,6 +20,7 @@ _DAMAGED_RESULTS = "The use of results in the semantic step is damaged and was l
 _DAMAGED_PARTS = "The parts of results in the semantic step are damaged and were left out."
 _DAMAGED_SHARES = "The shares of padding of the semantic step are damaged and were left out."
 _DAMAGED_SUBNORMALS = "The subnormal numbers of the semantic step are damaged and were left out."
+_DAMAGED_ZEROS = "The operands of zeros of the semantic step are damaged and were left out."
 _NEWER = "The notes of the semantic step are of a later version of stepwhy and were left out."
 _Share = Annotated[int, msgspec.Meta(ge=0, le=1000)]
 _Use = Annotated[int, msgspec.Meta(ge=0, le=2)]
@@ -50,6 +51,17 @@ class _Subnormal(msgspec.Struct, array_like=True):
     usual_ns: Amount
 
 
+class _Zeros(msgspec.Struct, array_like=True):
+    op: Amount
+    share: _Share
+    pattern: str
+    size: Amount
+    shape: str
+    time_ns: Amount
+    without_ns: Amount
+    constant: Annotated[int, msgspec.Meta(ge=-1, le=1)]
+
+
 class _Semantics(msgspec.Struct):
     """semantic.json: operations by the index of their name, in order."""
 
@@ -65,6 +77,8 @@ class _Semantics(msgspec.Struct):
     choices: list[Any] = []
     inputs: list[Any] = []
     subnormal: list[Any] | None = None
+    zeros: list[Any] | None = None
+    zero_makers: list[Any] = []
 
 
 def add_semantics(data: bytes, builder: TraceBuilder) -> list[str]:
@@ -118,6 +132,9 @@ def _add_ops(notes: _Semantics, builder: TraceBuilder) -> list[str]:
     slow = _subnormals(notes)
     if slow is None and notes.subnormal is not None:
         left_out.append(_DAMAGED_SUBNORMALS)
+    zeros, makers = _zeros(notes)
+    if zeros is None and notes.zeros is not None:
+        left_out.append(_DAMAGED_ZEROS)
     usual = _Subnormal(0, 0, 0, 0) if slow is not None else _Subnormal(0, NULL, NULL, NULL)
     for place, (op, share, line, use, part) in enumerate(
         zip(
@@ -145,6 +162,8 @@ def _add_ops(notes: _Semantics, builder: TraceBuilder) -> list[str]:
             subnormal=small.share,
             subnormal_ns=small.time_ns,
             usual_ns=small.usual_ns,
+            makes_zeros=NULL if zeros is None else int(place in makers),
+            **_zero_columns(builder, (zeros or {}).get(place), NULL if zeros is None else 0),
         )
     return left_out
 
@@ -175,6 +194,35 @@ def _subnormals(notes: _Semantics) -> dict[int, _Subnormal] | None:
         return None
     is_whole = all(one.op < len(notes.ops) for one in found)
     return {one.op: one for one in found} if is_whole else None
+
+
+def _zeros(notes: _Semantics) -> tuple[dict[int, _Zeros] | None, frozenset[int]]:
+    """The products with an operand of zeros, by their place, and what makes these operands.
+
+    None if they are not known, or damaged.
+    """
+    try:
+        found = msgspec.convert(notes.zeros, type=list[_Zeros])
+        makers = msgspec.convert(notes.zero_makers, type=frozenset[Amount])
+    except msgspec.ValidationError:
+        return None, frozenset()
+    is_whole = all(one.op < len(notes.ops) for one in found)
+    return ({one.op: one for one in found} if is_whole else None), makers
+
+
+def _zero_columns(builder: TraceBuilder, found: _Zeros | None, share: int) -> dict[str, int]:
+    """What is known of a product with an operand of zeros, or the share of other operations."""
+    if found is None:
+        return {"zeros": share}
+    return {
+        "zeros": found.share,
+        "zero_pattern": builder.intern(found.pattern),
+        "zero_size": found.size,
+        "zero_shape": builder.intern(found.shape),
+        "zero_constant": found.constant,
+        "zero_ns": found.time_ns,
+        "without_zeros_ns": found.without_ns,
+    }
 
 
 def _uses(notes: _Semantics) -> list[int] | None:

@@ -1,0 +1,195 @@
+"""A sparse matrix is multiplied as a dense one, so that most of the product is by zeros.
+
+## What it means
+A batch of small graphs is one large adjacency matrix with a block for each graph, or a graph is an
+adjacency or incidence matrix. A vector of scales is made a diagonal matrix, and words or tags are
+rows with a one at each word of the vocabulary that occurs. Or an image is enlarged by zeros between
+its pixels before a convolution.
+
+## Why it costs
+A dense product multiplies the zeros like all other values, in each layer and again for gradients.
+With 64 graphs in a batch, one product per graph is 64 times less work than one of all.
+
+## How it is measured
+In one step after the traced ones, `stepwhy run` looks at some values of the operands of each longer
+product of matrices and convolution. Where most are zero, it reads the operand as a whole and
+repeats the product beside what can take its place: scaling, one product per block, a product
+without the rows and columns of zeros, a sum of rows, or a transposed convolution. The cost is the
+time of these products in the traced steps less what the fastest takes, if they take at least
+`LEAST_RATIO` times as long as that, and the time in which the step makes the operand. Gradients of
+products with a diagonal, blocks, or zeros between values count by the same ratio.
+
+Zeros that come about by chance, as behind a ReLU or dropout, do not count: what depends on
+parameters must be a diagonal, blocks, zeros at regular distances, or the same few values in each
+row. Gradients do not count as operands. Products with one-hot rows are the matter of
+[`one-hot-product`](one-hot-product.md), as far as that sees them.
+
+## Fix
+Leave the zeros out: scale by the vector, multiply the blocks as a batch, add rows by their
+indices, store a constant matrix as a sparse one, or use a transposed convolution.
+
+## Fix risk
+Sums are added up in another order. Otherwise the values are the same.
+
+## When it abstains
+Without a step that was looked at: in traces of other profilers, in runs with `torch.compile`,
+several processes, or subclasses of tensors. Does not apply to GPUs, where a dense product is often
+the fastest, and outside of PyTorch, where the values of operands are not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from stepwhy.analyse.program.semantic_ops import matched_ops, work_ns
+from stepwhy.base.columns import nesting
+from stepwhy.base.columns.types import Ints, Mask
+from stepwhy.diagnose.compute.shared.one_hot import gradients_of, of_pytorch
+from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
+from stepwhy.diagnose.shared.measure import by_string, on_scale, times
+from stepwhy.diagnose.shared.program import is_pytorch
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
+from stepwhy.diagnose.shared.work_lines import times_at_lines
+from stepwhy.trace import NULL
+
+RULE = Rule(
+    __name__,
+    name="Products with a matrix that is almost only zeros",
+    found="Leave the zeros out of the products: almost all of a matrix is zero",
+    clear="Products with matrices of zeros take little or no time",
+    needs=(("device-time",), ("host-ops",), ("steps",)),
+    refines="dominant-op",
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
+    # Of the time of the products; the gradients of what takes their place take time as well.
+    least_saved=0.6,
+    change="leave the zeros out",
+    edit=Edit("ops", "replaced"),
+)
+
+LEAST_RATIO = 1.5  # times as long as without the zeros; two repetitions may differ by less
+_SHOWN = 3
+_PER_MILLE = 1000
+_NOT_REPEATED = "Products with a matrix of zeros could not be repeated without the zeros."
+_WITH_GRADIENTS = frozenset({"diagonal", "blocks", "stuffed"})
+_TITLES = {
+    "diagonal": "Scale by the vector instead of multiplying by a diagonal matrix",
+    "blocks": "Multiply block by block: between the blocks, the matrix is zero",
+    "compact": "Leave out the rows and columns of a matrix that are zero",
+    "few": "Look rows up and add them: the rows of a matrix have only a few values each",
+    "scattered": "Use a sparse product: almost all of a matrix is zero",
+    "constant": "Store a constant matrix as a sparse one: almost all of it is zero",
+    "stuffed": "Use a transposed convolution: the input has zeros between its values",
+}
+_SIZES = {
+    "blocks": "blocks along the diagonal of the operand",
+    "few": "values in each row of the operand that are not zero",
+    "stuffed": "places per value in the input of the convolution",
+}
+
+
+class _Products(msgspec.Struct, frozen=True):
+    """Operations that compute with zeros, in the steady steps.
+
+    Args:
+        rows: The products, and gradients of some; slices.
+        places: Rows of `step_ops`: of the product itself, also for a gradient; (rows,).
+        lost_ns: Time for the zeros; (rows,).
+        made_ns: Time of what makes the operands.
+        unknown_ns: Time of products with such an operand that were not repeated.
+    """
+
+    rows: Ints
+    places: Ints
+    lost_ns: Ints
+    made_ns: int
+    unknown_ns: int
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of products with operands that are almost only zeros."""
+    if not is_pytorch(facts):
+        return RULE.not_applicable("The values of operands are looked at only in PyTorch.")
+    if facts.has_accelerator:
+        return RULE.not_applicable("On an accelerator, a dense product is often the fastest.")
+    abstention = without_semantics(RULE, facts)
+    if abstention is not None:
+        return abstention
+    table = facts.trace.step_ops
+    if (table.zeros == NULL).any():
+        return RULE.incomplete("semantic-step", "The values of operands were not looked at.")
+    found = _products(facts)
+    lost, made = (
+        on_scale(facts, facts.mean_ns(int(spent))) for spent in (found.lost_ns.sum(), found.made_ns)
+    )
+    cost = lost + made
+    evidence = tuple(_evidence(facts, found, cost))
+    if not lost or cost < RULE.least_share * facts.wall_ns:
+        # Nothing measured says how long these would take otherwise.
+        unknown = on_scale(facts, facts.mean_ns(found.unknown_ns))
+        if unknown >= RULE.least_share * facts.wall_ns:
+            return RULE.incomplete("semantic-step", _NOT_REPEATED)
+        return RULE.nothing(evidence[:1] if cost else ())
+    worst = int(found.places[int(np.argmax(found.lost_ns))])
+    way = facts.trace.string(int(table.zero_pattern[worst]))
+    if way == "scattered" and table.zero_constant[worst] == 1:
+        way = "constant"
+    gain = saving(RULE.change, RULE.least_saved * lost, cost)
+    return RULE.finding(cost, evidence, RULE.fix(way), gain, title=_TITLES.get(way, ""))
+
+
+def _products(facts: Facts) -> _Products:
+    """The products that take longer than what can take their place."""
+    table, matched = facts.trace.step_ops, matched_ops(facts)
+    known = matched.places != NULL
+    rows, places = matched.rows[known].astype(np.int64), matched.places[known]
+    taken_ns = work_ns(facts, matched)[known]
+    own_ns, without_ns = table.zero_ns[places], table.without_zeros_ns[places]
+    slow = (table.zeros[places] > 0) & (own_ns > 0) & (own_ns >= LEAST_RATIO * without_ns)
+    one_hot = of_pytorch(facts)
+    if one_hot is not None:
+        slow &= ~_is_inside(facts, one_hot.rows, rows)
+    share = np.where(slow, 1 - without_ns / np.maximum(own_ns, 1), 0.0)
+    of_product = np.where(slow, places, NULL)
+    patterns = facts.trace.strings_where(_WITH_GRADIENTS)
+    for row in np.flatnonzero(slow & np.isin(table.zero_pattern[places], patterns)).tolist():
+        back = gradients_of(facts, rows[[row]])
+        if len(back):
+            inside = _is_inside(facts, back, rows) & (table.zeros[places] == 0)
+            share[inside], of_product[inside] = share[row], places[row]
+    lost_ns = np.rint(share * taken_ns).astype(np.int64)
+    chosen = lost_ns > 0
+    # What makes an operand is as much less as that has values.
+    zeros = table.zeros[places[slow]].mean() / _PER_MILLE if slow.any() else 0.0
+    made_ns = round(float(zeros * taken_ns[(table.makes_zeros[places] == 1) & ~chosen].sum()))
+    unknown_ns = int(taken_ns[(table.zeros[places] > 0) & (own_ns <= 0)].sum())
+    return _Products(rows[chosen], of_product[chosen], lost_ns[chosen], made_ns, unknown_ns)
+
+
+def _is_inside(facts: Facts, outer: Ints, rows: Ints) -> Mask:
+    """Whether slices are some others, or lie within them; (rows,)."""
+    is_outer = np.zeros(len(facts.trace.slices), dtype=np.bool_)
+    is_outer[outer] = True
+    found: Mask = nesting.nearest(facts.nesting, is_outer)[rows] != NULL
+    return found
+
+
+def _evidence(facts: Facts, found: _Products, cost: int) -> Iterator[Evidence]:
+    yield Evidence("share of the step in products with zeros", cost / facts.wall_ns, "fraction")
+    if not len(found.rows):
+        return
+    table, text = facts.trace.step_ops, facts.trace.string
+    worst = int(found.places[int(np.argmax(found.lost_ns))])
+    shape = text(int(table.zero_shape[worst])).replace("x", " x ")
+    yield Evidence("share of zeros in the operand", int(table.zeros[worst]) / _PER_MILLE,
+                   "fraction", shape)  # fmt: skip
+    pattern = text(int(table.zero_pattern[worst]))
+    if pattern in _SIZES:
+        yield Evidence(_SIZES[pattern], int(table.zero_size[worst]), "count", shape)
+    ratio = table.zero_ns[worst] / max(int(table.without_zeros_ns[worst]), 1)
+    yield Evidence("times as long as without the zeros", round(float(ratio), 1), "ratio", shape)
+    yield from times_at_lines(facts, found.rows)
+    names = by_string(facts, facts.trace.slices.name[found.rows], found.lost_ns)
+    yield from times(facts, "time for zeros in the operation", names[:_SHOWN])
