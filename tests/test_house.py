@@ -16,8 +16,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1127,
-    "lines": 155_400,
+    "files": 1128,
+    "lines": 155_700,
     "functions with one caller, ‰": 345,
     "lines of a function": 60,
     "lines of a file": 450,

@@ -528,6 +528,12 @@ graph.__exit__(None, None, None)""",
         "assert torch.allclose(large, torch.conv2d(stuffed, weight, padding=1), atol=1e-5)",
     ),
     (
+        "discarded_result",
+        "jax-vmap",
+        JAX + "first, second, count, x = jnp.sin, jnp.cos, 1, jnp.ones((3, 2))",
+        "assert left.shape == (1, 2) and right.shape == (2, 2)",
+    ),
+    (
         "subnormal_numbers",
         "fix",
         TORCH + "exponent, state = -batch * 200, batch * 1e-35",

@@ -44,6 +44,7 @@ INSTRUMENTATION = {
     "tf_keras.src.engine.training": "keras.evaluations:observe_evaluations",
     "jax._src.api": "jax.functions:observe_functions",
     "jax._src.array": "jax.waits:observe_waits",
+    "jax._src.lax.control_flow.conditionals": "jax.batched_branches:observe_branches",
     "jax._src.profiler": "jax.annotations:observe_annotations",
     "jax._src.dispatch": "watchers.saving:observe_plain_saving",
     "torch.distributed.checkpoint.state_dict_saver": "watchers.saving:observe_saving",

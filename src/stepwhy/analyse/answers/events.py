@@ -21,6 +21,7 @@ _TIMELESS = (
     "session",
     "parameters",
     "batch",
+    "batched-branches",
     "child",
     "copy",
     "fsync",

@@ -15,6 +15,10 @@ In JAX, `jnp.where(step % 50 == 0, f(x), y)` and `lax.select` compute both sides
 `lax.cond` under `vmap`. In TensorFlow 1, what is computed outside the functions passed to `tf.cond`
 runs whichever branch is taken.
 
+Or each example of a function that `vmap` maps has a condition of its own: then `lax.cond` and
+`lax.switch` compute all branches for all examples, and copy for each of them what the branches
+read, such as weights.
+
 ## Why it costs
 The result is thrown away, in each step or in most of them. Rows that the loss does not read have
 gradients of zero, with which the backward pass computes all the same.
@@ -54,6 +58,13 @@ time of the work in all other steps. For other conditions, as for a flag that is
 function, it is unknown how often they hold: only the shorter of both sides is sure to be lost. In a
 graph of TensorFlow by what flows where: operations whose results end at the entry of a branch that
 was not taken in at least 80 % of three or more steps.
+
+When `vmap` turns a condition into a selection, `stepwhy run` notes its line, and those at which its
+branches were traced. The cost is the time of the branches, forward and backward, less one of
+them, as if each was taken equally often, and that of what is at the line of the condition. How
+often they are taken is unknown: if the shortest one is usual, more is lost, and less if the longest
+one is, as the range of the gain says. Functions that a branch calls count for its most, since the
+rest of the program may call them, too. Lines that several branches share do not count.
 
 ## Fix
 Compute the result only in the steps that read it, or not at all. Choose rows before computing with
@@ -125,6 +136,7 @@ _OF_ROWS = {
     "place": "Compute only the positions that are read: most of the result is cut off",
     "diagonal": "Compute only the pairs on the diagonal: the rest of the matrix is not read",
 }
+_OF_VMAP = "Call each branch for its own examples: vmap computes all branches for all of them"
 _OF_NO_WEIGHT = "Leave out the term of the loss while its weight is zero"
 
 
@@ -142,6 +154,13 @@ def diagnose(facts: Facts) -> Finding:
     if branch is None or branch.cost_ns <= 0:
         return RULE.nothing()
     evidence = tuple(_evidence(facts, branch))
+    if branch.line:
+        least, most = branch.bounds
+        gain = saving("call one branch", RULE.least_saved * least, most)
+        if branch.cost_ns < RULE.least_share * facts.wall_ns:
+            return RULE.nothing(evidence[:2])
+        fix = RULE.fix("jax-vmap")
+        return RULE.finding(branch.cost_ns, evidence, fix, gain, title=_OF_VMAP)
     fix = RULE.fix("jax" if is_jax else "tensorflow")
     return RULE.judge(facts, branch.cost_ns, evidence, fix, shown=2)
 
@@ -200,6 +219,10 @@ def _evidence(facts: Facts, branch: Branch) -> Iterator[Evidence]:
     yield Evidence(_SHARE_THROWN_AWAY, share, "fraction")
     if branch.one_in:
         yield Evidence("steps per use of the result", branch.one_in, "count", branch.condition)
+    elif branch.line:
+        yield Evidence(
+            "branches that are all computed", int(branch.condition.split()[0]), "count", branch.line
+        )
     else:
         count = len(branch.rows) / max(facts.steady_count, 1)
         yield Evidence("operations for one branch per step", count, "count", branch.condition)

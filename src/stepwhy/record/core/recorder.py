@@ -213,8 +213,8 @@ class Recorder:
                 'same-arguments' (see `jax.same_arguments`), 'stable-functions' (see
                 `torch.item_functions`), 'generator' (see `tf2.generators`), 'hooks' (see
                 `torch.repeated_hooks`; callbacks of Keras as well), 'setting' (a line of the
-                program names a setting, see `settings`), or 'independent-calls' (see
-                `jax.independent_calls`).
+                program names a setting, see `settings`), 'independent-calls' (see
+                `jax.independent_calls`), or 'batched-branches' (see `jax.batched_branches`).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.

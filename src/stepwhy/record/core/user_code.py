@@ -155,6 +155,11 @@ def line_of(frame: FrameType) -> str:
     return "" if name is None else f"{name}({frame.f_lineno}): {code.co_name}"
 
 
+def user_file(path: str) -> str:
+    """The short name of a file, 'train.py'; '' if it is not of the user's code."""
+    return _files().user_name(path) or ""
+
+
 def code_line(called: Any) -> str:
     """The line where a function, method or object that can be called begins; '' if not the user's.
 

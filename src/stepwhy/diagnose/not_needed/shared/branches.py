@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.lines.slice_lines import slice_lines
+from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.types import AnyRows, Mask
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.slices import steady_work
 from stepwhy.trace import NULL
 
+_MAPPED = "batched-branches"
 _SWITCH, _MERGE = regex(r"(?:Ref)?Switch"), regex(r"(?:Ref)?Merge")
+_LINES = regex(r"(.+?)\((\d{1,6}(?:[,-]\d{1,6})*)\)")
 # Of fewer steps, the branch that was not taken may be the usual one.
 _FEWEST_STEPS = 3
 _MOSTLY = 0.8  # of the executions in the steps; what is used more often may be meant to be ready
@@ -28,18 +33,23 @@ class Branch(NamedTuple):
         condition: What decides, in words; the name of its scope in a graph.
         cost_ns: Time per step that is lost, ns.
         one_in: The results are used once in so many steps; 0 if unknown.
+        bounds: Least and most time that may be lost, ns; it depends on which branch is taken how
+            often. (0, 0) where `cost_ns` is certain.
+        line: The line of a condition that `vmap` has made a selection of.
     """
 
     rows: AnyRows
     condition: str
     cost_ns: int
     one_in: int = 0
+    bounds: tuple[int, int] = (0, 0)
+    line: str = ""
 
 
 def find_branches(facts: Facts) -> list[Branch]:
     """All of them, by condition."""
-    if len(facts.trace.discards):
-        return list(_of_programs(facts))
+    if facts.trace.meta.framework == "jax":
+        return [*_of_programs(facts), *_of_mapped(facts)]
     return list(_of_graph(facts)) if len(facts.trace.flows) else []
 
 
@@ -59,6 +69,54 @@ def _of_programs(facts: Facts) -> Iterator[Branch]:
         else:
             shorter = rows[1] if used >= other else rows[0]
             yield Branch(shorter, condition, min(used, other))
+
+
+def _of_mapped(facts: Facts) -> Iterator[Branch]:
+    """Conditions of each example of a mapped function, for which all branches run.
+
+    Of each example one branch is needed: for all of them the longest one at most, the shortest one
+    at least, and the mean if each is taken equally often. What is at lines that several branches
+    share belongs to none; functions that one of them calls may be called elsewhere, too, so that
+    their time is not certain. What is at the line of the condition copies and selects operands for
+    each example, such as weights.
+    """
+    events, text, work = facts.trace.events, facts.trace.string, steady_work(facts)
+    lines = facts.derived(slice_lines)[work]
+    known = {key: _place(text(key)) for key in np.unique(lines).tolist() if key != NULL}
+    for row in rows_of_kinds(facts.trace, _MAPPED).tolist():
+        line = text(int(events.source[row]))
+        noted = text(int(events.reason[row])).split("; ")
+        branches = [[_places(each) for each in one.partition(" + ")[::2]] for one in noted]
+        places = Counter(one for own, inner in branches for one in own | inner)
+        alone = {one for one, count in places.items() if count == 1}
+        wanted = [{_place(line)} - places.keys()]
+        wanted += [own & alone for own, _ in branches] + [inner & alone for _, inner in branches]
+        parts = [
+            work[np.isin(lines, [key for key, place in known.items() if place in each])]
+            for each in wanted
+        ]
+        selecting, *taken = (_ns(facts, part) for part in parts)
+        own = taken[: len(branches)]
+        both = [one + other for one, other in zip(own, taken[len(branches) :], strict=True)]
+        most = selecting + sum(both) - min(both, default=0)
+        cost = selecting + sum(both) - round(sum(both) / max(len(both), 1))
+        bounds = selecting + sum(own) - max(own, default=0), most
+        yield Branch(np.concatenate(parts), f"{len(own)} branches", cost, 0, bounds, line)
+
+
+def _places(text: str) -> set[str]:
+    """Lines as they are noted, 'train.py(3,7-12)net.py(5)', one by one, such as 'train.py(3)'."""
+    found = set()
+    for file, ranges in _LINES.findall(text):
+        for each in ranges.split(","):
+            first, _, last = each.partition("-")
+            found |= {f"{file}({n})" for n in range(int(first), int(last or first) + 1)}
+    return found
+
+
+def _place(line: str) -> str:
+    """File and line of a line, without the function, which not all records name alike."""
+    return line.partition(": ")[0]
 
 
 def _ns(facts: Facts, rows: AnyRows) -> int:
