@@ -49,7 +49,8 @@ def _add(instruction, match, known, ids):
     if match["opcode"] == "parameter":
         instruction.parameter_number = int(arguments[0])
     elif match["opcode"] == "constant":
-        instruction.literal.s32s.append(int(arguments[0]))
+        literal = instruction.literal
+        (literal.f32s if match["type"] == "f32" else literal.s32s).append(int(arguments[0]))
     else:
         instruction.operand_ids.extend(known[argument] for argument in arguments)
     instruction.tuple_index = int(options.get("index", 0))

@@ -59,6 +59,39 @@ LOOP = """
     dot.7 = f32[8,8] dot(x, x)
     next = tuple tuple(dot.7, dot.7)
 """
+COMPUTED = FLAG.replace(
+    "flag.1 = pred[] parameter(0)", "loss = f32[] parameter(0)\n    flag.1 = pred[] is-finite(loss)"
+)
+# The gradients of both sides: of the one that is not taken they are zero, with what they come to.
+GRADIENTS = """
+    main
+    level = f32[] parameter(0)
+    x = f32[8,8] parameter(1)
+    limit = f32[] constant(2)
+    zero = f32[] constant(0)
+    zeros = f32[8,8] broadcast(zero)
+    above = pred[] compare(level, limit) direction=GT
+    all = pred[8,8] broadcast(above)
+    dot.1 = f32[8,8] dot(x, x)
+    dot.2 = f32[8,8] dot(x, dot.1)
+    chosen = f32[8,8] select(all, dot.1, dot.2)
+    of_first = f32[8,8] fusion(level, chosen) calls=first_side
+    of_second = f32[8,8] select(all, zeros, chosen)
+    dot.3 = f32[8,8] dot(dot.1, of_first)
+    dot.4 = f32[8,8] dot(dot.2, of_second)
+    dot.5 = f32[8,8] dot(x, dot.4)
+    sum = f32[8,8] add(dot.3, dot.5)
+
+    first_side
+    p0 = f32[] parameter(0)
+    p1 = f32[8,8] parameter(1)
+    limit = f32[] constant(2)
+    zero = f32[] constant(0)
+    zeros = f32[8,8] broadcast(zero)
+    above = pred[] compare(p0, limit) direction=GT
+    all = pred[8,8] broadcast(above)
+    select.9 = f32[8,8] select(all, p1, zeros)
+"""
 DUE = Discard("step % 50 == 0", True, 50)
 UNSET = Discard("flag", False, 0)
 
@@ -73,6 +106,14 @@ def discards(text):
     [
         (EVERY_50, {"dot.1": DUE, "tanh.1": DUE}),
         (FLAG, {"dot.1": UNSET, "dot.2": UNSET}),
+        (COMPUTED, dict.fromkeys(["dot.1", "dot.2"], Discard("is-finite of loss", False, 0))),
+        (
+            GRADIENTS,
+            {
+                "dot.3": Discard("level > 2", True, 0),
+                **dict.fromkeys(["dot.2", "dot.4", "dot.5"], Discard("level > 2", False, 0)),
+            },
+        ),
         (LOOP, dict.fromkeys(["while.1", "dot.7"], UNSET._replace(holds=True))),
     ],
 )
@@ -84,12 +125,10 @@ def test_a_result_that_one_side_reads(text, expected):
     "text",
     [
         FLAG.replace("pred[] parameter(0)", "pred[8,8] parameter(0)"),
-        FLAG.replace("flag.1 = pred[] parameter(0)",
-                     "loss = f32[] parameter(0)\n    flag.1 = pred[] is-finite(loss)"),
         FLAG.replace("x, dot.2)", "dot.2, dot.2)"),
         FLAG + "    both = tuple tuple(select.1, dot.1, dot.2)\n",
     ],
-    ids=["by element", "by a computed value", "on both sides", "is a result as well"],
+    ids=["by element", "on both sides", "is a result as well"],
 )  # fmt: skip
 def test_other_selections_discard_nothing(text):
     assert discards(text) == {}

@@ -50,12 +50,11 @@ alone, such as an activation before an index: no program has shown that choosing
 One element that is computed alone takes as long as 16 elements of a product of matrices.
 
 In JAX by the compiled programs in the profile: instructions whose results only one side of a
-selection reads, where the condition is a single truth value that is made of whole numbers alone,
-such as the number of the step. Selections by element do not count, and neither do conditions that
-depend on computed values, such as 'is the loss finite', which usually hold. If the condition
-compares a remainder, `step % 50 == 0`, it shows how often the result is read, and the cost is the
-time of the work in all other steps. For other conditions, as for a flag that is passed to the
-function, it is unknown how often they hold: only the shorter of both sides is sure to be lost. In a
+selection reads, and gradients that are zero on the other side, where the condition is a single
+truth value. Selections by element do not count. If the condition compares a remainder,
+`step % 50 == 0`, it shows how often the result is read, and the cost is the time of the work in all
+other steps. For other conditions, as for a flag that is passed to the function or 'is the loss
+finite', it is unknown how often they hold: only the shorter of both sides is sure to be lost. In a
 graph of TensorFlow by what flows where: operations whose results end at the entry of a branch that
 was not taken in at least 80 % of three or more steps.
 

@@ -1,9 +1,9 @@
 """Instructions of a compiled program whose results are only read where a scalar condition holds.
 
 `jnp.where(step % 50 == 0, f(x), y)` computes `f(x)` in every step: the program selects one of two
-results that are both there. A selection counts if its condition is one truth value, made of whole
-numbers alone, such as counters and flags. A condition made of what the program computes, such as
-'is the loss finite', does not: it usually holds.
+results that are both there. A selection counts if its condition is one truth value. How often it
+holds is known of whole numbers alone, such as counters. Of what the program computes, such as 'is
+the loss finite', it is not: only the shorter of both sides is lost in any case.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ _ARITHMETIC = {
 }  # fmt: skip
 _COMPARED = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 _OTHERS = frozenset({"not", "sign", "negate", "abs", "select", "maximum", "minimum", "clamp"})
+_PRODUCTS = frozenset({"multiply", "dot", "convolution"})
+_SUMS = frozenset({"add", "subtract", "concatenate", "dynamic-update-slice", "pad"})
+# Their result is zero if their first operand is.
+_FIRST_ALONE = _SAME | {"negate", "transpose", "slice", "dynamic-slice", "reduce", "divide"}
+_DEEPEST = 4  # computations that are written out in a condition
 _LONGEST = 32  # instructions of a condition; `%` of negative numbers takes eight
 
 
@@ -53,6 +58,10 @@ class _Condition(NamedTuple):
     one_in: int
 
 
+_Needs = frozenset[tuple[_Condition, bool]]
+_NONE: _Needs = frozenset()
+
+
 class _Scope:
     """A computation, and the arguments of its parameters where it is fused.
 
@@ -72,15 +81,21 @@ class _Scope:
     ) -> None:
         self.module, self.computation = module, computation
         self.outer, self.arguments = outer, arguments
+        self._zeros: dict[int, _Needs | None] | None = None
+
+    @property
+    def zeros(self) -> dict[int, _Needs | None]:
+        """For each instruction, the conditions without which its result is zero; None if always."""
+        if self._zeros is None:
+            self._zeros = {}
+            for id_ in self.computation.instructions:
+                self._zeros[id_] = _zero_unless(self, id_, self._zeros)
+        return self._zeros
 
     def inside(self, fusion: Instruction) -> _Scope:
         """The computation of a fusion."""
         computation = self.module.computation(fusion.called[0])
         return _Scope(self.module, computation, self, fusion.operands)
-
-
-_Needs = frozenset[tuple[_Condition, bool]]
-_NONE: _Needs = frozenset()
 
 
 def discards_of(module: Module) -> dict[str, Discard]:
@@ -121,9 +136,53 @@ def _needs(scope: _Scope) -> dict[int, _Needs]:
         users = computation.users.get(id_, ())
         each = [edges.get(user, _NONE) | needs.get(user[0], _NONE) for user in users]
         is_read = id_ == computation.root or not each
-        needs[id_] = _NONE if is_read else frozenset.intersection(*each)
+        # What is known to be zero need not be computed, and neither what it is multiplied by.
+        needs[id_] = (scope.zeros[id_] or _NONE) | (
+            _NONE if is_read else frozenset.intersection(*each)
+        )
         edges.update(_edges(scope, id_))
     return needs
+
+
+def _zero_unless(scope: _Scope, id_: int, zeros: dict[int, _Needs | None]) -> _Needs | None:
+    """The conditions without which a result is zero, such as a gradient; None if it always is.
+
+    Args:
+        scope: Where the instruction is.
+        id_: The instruction.
+        zeros: The same of those before it.
+    """
+    instruction = scope.computation[id_]
+    each = [zeros[operand] for operand in instruction.operands if operand in zeros]
+    match instruction.opcode:
+        case "constant":
+            return None if instruction.constant == 0 else _NONE
+        case "parameter" if scope.outer is not None:
+            return scope.outer.zeros[scope.arguments[instruction.number]]
+        case "fusion":
+            inner = scope.inside(instruction)
+            return inner.zeros[inner.computation.root]
+        case "select":
+            condition = _condition(scope, instruction.operands[0])
+            sides = zip(each[1:], (True, False), strict=True)
+            known = [
+                None if zero is None else zero | ({(condition, holds)} if condition else _NONE)
+                for zero, holds in sides
+            ]
+            return _either(known)
+        case opcode if opcode in _PRODUCTS:
+            return None if None in each else _NONE.union(*(zero for zero in each if zero))
+        case opcode if opcode in _FIRST_ALONE:
+            return each[0] if each else _NONE
+        case opcode if opcode in _SUMS:
+            return _either(each)
+    return _NONE
+
+
+def _either(each: list[_Needs | None]) -> _Needs | None:
+    """The conditions without which all of several values are zero; None if they always are."""
+    values = [zero for zero in each if zero is not None]
+    return frozenset.intersection(*values) if values else None
 
 
 def _edges(scope: _Scope, id_: int) -> Iterator[tuple[tuple[int, int], _Needs]]:
@@ -143,20 +202,36 @@ def _edges(scope: _Scope, id_: int) -> Iterator[tuple[tuple[int, int], _Needs]]:
 
 
 def _condition(scope: _Scope, id_: int) -> _Condition | None:
-    """The condition of a selection; None if it is not one truth value made of whole numbers."""
+    """The condition of a selection; None if it is not one truth value."""
     scope, id_ = _source(scope, id_)
     shape = scope.computation[id_].shape
     if shape.type != PRED or shape.sizes:
         return None
     words: list[str] = []
     moduli: dict[int, str] = {}
-    if not _write(scope, id_, words, moduli):
-        return None
     instruction = scope.computation[id_]
+    if not _write(scope, id_, words, moduli):
+        return _Condition(_computed(scope, id_), 0)
     if instruction.direction == "EQ" and len(moduli) == 1:
         modulus, of = moduli.popitem()
         return _Condition(f"{of} % {modulus} == {words[-1]}", modulus)
     return _Condition(" ".join(words), 0)
+
+
+def _computed(scope: _Scope, id_: int, depth: int = 0) -> str:
+    """What a condition is made of that is computed, by the names of instructions.
+
+    The compiler repeats short computations in each fusion that needs them: those are written out.
+    """
+    scope, id_ = _source(scope, id_)
+    instruction = scope.computation[id_]
+    if instruction.constant is not None:
+        return f"{instruction.constant:g}"
+    if (scope.outer is None and depth) or depth >= _DEEPEST:
+        return instruction.name
+    words = [_computed(scope, operand, depth + 1) for operand in instruction.operands]
+    between = _COMPARED.get(instruction.direction) or _ARITHMETIC.get(instruction.opcode)
+    return f" {between} ".join(words) if between else f"{instruction.opcode} of {', '.join(words)}"
 
 
 def _source(scope: _Scope, id_: int) -> tuple[_Scope, int]:

@@ -68,7 +68,7 @@ class Instruction(NamedTuple):
         called: Ids of the computations that it calls.
         number: Number of a parameter, or index into a tuple.
         direction: Of a comparison: 'EQ', 'LT', ...
-        constant: Value of a constant integer; None for others.
+        constant: Value of a constant of one number; None for others.
         trips: Iterations of a loop; None if unknown.
         dimensions: Of a broadcast: the dimensions of the result that its operand has.
         target: What a custom call calls; '' for others.
@@ -82,7 +82,7 @@ class Instruction(NamedTuple):
     called: tuple[int, ...]
     number: int
     direction: str
-    constant: int | None
+    constant: float | None
     trips: int | None
     dimensions: tuple[int, ...]
     target: str
@@ -211,11 +211,12 @@ def _instruction(message: Any) -> Instruction:
     )
 
 
-def _constant(message: Any) -> int | None:
-    """Value of a constant with one integer or truth value."""
+def _constant(message: Any) -> float | None:
+    """Value of a constant with one number or truth value."""
     literal = message.literal
-    values = (literal.preds, literal.s32s, literal.s64s, literal.u32s, literal.u64s)
-    found = [int(v[0]) for v in values if len(v) == 1]
+    whole = (literal.preds, literal.s32s, literal.s64s, literal.u32s, literal.u64s)
+    found = [int(v[0]) for v in whole if len(v) == 1]
+    found += [v[0] for v in (literal.f32s, literal.f64s) if len(v) == 1]
     return found[0] if found else None
 
 

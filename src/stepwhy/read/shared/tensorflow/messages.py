@@ -228,6 +228,8 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("s64s", 5, "*int64"),
         ("u32s", 6, "*uint32"),
         ("u64s", 7, "*uint64"),
+        ("f32s", 8, "*float"),
+        ("f64s", 9, "*double"),
     ),
 }
 
