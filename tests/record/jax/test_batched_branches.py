@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.record.core.recorder import Recorder
+from stepwhy.record.core.user_code import user_file
 from stepwhy.record.jax import batched_branches
 from stepwhy.record.jax.batched_branches import observe_branches
 
@@ -69,10 +70,12 @@ def test_the_line_and_those_of_its_branches_are_noted(recorder: Recorder, tmp_pa
     traced(jax.vmap(chosen), FLAGS, ROWS)
     (event,) = noted(recorder, tmp_path)
     assert (event["kind"], event["count"]) == ("batched-branches", 2)
-    line = chosen.__code__.co_firstlineno + 1
-    assert event["source"] == f"jax/test_batched_branches.py({line}): chosen"
+    # Names are relative to the script that this process ran first, whatever that is in tests.
+    name, line = user_file(__file__), chosen.__code__.co_firstlineno + 1
+    assert name.endswith("test_batched_branches.py")
+    assert event["source"] == f"{name}({line}): chosen"
     each = [function.__code__.co_firstlineno + 1 for function in (second, inner, first)]
-    lines = [f"jax/test_batched_branches.py({number})" for number in each]
+    lines = [f"{name}({number})" for number in each]
     assert event["reason"] == f"{lines[0]} + {lines[1]}; {lines[2]} + "
 
 
