@@ -88,7 +88,9 @@ NEEDS = {
         "pytorch"
     ),
     r"PYTORCH_|ProfilerActivity": framework("pytorch"),
-    r"\btf\.|session\.run|dataset\.(shuffle|map|batch|prefetch|apply)": framework("tensorflow"),
+    r"\btf\.|session\.run|dataset\.(shuffle|map|batch|cache|prefetch|apply)": framework(
+        "tensorflow"
+    ),
     r"\bkeras\.|(predict|train)_on_batch|model\.fit\(": framework("tensorflow"),
     r"model\.predict|validation_data": lambda facts: (
         len(rows_of_kinds(facts.trace, "evaluation", "iterator")) > 0
