@@ -146,6 +146,19 @@ def test_kernels_agree_on_a_statistic_that_nobody_asks_for_and_that_is_cut_off()
     assert read(data, with_kernels=True) == read(data, with_kernels=False)
 
 
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize(
+    "rest", [b"\0\0", b"\x11\0", b"2\x09", b"B\x02\0", b"*\x01ab", b"\x18\0\0", b"\x09\0"]
+)
+@pytest.mark.parametrize("key", [0, 1, 4])  # of a statistic that nobody knows, asks for, does not
+def test_kernels_agree_on_a_statistic_that_is_not_one_value(rest, key):
+    event = number(1, 1) + number(3, -1) + block(4, number(1, key) + rest)
+    data = space([number(1, 1), event])
+    for least in (len(data), len(data) - len(METADATA)):
+        cut = data[:least]
+        assert read(cut, with_kernels=True) == read(cut, with_kernels=False)
+
+
 @given(PLANES, st.integers(1, 4), st.integers(1, 40))
 @settings(derandomize=True, deadline=None, max_examples=100)
 def test_pieces_give_what_all_at_once_gives(data, events, size):

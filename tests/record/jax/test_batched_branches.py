@@ -106,8 +106,12 @@ def test_selections_are_not_noted(recorder: Recorder, tmp_path: Path) -> None:
     assert noted(recorder, tmp_path) == []
 
 
-def test_results_are_the_same(recorder: Recorder) -> None:
-    flags, rows = jax.numpy.array([True, False]), jax.numpy.ones((2, 3))
-    made = jax.vmap(chosen)(flags, rows)
+def test_a_function_is_traced_as_without_it(request: pytest.FixtureRequest) -> None:
+    # Nothing is computed: a process in which JAX has started must not fork, as later tests do.
+    arrays = [jax.ShapeDtypeStruct(*shape) for shape in (FLAGS, ROWS)]
+    alone = str(jax.make_jaxpr(jax.vmap(chosen))(*arrays))
+    recorder = request.getfixturevalue("recorder")
+    jax.clear_caches()
+    assert str(jax.make_jaxpr(jax.vmap(chosen))(*arrays)) == alone
+    assert "select_n" in alone
     assert recorder.alive
-    assert jax.numpy.allclose(made, jax.numpy.stack([first(rows[0]), second(rows[1])]))

@@ -30,6 +30,7 @@ _METADATA = _STAT_ID = 0x08
 _OFFSET, _DURATION, _OCCURRENCES = 0x10, 0x18, 0x28
 _UINT, _INT, _TEXT, _REFERENCE = 0x18, 0x20, 0x2A, 0x38
 _DOUBLE, _BYTES, _PACKED = 0x11, 0x32, 0x42
+_DOUBLE_BYTES = 9  # with the tag
 _MORE = 0x80
 _LARGEST_NS = 1 << 62
 _NOTHING, _NUMBER, _CODE, _TABLE_FULL, _ODD = range(5)
@@ -88,6 +89,17 @@ def _put_code(columns, which, row, code):
 
 
 @njit(**INLINE)
+def _is_whole(wire, tag, at, end, safe):
+    """Whether the rest of a statistic is one value, as profilers write it; others may be damage."""
+    if tag == _DOUBLE:
+        return end - at == _DOUBLE_BYTES
+    value, after = varint(wire, at + 1, end, safe)
+    if tag == _TEXT or tag == _BYTES or tag == _PACKED:
+        return after >= 0 and value == end - after
+    return after == end and (tag == _INT or tag == _UINT or tag == _REFERENCE)
+
+
+@njit(**INLINE)
 def _statistic(wire, columns, lookups, texts, at, end, safe, row):
     """Store a statistic; its kind (`_NOTHING` to `_ODD`) and its position in the columns."""
     if at + 2 > end or byte_at(wire, at) != _STAT_ID:
@@ -101,14 +113,10 @@ def _statistic(wire, columns, lookups, texts, at, end, safe, row):
     if at == end:
         return _NOTHING, 0
     tag = byte_at(wire, at)
-    if key < 0 or key >= len(lookups.which) or not lookups.which[np.uint64(key)]:
-        # Nobody asks for it, but a number that is cut off damages the event.
-        is_number = tag == _INT or tag == _UINT or tag == _REFERENCE
-        cut_off = is_number and byte_at(wire, end - 1) >= _MORE
-        return (_ODD if cut_off else _NOTHING), 0
+    is_asked = 0 <= key < len(lookups.which) and lookups.which[np.uint64(key)]
+    if not is_asked or tag == _DOUBLE or tag == _BYTES or tag == _PACKED:
+        return (_NOTHING if _is_whole(wire, tag, at, end, safe) else _ODD), 0
     which = np.int64(lookups.which[np.uint64(key)]) - 1
-    if tag == _DOUBLE or tag == _BYTES or tag == _PACKED:
-        return _NOTHING, 0
     value, after = varint(wire, at + 1, end, safe)
     if after < 0:
         return _ODD, 0
