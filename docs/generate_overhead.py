@@ -34,12 +34,15 @@ observed steps are interrupted more often. py-spy takes some 0.07 s of CPU time 
 a process without children, and samples again once the run is so long that this stays below 0.3 %
 of a core for each process, and below 1 % in all.
 
-Steps of 1 ms remain slower after the traced window, although only their ends are noted then.
-Without any window they took 1.4 % longer; after the window and the steps whose lines and operations
-are noted, 3 to 5 %. Each of the three adds 0.5 to 1.6 %. The cause is not known: no hook is left,
-no page faults and no thread are added, and in a tight loop the same operations take as long as
-without stepwhy. `python benchmarks/after_window.py` measures whether a window of PyTorch's own
-profiler does the same in a program without stepwhy.
+Steps of 1 ms of PyTorch remain slower after the traced window, although only their ends are noted
+then: by some 4 % in runs of half a minute, alone and observed at once (3.7 % in ten pairs, 4.1 % in
+six after stepwhy stopped making a state of functorch that later backward passes copied). In a count
+of instructions, the steps after the window have 0.7 % more, some of them for what is done once in a
+while, whatever the length of a step. What else slows them is not known. `python
+benchmarks/after_window.py` measures whether a window of PyTorch's own profiler does the same in a
+program without stepwhy.
+
+The rows of the table were measured earlier, with the runs in turns.
 
 """
 
