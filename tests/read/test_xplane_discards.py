@@ -1,5 +1,7 @@
 """Instructions of compiled programs whose results only one side of a selection reads."""
 
+import random
+
 import pytest
 from tests.read.hlo_samples import hlo_proto
 from tests.read.test_xplane_rewrites import compiled
@@ -8,6 +10,8 @@ from tests.read.xplane_samples import event, host, line, metadata_plane, source_
 from stepwhy.read.formats.xplane.discards import Discard, discards_of
 from stepwhy.read.formats.xplane.hlo import read_module
 from stepwhy.read.formats.xplane.reader import read
+from stepwhy.read.formats.xplane.unneeded import unneeded_of
+from stepwhy.read.shared.tensorflow.messages import message_class
 
 # As `jnp.where(step % 50 == 0, tanh(x @ x), x)`: the remainder of a negative number gets 50 added.
 EVERY_50 = """
@@ -142,3 +146,34 @@ def test_slices_of_the_work_are_in_the_table():
     assert table.slice.tolist() == [0, 2]
     assert {trace.string(c) for c in table.condition.tolist()} == {"step % 50 == 0"}
     assert (table.holds.tolist(), table.one_in.tolist()) == ([1, 1], [50, 50])
+
+
+def changed(message, chance):
+    """Change an instruction as damage does, such as in the number of its operands."""
+    instruction = chance.choice(list(chance.choice(message.hlo_module.computations).instructions))
+    match chance.randrange(5):
+        case 0:
+            del instruction.operand_ids[chance.randrange(2) :]
+        case 1:
+            instruction.operand_ids.append(1)
+        case 2:
+            del instruction.called_computation_ids[:]
+        case 3:
+            instruction.parameter_number = chance.choice([-1, 7, 2**40])
+        case _:
+            instruction.opcode = chance.choice(
+                [b"select", b"fusion", b"dot", b"parameter", b"\xff"]
+            )
+
+
+@pytest.mark.parametrize("text", [EVERY_50, FLAG, LOOP], ids=["remainder", "flag", "loop"])
+def test_a_damaged_program_is_told_as_one(text):
+    chance = random.Random(1)  # noqa: S311 - the same damage every time, no secret
+    found = []
+    for _ in range(300):
+        message = message_class("HloProto").FromString(hlo_proto(text))
+        for _ in range(chance.choice([1, 1, 3])):
+            changed(message, chance)
+        found.append(unneeded_of(message.SerializeToString(), "step"))
+    assert None in found
+    assert len([one for one in found if one is not None]) > 30

@@ -31,6 +31,7 @@ INTEGERS = frozenset(range(1, 10))
 """`PrimitiveType` of integers and truth values."""
 
 _TRIPS = regex(rb'"known_trip_count":\{"n":"(\d{1,9})"')
+_OF_SELECTION = 3  # operands: the condition and both sides
 _NO_CODE = frozenset({"fusion", "reduce", "scatter", "sort", "map", "reduce-window"})
 """Instructions whose computations are no instructions of their own when they run."""
 
@@ -99,7 +100,8 @@ class Computation:
         root: Id of the instruction with its result.
 
     Raises:
-        KeyError: An instruction reads one behind it, so that the program is damaged.
+        KeyError: The program is damaged: an instruction reads one behind it, a selection has no
+            two sides, or a parameter has an impossible number.
     """
 
     def __init__(self, message: Any) -> None:
@@ -107,7 +109,8 @@ class Computation:
         self.instructions: dict[int, Instruction] = {}
         for each in message.instructions:
             instruction = _instruction(each)
-            if not self.instructions.keys() >= set(instruction.operands):
+            is_known = self.instructions.keys() >= set(instruction.operands)
+            if not is_known or not _is_possible(instruction, len(message.instructions)):
                 raise KeyError(each.id)
             self.instructions[each.id] = instruction
 
@@ -209,6 +212,13 @@ def _instruction(message: Any) -> Instruction:
         text(message.custom_call_target),
         text(message.metadata.op_name) if opcode == "parameter" else "",
     )
+
+
+def _is_possible(instruction: Instruction, count: int) -> bool:
+    """Whether an instruction can be one of so many of a computation."""
+    if instruction.opcode == "parameter":
+        return 0 <= instruction.number < count
+    return instruction.opcode != "select" or len(instruction.operands) == _OF_SELECTION
 
 
 def _constant(message: Any) -> float | None:
