@@ -530,8 +530,16 @@ graph.__exit__(None, None, None)""",
     (
         "discarded_result",
         "jax-vmap",
-        JAX + "first, second, count, x = jnp.sin, jnp.cos, 1, jnp.ones((3, 2))",
-        "assert left.shape == (1, 2) and right.shape == (2, 2)",
+        JAX
+        + "first, second, count, x, condition = jnp.sin, jnp.cos, 1, jnp.ones((3, 2)), True\n"
+        + "f = lambda is_first, row: jax.lax.cond(is_first, first, second, row)\n"
+        + "assert 'select_n' in str(jax.make_jaxpr(jax.vmap(f))(x[:, 0] > 0, x))",
+        (
+            "assert left.shape == (1, 2) and right.shape == (2, 2)\n"
+            "run = jax.vmap(f, in_axes=(None, 0))\n"
+            "assert bool((both == jnp.sin(x)).all())\n"
+            "assert 'cond' in str(jax.make_jaxpr(run)(condition, x))"
+        ),
     ),
     (
         "subnormal_numbers",
