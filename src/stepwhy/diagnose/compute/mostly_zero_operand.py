@@ -1,32 +1,33 @@
-"""A sparse matrix is multiplied as a dense one, so that most of the product is by zeros.
+"""A matrix that is almost only zeros is multiplied as a dense one.
 
 ## What it means
-A batch of small graphs is one large adjacency matrix with a block for each graph, or a graph is an
-adjacency or incidence matrix. A vector of scales is made a diagonal matrix, and words or tags are
-rows with a one at each word of the vocabulary that occurs. Or an image is enlarged by zeros between
-its pixels before a convolution.
+Most entries of one operand are zero, and the product computes with them all the same. Typical are
+the block-diagonal adjacency matrix of a batch of small graphs, the adjacency or incidence matrix of
+one large graph, a vector of scales that was made a diagonal matrix, multi-hot rows with a one for
+each word or tag that occurs, and an image that gets zeros between its pixels before a convolution.
 
 ## Why it costs
 A dense product multiplies the zeros like all other values, in each layer and again for gradients.
 With 64 graphs in a batch, one product per graph is 64 times less work than one of all.
 
 ## How it is measured
-In one step after the traced ones, `stepwhy run` looks at some values of the operands of each longer
-product of matrices and convolution. Where most are zero, it reads the operand as a whole and
-repeats the product beside what can take its place: scaling, one product per block, a product
-without the rows and columns of zeros, a sum of rows, or a transposed convolution. The cost is the
-time of these products in the traced steps less what the fastest takes, if they take at least
-`LEAST_RATIO` times as long as that, and the time in which the step makes the operand. Gradients of
-products with a diagonal, blocks, or zeros between values count by the same ratio.
+In one step after the traced ones, `stepwhy run` samples the operands of each longer matrix product
+and convolution. Where most of the samples are zero, it counts the zeros of the whole operand, and
+times the product beside what can replace it: a scaling, a product per block, a product without the
+rows and columns of zeros, a weighted sum of rows, or a transposed convolution. A product counts if
+it takes at least `LEAST_RATIO` times as long as the fastest replacement. The cost is the time of
+these products in the traced steps less that of their replacements, and the time to make the
+operands. Gradients of products with a diagonal, with blocks, or with zeros between values count by
+the same ratio.
 
-Zeros that come about by chance, as behind a ReLU or dropout, do not count: what depends on
-parameters must be a diagonal, blocks, zeros at regular distances, or the same few values in each
-row. Gradients do not count as operands. Products with one-hot rows are the matter of
-[`one-hot-product`](one-hot-product.md), as far as that sees them.
+Zeros that come about by chance, as behind a ReLU or dropout, do not count: an operand that depends
+on parameters must be diagonal, consist of blocks, have zeros at regular distances, or have the same
+few values in each row. Gradients do not count as operands. For one-hot rows, see
+[`one-hot-product`](one-hot-product.md).
 
 ## Fix
-Leave the zeros out: scale by the vector, multiply the blocks as a batch, add rows by their
-indices, store a constant matrix as a sparse one, or use a transposed convolution.
+Leave the zeros out: scale by the vector, multiply the blocks as a batch, look up and add rows by
+their indices, store a constant matrix as a sparse one, or use a transposed convolution.
 
 ## Fix risk
 Sums are added up in another order. Otherwise the values are the same.
@@ -58,7 +59,7 @@ from stepwhy.trace import NULL
 RULE = Rule(
     __name__,
     name="Products with a matrix that is almost only zeros",
-    found="Leave the zeros out of the products: almost all of a matrix is zero",
+    found="Leave the zeros out of the products: most of a matrix is zero",
     clear="Products with matrices of zeros take little or no time",
     needs=(("device-time",), ("host-ops",), ("steps",)),
     refines="dominant-op",
@@ -79,8 +80,8 @@ _TITLES = {
     "blocks": "Multiply block by block: between the blocks, the matrix is zero",
     "compact": "Leave out the rows and columns of a matrix that are zero",
     "few": "Look rows up and add them: the rows of a matrix have only a few values each",
-    "scattered": "Use a sparse product: almost all of a matrix is zero",
-    "constant": "Store a constant matrix as a sparse one: almost all of it is zero",
+    "scattered": "Use a sparse product: most of a matrix is zero",
+    "constant": "Store a constant matrix as a sparse one: most of it is zero",
     "stuffed": "Use a transposed convolution: the input has zeros between its values",
 }
 _SIZES = {
