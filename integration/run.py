@@ -38,7 +38,7 @@ def versions() -> dict[str, str]:
 def main() -> int:
     counter = Counter()
     code = pytest.main(["-q", "-p", "no:cacheprovider", str(_FOLDER), *sys.argv[1:]], [counter])
-    if not sys.argv[1:]:
+    if not sys.argv[1:] and counter.outcomes:
         result = {
             "date": dt.datetime.now(dt.UTC).date().isoformat(),
             "python": platform.python_version(),

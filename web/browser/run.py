@@ -36,7 +36,7 @@ def main() -> int:
     counter = Counter()
     folder = str(Path(__file__).parent)
     code = pytest.main(["-q", "-p", "no:cacheprovider", folder, *sys.argv[1:]], [counter])
-    if not sys.argv[1:]:
+    if not sys.argv[1:] and counter.outcomes:
         result = {
             "date": dt.datetime.now(dt.UTC).date().isoformat(),
             "browser": chromium(),
