@@ -109,8 +109,12 @@ class Computation:
         self.instructions: dict[int, Instruction] = {}
         for each in message.instructions:
             instruction = _instruction(each)
+            possible = {
+                "parameter": 0 <= instruction.number < len(message.instructions),
+                "select": len(instruction.operands) == _OF_SELECTION,
+            }
             is_known = self.instructions.keys() >= set(instruction.operands)
-            if not is_known or not _is_possible(instruction, len(message.instructions)):
+            if not (is_known and possible.get(instruction.opcode, True)):
                 raise KeyError(each.id)
             self.instructions[each.id] = instruction
 
@@ -212,13 +216,6 @@ def _instruction(message: Any) -> Instruction:
         text(message.custom_call_target),
         text(message.metadata.op_name) if opcode == "parameter" else "",
     )
-
-
-def _is_possible(instruction: Instruction, count: int) -> bool:
-    """Whether an instruction can be one of so many of a computation."""
-    if instruction.opcode == "parameter":
-        return 0 <= instruction.number < count
-    return instruction.opcode != "select" or len(instruction.operands) == _OF_SELECTION
 
 
 def _constant(message: Any) -> float | None:
