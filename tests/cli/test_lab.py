@@ -72,6 +72,12 @@ def test_unknown_pairs_and_sizes_are_errors(words, code):
     assert invoke("run", *words, "--out", "o").exit_code == code
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_misspelt_pair_is_told_which_was_meant():
+    advice = "no pair is called slwo. Did you mean tf1/slow? 'stepwhy lab list' shows all pairs."
+    assert advice in invoke("run", "slwo").stderr
+
+
 def test_every_pair_has_an_existing_diagnosis():
     known = {name.replace("_", "-") for name in TABLE}
     found = lab_pairs.pairs()

@@ -69,6 +69,10 @@ def test_wrong_sql_is_a_typed_error(trace):
     assert done.stderr.endswith("lists their columns. [cannot-query]\n")
 
 
+def test_a_misspelt_table_is_told_with_one_mark_at_the_end(trace):
+    assert 'Did you mean "steps"? The tables are steps, ' in invoke(trace, "from stepz").stderr
+
+
 def test_tables_are_listed_with_rows_columns_and_meaning(trace):
     found = json.loads(invoke(trace, "--tables", "--format", "json").stdout)
     assert {c["table"] for c in found} == {

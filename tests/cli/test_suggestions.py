@@ -51,6 +51,19 @@ def test_a_program_needs_no_dashes_unless_a_script_has_its_name(folder):
     assert len(script_to_run("python", ["train.py"])) > 2
 
 
+@pytest.mark.parametrize("command", ["run", "try", "bench", "check"])
+def test_a_misspelt_option_is_not_handed_to_python(command, folder):
+    done = CliRunner().invoke(cli, [command, "--hlp", "train.py", "--lr", "1"])
+    assert done.exit_code == 2
+    assert "No such option '--hlp'. Did you mean '--help'?" in done.stderr
+    assert [path.name for path in folder.iterdir()] == ["runs"]
+
+
+def test_options_of_python_and_of_the_script_are_none_of_stepwhy():
+    words = ["--check-hash-based-pycs", "never", "-m", "json.tool", "--no-such-option"]
+    assert "No such option" not in CliRunner().invoke(cli, ["check", *words]).stderr
+
+
 def test_an_option_of_python_is_no_script():
     done = CliRunner().invoke(cli, ["check", "--", "-m", "json.tool"])
     assert "there is no script" not in done.stderr

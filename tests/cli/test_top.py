@@ -39,7 +39,7 @@ def test_a_pipe_gets_all_ranks_once(job):
 def test_a_folder_without_steps_is_an_error(tmp_path):
     done = invoke(tmp_path)
     assert done.exit_code == 3
-    assert "no process has logged a step" in done.stderr
+    assert f"no process in '{tmp_path}' has logged a step." in done.stderr
 
 
 def test_a_missing_folder_is_an_error(tmp_path):

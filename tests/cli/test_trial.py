@@ -83,6 +83,13 @@ def test_refusals_say_why(words, code, text):
     assert text in " ".join(outcome.output.split())
 
 
+def test_a_fix_that_does_not_exist_is_refused_before_anything_is_written(script):
+    outcome = invoke("--fix", "no-such", "--out", "o", "train.py", "10")
+    advice = "'stepwhy try --list' shows what can be tried. [cannot-edit]\n"
+    assert outcome.stderr == f"stepwhy: there is no fix 'no-such'. {advice}"
+    assert not (script.parent / "o").exists()
+
+
 def test_a_program_that_fails_with_the_fix_is_refused(script):
     script.write_text(FIXED + '\nif "OMP_NUM_THREADS" in os.environ: sys.exit("no threads")')
     script.write_text(script.read_text().replace("sys.exit(int", "0 if 0 else (int"))

@@ -75,11 +75,20 @@ def test_file_with_several_names_counts_once(tree):
     assert found("a.json", str(tree / "a.json")) == ["a.json"]
 
 
-@pytest.mark.parametrize("name", ["no.json", "no*.json", "gone.json", "gon*"])
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("no.json", "no.json does not exist"),
+        ("no*.json", r"no file matches no\*.json"),
+        ("gone.json", "gone.json does not exist"),
+        ("gon*", r"no file matches gon\*"),
+        ("", "the path is empty"),
+    ],
+)
 @pytest.mark.usefixtures("tree")
-def test_missing_names_are_errors(name):
+def test_missing_names_are_errors(name, what):
     Path("gone.json").symlink_to("nowhere.json")
-    with pytest.raises(NotFoundError, match="does not exist"):
+    with pytest.raises(NotFoundError, match=what):
         resolve([name])
 
 

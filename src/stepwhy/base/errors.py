@@ -61,7 +61,8 @@ class StepwhyError(Exception):
         self.what, self.todo = visible(what, _LONGEST), visible(todo, _LONGEST)
         # A full stop behind a command would be copied with it.
         end = "" if self.todo.startswith("Run: ") else "."
-        super().__init__(f"{self.what}. {self.todo}{end}")
+        stop = "" if self.what.endswith(("?", "!")) else "."
+        super().__init__(f"{self.what}{stop} {self.todo}{end}")
 
 
 class InputError(StepwhyError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +84,14 @@ def find(name: str) -> Pair:
     found = [p for p in every if name in (p.name, p.name.rpartition("/")[2])]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(p.name for p in found or every)
-    kind = "several pairs are" if found else "no pair is"
-    raise NotFoundError(f"{kind} called {name}", f"Choose one of: {names}")
+    if found:
+        names = " or ".join(p.name for p in found)
+        raise NotFoundError(f"several pairs are called {name}", f"Choose {names}")
+    known = {name: p.name for p in every for name in (p.name, p.name.rpartition("/")[2])}
+    near = [f"Did you mean {known[like]}? " for like in get_close_matches(name, known, 1)]
+    raise NotFoundError(
+        f"no pair is called {name}", f"{''.join(near)}'stepwhy lab list' shows all pairs"
+    )
 
 
 def programs_of(

@@ -70,7 +70,9 @@ def top(folder: Path, interval: float, order: str, *, once: bool, watches: bool)
 
     name = output.public(str(folder))
     if not folder.is_dir():
-        raise NotFoundError(f"{name} is no folder", "Name the folder that 'stepwhy run' writes to")
+        raise NotFoundError(
+            f"{name} is no folder", "Name a run directory, such as stepwhy-runs/<time>-train"
+        )
     if once and watches:
         raise click.UsageError("--watch needs more than one look: leave --once out")
     live, title = LiveRanks(folder), output.public(folder.resolve().name)
@@ -95,8 +97,8 @@ def _print_once(live: LiveRanks, view: _View, name: str) -> None:
     ranks = _judged(live)
     if not ranks:
         raise NoTracesError(
-            f"no process has logged a step in {name}",
-            "Name the folder that 'stepwhy run' writes to, or wait for the first steps",
+            f"no process in {name!r} has logged a step",
+            "Name a run directory, such as stepwhy-runs/<time>-train, or wait for the first steps",
         )
     view.print(ranks)
 

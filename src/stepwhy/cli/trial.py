@@ -74,18 +74,19 @@ def trial(
     if not words:
         raise click.UsageError("Missing argument 'TARGET'.", ctx)
     from stepwhy.cli.measuring import run_folder, save_result
-    from stepwhy.cli.trial_choice import Wish, target, try_fix
+    from stepwhy.cli.trial_choice import Wish, check, target, try_fix
     from stepwhy.cli.trial_runs import ProgramRunner
     from stepwhy.measure.trial import Budget
     from stepwhy.record.launcher.command import run_name
 
     command, diagnosis = target(words, is_command=follows_dashes(ctx))
+    wish = Wish(diagnosis, fix or "", edit or "")
+    check(wish)
     label = run_name(command)
     folder = run_folder(out, f"try-{label}")
     output.line(f"stepwhy: {_SEVERAL.format(label)}")
     with _progress() as progress:
         runner = ProgramRunner(command, folder, steps or 0, progress)
-        wish = Wish(diagnosis, fix or "", edit or "")
         result = try_fix(runner, command, wish, Budget(budget))
     text = save_result(folder / TRIAL_FILE, result)
     if as_json:

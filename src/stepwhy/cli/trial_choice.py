@@ -111,10 +111,8 @@ def try_fix(runner: ProgramRunner, command: Sequence[str], wish: Wish, budget: B
 
     Raises:
         MeasurementError: The program fails without the fix, or no step was seen.
-        EditError: There is no such fix or edit.
     """
     shown = " ".join(redact_command(command))
-    _check(wish)
     first, result = runner.observe(fix=False)
     chosen = _choose(wish, result)
     if chosen is None:
@@ -134,7 +132,7 @@ def try_fix(runner: ProgramRunner, command: Sequence[str], wish: Wish, budget: B
     return result_of_trial
 
 
-def _check(wish: Wish) -> None:
+def check(wish: Wish) -> None:
     """Refuse a wish that no run can fulfil, before anything is run.
 
     Raises:
@@ -144,7 +142,7 @@ def _check(wish: Wish) -> None:
         name, _, value = wish.fix.partition("=")
         about = fix_named(name)
         if about is None:
-            raise EditError(f"there is no fix {name!r}", f"Name another one; {_LIST}")
+            raise EditError(f"there is no fix {name!r}", _LIST)
         _check_value(about, value)
     if wish.edit:
         parse_edit(wish.edit)

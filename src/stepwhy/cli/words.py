@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
 
 _IS_COMMAND = "stepwhy.words.is_command"
+_OF_PYTHON = "--check-hash-based-pycs"  # the only long option of Python that may precede a script
 
 
 class CommandWithCommand(click.Command):
     """Records whether the command follows '--', which click removes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Look for '--' in the raw arguments, then parse them."""
-        options = {o: p for p in self.params if isinstance(p, click.Option) for o in p.opts}
+        """Look for '--' in the raw arguments, then parse them.
+
+        Raises:
+            click.NoSuchOption: A long option is neither of stepwhy nor of Python.
+        """
+        own = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+        options = {name: option for option in own for name in option.opts}
         rest = iter(args)
         for word in rest:
             option = options.get(word)
@@ -23,6 +30,9 @@ class CommandWithCommand(click.Command):
             elif not word.startswith("-") or word == "--":
                 ctx.meta[_IS_COMMAND] = word == "--"
                 break
+            name = word.partition("=")[0]
+            if name.startswith("--") and name not in {*options, _OF_PYTHON}:
+                raise click.NoSuchOption(name, None, get_close_matches(name, options, 1), ctx)
         return super().parse_args(ctx, args)
 
 

@@ -265,6 +265,12 @@ def test_a_program_that_failed_before_its_first_step_is_told(tmp_path):
         explain([str(tmp_path)])
 
 
+def test_a_run_that_still_goes_on_is_not_said_to_train_with_nothing(tmp_path):
+    write_run(tmp_path, [], exit_code=None)
+    with pytest.raises(NoTracesError, match=r"has not ended, or was killed\. If it still runs"):
+        explain([str(tmp_path)])
+
+
 def test_a_loop_whose_steps_could_not_be_written_is_told(tmp_path):
     write_run(tmp_path, [])
     with pytest.raises(NoTracesError, match=r"disk may be full\. Free some space"):

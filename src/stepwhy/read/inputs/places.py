@@ -114,6 +114,8 @@ def _without_file_scheme(name: str) -> str:
 
 
 def _local_places(name: str) -> list[Local]:
+    if not name:  # not the current folder: most likely, a variable of the shell is not set
+        raise NotFoundError("the path is empty", "Name a run directory, a trace or a folder")
     path = Path(name)
     if is_folder(path):
         return [Local(path)] if _is_run_directory(path) else _search_folder(path)
@@ -121,9 +123,11 @@ def _local_places(name: str) -> list[Local]:
         return [Local(path)]
     from stepwhy.read.inputs.search import matching  # noqa: PLC0415 - few names are patterns
 
-    matches = matching(name) if MAGIC.search(name) else []
+    is_pattern = MAGIC.search(name) is not None
+    matches = matching(name) if is_pattern else []
     if not matches:
-        raise NotFoundError(f"{shown(name)} does not exist", "Check the path")
+        what = f"no file matches {shown(name)}" if is_pattern else f"{shown(name)} does not exist"
+        raise NotFoundError(what, "Check the path")
     places = [place for match in matches for place in _resolve_match(match, name)]
     if not places:
         raise NoTracesError(f"{name} matches nothing but empty folders", "Give a trace file")

@@ -70,6 +70,7 @@ _TRAINS_WITH = (
 )
 _FIX_FIRST = "Fix what ended it, and run it again"
 _MAKE_SPACE = "Free some space, or name a directory on another disk with --out, and run it again"
+_WAIT = "If it still runs, wait for more steps: 'stepwhy top' shows when they end"
 _RUN_LONGER = "Let it train for 20 steps or more, or call stepwhy.step() once per step"
 
 _ENTRY = "autograd.Function "
@@ -136,6 +137,8 @@ def _why(top: RunFolder, folders: Sequence[RunFolder], run: RunFile) -> tuple[st
     texts = [m.text for folder in folders for m in read_messages(folder)]
     if texts:
         return texts[-1], ""
+    if run.exit_code is None and run.ended_ns is None:
+        return "the run has not ended, or was killed", _WAIT
     return _few(folders)
 
 
