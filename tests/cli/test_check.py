@@ -17,7 +17,7 @@ from stepwhy.record.checks import Item, Report
 
 OK = Item("attach", "ok", "observer loaded", "it can be observed", need="must")
 LOOP = Item("pytorch-loops", "ok", "PyTorch 9.8", "loops are observed", need="any")
-LIMITED = Item("load", "limited", "3 threads want 2 cores", "noisy", "Wait a little")
+LIMITED = Item("load", "limited", "3 threads compete for 2 cores", "noisy", "Wait a little")
 MISSING = Item("gpu", "missing", "no device", "nothing to see", "Pass it in")
 CONFLICT = Item("other-profilers", "conflict", "Nsight Systems", "one at a time", "End it")
 
@@ -56,7 +56,7 @@ def test_each_state_has_its_group_and_next_action(found):
         "  pytorch-loops  PyTorch 9.8 · loops are observed\n"
         "\n"
         "Limited\n"
-        "  load           3 threads want 2 cores · noisy\n"
+        "  load           3 threads compete for 2 cores · noisy\n"
         "                 Wait a little\n"
         "\n"
         "Missing\n"
@@ -100,7 +100,7 @@ def test_json_is_one_object(found):
     assert report["items"][2] == {
         "name": "load",
         "state": "limited",
-        "found": "3 threads want 2 cores",
+        "found": "3 threads compete for 2 cores",
         "meaning": "noisy",
         "todo": "Wait a little",
         "need": "none",

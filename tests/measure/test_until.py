@@ -110,7 +110,7 @@ def test_bench_ends_when_the_step_time_is_precise():
 
 def test_forecast_names_what_cannot_be_found():
     assert "no interval" in forecast(1)
-    assert "2 pairs of runs find only slowdowns of" in forecast(2)
+    assert "2 pairs of runs detect only slowdowns of" in forecast(2)
     assert "18 % needs 3 pairs" in forecast(2)
     assert forecast(3) == ""
     runs = [sample(result([MS, *np.linspace(5 * MS, 20 * MS, 80)]), "r")]

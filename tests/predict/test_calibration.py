@@ -92,7 +92,7 @@ def test_a_prediction_cites_the_record_of_its_kind():
     record = Record(fixes([0.1, 0.2, 0.3], inside=True) + fixes([5], "overlapped"))
     (sentence,) = record.sentences("removed")
     assert sentence.startswith("3 fixes that remove work, of various causes, were measured: the ")
-    assert sentence.endswith("1 % of the step, and 3 of 3 intervals held.")
+    assert sentence.endswith("1 % of the step, and 3 of 3 gains were within the predicted range.")
     (sentence,) = record.sentences("overlapped")
     assert sentence.startswith("One fix that moves work beside the step was measured: the error")
     assert record.sentences("replaced") == ()

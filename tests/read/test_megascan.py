@@ -168,7 +168,7 @@ def test_ranks_of_one_run_are_combined(tmp_path):
     assert [d.name for d in result.devices] == ["rank 0 GPU", "rank 1 GPU", "rank 2 GPU"]
     assert [d.busy_ns for d in result.devices] == [50 * MS, 50 * MS, 97 * MS]
     assert result.notes[0].startswith(
-        "Except for the devices, the report covers rank 0, which waits as long as most "
+        "The report covers rank 0, which waits about as long as most of the slowest "
     )
     assert [i.events_kept for i in result.inputs] == [30, 18, 18]
 
@@ -288,7 +288,7 @@ def test_all_ranks_of_a_file_are_explained_as_one_run(tmp_path):
     assert [d.busy_fraction for d in result.devices] == [0.375, 0.575]
     assert result.verdict.bound_by == "communication"
     assert result.notes[0].startswith(
-        "Except for the devices, the report covers rank 1, which waits as long as most"
+        "The report covers rank 1, which waits about as long as most of the slowest "
     )
     assert result.notes[1].startswith("Rank 1 has the most work: it is idle for")
     assert "20.0 ms in the median" in result.notes[2]

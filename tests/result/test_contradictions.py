@@ -112,8 +112,8 @@ def test_storage_that_no_check_sees():
             "launch-bound: share of the step is 110 %.",
         ),
         (
-            found(evidence=(Evidence("step without the wait for it", 1, "ns"),)),
-            "launch-bound: step without the wait for it is 1 ns.",
+            found(evidence=(Evidence("step without waiting for a batch", 1, "ns"),)),
+            "launch-bound: step without waiting for a batch is 1 ns.",
         ),
         (
             found(explained_by="host-sync"),

@@ -30,17 +30,17 @@ def test_own_threads_that_compete_leave_the_step_time_as_it_is():
 
 def test_the_driving_thread_waits_for_a_core():
     assert core_wait_sentence(CoreWait(118 * MS, 218 * MS, 2, 1.5)) == (
-        "The driving thread waits for a CPU core for 118 ms of every step (54 %), which the "
-        "categories include: other programs keep 1.5 of 2 cores busy."
+        "The driving thread waits for a CPU core for 118 ms of every step (54 %): other programs "
+        "keep 1.5 of 2 cores busy. The categories include this wait."
     )
     own = core_wait_sentence(CoreWait(118 * MS, 218 * MS, 2, None, 5.2, True))
-    assert own.endswith("include: 5 of the program's own threads want to run at once.")
+    assert "(54 %): 5 of the program's own threads want to run at once. The" in own
     both = core_wait_sentence(CoreWait(118 * MS, 218 * MS, 2, 1.5, 5.2))
-    assert both.endswith("want to run at once and other programs keep 1.5 of 2 cores busy.")
+    assert "want to run at once and other programs keep 1.5 of 2 cores busy. The" in both
     few = core_wait_sentence(CoreWait(118 * MS, 218 * MS, 2, is_own=True))
-    assert few.endswith("include: the program's own threads and processes compete for 2 cores.")
+    assert "(54 %): the program's own threads and processes compete for 2 cores. The" in few
     assert core_wait_sentence(CoreWait(118 * MS, 218 * MS)).endswith(
-        "which the categories include."
+        "(54 %). The categories include this wait."
     )
 
 

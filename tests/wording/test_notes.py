@@ -36,14 +36,15 @@ def test_ranks_that_are_not_there():
 def test_which_rank_a_report_covers():
     slowest = RankChoice(2, 4, True, 3 * MS, MS, 2_700_000, (0, 700_000))
     assert rank_note(slowest) == (
-        "Except for the devices, the report covers rank 2, the slowest of 4: 3.00 ms per step, "
-        "the fastest 1.00 ms. It computes for 2.70 ms of that, rank 0 for 700 µs."
+        "The report covers rank 2, the slowest of 4; its list of devices covers all ranks. The "
+        "slowest rank takes 3.00 ms per step, the fastest 1.00 ms. Rank 2 computes for 2.70 ms of "
+        "that, rank 0 for 700 µs."
     )
     stage = rank_note(RankChoice(0, 2, False, MS, MS, MS, is_pipeline=True))
-    assert "covers rank 0, which waits as long as most among those that take longest, of 2" in stage
+    assert "covers rank 0, which waits about as long as most of the slowest among 2; its" in stage
     alike = rank_note(RankChoice(0, 2, False, MS, MS, MS))
-    assert "rank 0, which waits least among those that take longest, of 2: 1.00 ms" in alike
-    assert "It computes" not in alike
+    assert "covers rank 0, which waits least of the slowest among 2; its list" in alike
+    assert "computes for" not in alike
 
 
 def test_of_many_files_that_were_left_out_only_some_are_named():

@@ -37,11 +37,11 @@ def test_a_steady_run_needs_no_note():
 
 ROSE = (
     "After step 1,200 the step time rose from 10.0 ms to 20.0 ms; this report covers the steps "
-    "before it. Traced were 4 steps before it, and 3 after it."
+    "before it. 4 steps before the change and 3 after it were traced."
 )
 FELL = (
     "After step 90 the step time fell from 20.0 ms to 10.0 ms; this report covers the steps after "
-    "it. Traced were 4 steps before it, and 3 after it."
+    "it. 4 steps before the change and 3 after it were traced."
 )
 BOTH = (
     "The step time changed for good after steps 90, 490 (20.0 ms, 10.0 ms, 30.0 ms); this report "
@@ -66,7 +66,7 @@ def test_a_stretch_that_other_programs_slowed_down_least():
     busy, calm = replace(busy, contention=0.75), replace(calm, contention=0.02)
     assert change_note([busy, calm]) == (
         "After step 120 the step time fell from 40.0 ms to 10.0 ms; this report covers the steps "
-        "after it. Traced were 4 steps before it, and 3 after it. "
+        "after it. 4 steps before the change and 3 after it were traced. "
         "Other programs slowed these steps down least: the process waited for a CPU core "
         "for 2.0 % of its runnable time, and for up to 75 % in the other steps."
     )
@@ -96,7 +96,7 @@ def test_numbers_of_a_note():
         "so the mean is used as the step time: 6.00 ms."
     )
     assert steps_note([Unprofiled(5, with_stalls_ns=7 * MS)]).endswith(
-        "so the step time is that of the others plus the mean of this: 7.00 ms."
+        "that of the other steps, plus the mean cost of this work: 7.00 ms."
     )
 
 

@@ -28,8 +28,8 @@ _MORE_BESIDE = (
 )
 _MUCH_MORE = 1.1
 _MORE_BY_PART = {
-    "dispatch": "It can save more than its cost, which counts a long gap only as one launch: "
-    "without the launches, all of the gap may close.",
+    "dispatch": "It can save more than its cost: the cost counts a long gap as a single launch, "
+    "but without launches the whole gap may close.",
     "ops": "It can save more than its cost on the device: the host no longer launches this work.",
     "kernels": "It can save more than its cost on the device: the host launches less work.",
 }

@@ -183,7 +183,7 @@ def _notes(
     if quiet is False:
         notes.append(
             f"Void: other programs kept the machine busy during {busy} of {len(a) + len(b)} runs. "
-            "On a quiet machine the change may be another one."
+            "On a quiet machine the change may be different."
         )
     left_out = max(len(a), len(b)) - len(counted)
     if left_out and len(counted) > 1:  # a single pair is compared by all valid steps

@@ -46,7 +46,8 @@ def forecast(pairs: int, runs: Sequence[Sample] = ()) -> str:
         else "try a quieter machine"
     )
     if found > _HOPELESS:
-        return f"{noise}, {pairs} pairs of runs find only a doubled step; {enough}."
+        return f"{noise}, {pairs} pairs of runs detect only a doubled step; {enough}."
     return (
-        f"{noise}, {pairs} pairs of runs find only slowdowns of {format_fraction(found)}; {enough}."
+        f"{noise}, {pairs} pairs of runs detect only slowdowns of {format_fraction(found)} or "
+        f"more; {enough}."
     )

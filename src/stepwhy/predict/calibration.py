@@ -111,7 +111,11 @@ class Record(msgspec.Struct, frozen=True):
         errors = sorted(abs(fix.error) for fix in known)
         middle = (errors[(len(errors) - 1) // 2] + errors[len(errors) // 2]) / 2
         judged = [fix.inside for fix in known if fix.inside is not None]
-        held = f", and {sum(judged)} of {len(judged)} intervals held" if judged else ""
+        held = (
+            f", and {sum(judged)} of {len(judged)} gains were within the predicted range"
+            if judged
+            else ""
+        )
         off = f"{100 * middle:.0f} % of the step"
         does = _DOES[family]
         if len(known) == 1:

@@ -181,8 +181,8 @@ def _gpu_notes(record: Record) -> tuple[str, ...]:
         return ()
     held = sum(gain.ratio <= factor for gain in record.on_gpu)
     sentence = (
-        f"The high end is up to {format_fraction(factor - 1)} above the replay's, which would "
-        f"have held {held} of {len(record.on_gpu)} gains that were measured on one H100."
+        f"The high end is up to {format_fraction(factor - 1)} above that of the replay: with this "
+        f"margin, {held} of {len(record.on_gpu)} gains measured on one H100 are within the range."
     )
     return (sentence,)
 

@@ -73,7 +73,7 @@ _CATEGORY_OF_BOUND: dict[str, str] = {
 
 _STEP_SOURCES = {
     "marker": "marked in the trace",
-    "hook": "observed as they ran",
+    "hook": "observed during the run",
     "periodicity": "inferred from repeated operations",
     "whole-trace": "",
 }

@@ -180,7 +180,7 @@ def _line_evidence(lines: Counter[tuple[str, bool]]) -> tuple[Evidence, ...]:
     own = {line: n for (line, in_framework), n in lines.items() if line and not in_framework}
     hottest = sorted(own, key=lambda line: -own[line])[:_SHOWN]
     return tuple(
-        Evidence("samples outside of the framework at", own[line] / total, "fraction", line)
+        Evidence("stack samples outside the framework", own[line] / total, "fraction", line)
         for line in hottest
     )
 

@@ -269,7 +269,7 @@ def _keep_up(per_step: int, rest: int | None, who: str) -> tuple[Evidence, ...]:
     if not rest:
         return ()
     return (
-        Evidence("step without the wait for it", rest, "ns"),
+        Evidence("step without waiting for a batch", rest, "ns"),
         Evidence(f"{who} needed to keep up", math.ceil(per_step / rest), "count"),
     )
 

@@ -89,7 +89,7 @@ class _Layers(msgspec.Struct, frozen=True):
 def diagnose(facts: Facts) -> Finding:
     """Judge layers of the forward pass whose nodes never run."""
     if not is_pytorch(facts):
-        return RULE.not_applicable("Operations are recorded like this only in PyTorch.")
+        return RULE.not_applicable("Operations are recorded in enough detail only in PyTorch.")
     nodes = np.flatnonzero(is_node(facts) & (facts.trace.slices.sequence != NULL))
     if not len(nodes):
         return RULE.no_data("backward-ops", "No operation of a backward pass is recorded.")

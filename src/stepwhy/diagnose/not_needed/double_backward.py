@@ -78,7 +78,7 @@ _SHOWN = 3
 def diagnose(facts: Facts) -> Finding:
     """Judge backward passes that are recorded, and what that is used for."""
     if not is_pytorch(facts):
-        return RULE.not_applicable("Backward passes are recorded like this only in PyTorch.")
+        return RULE.not_applicable("Backward passes are recorded in enough detail only in PyTorch.")
     if not is_node(facts).any():
         return RULE.no_data("backward-ops", "No operation of a backward pass is recorded.")
     recorded = recorded_gradients(facts)

@@ -92,7 +92,12 @@ def _among(facts: Facts, own: Rank, alike: list[Rank]) -> Finding | None:
 def _evidence(own: Rank, late: LateRank, skew_ns: int) -> tuple[Evidence, ...]:
     waits_ns = own.exchange_ns - late.rank.exchange_ns
     return (
-        Evidence("how much later it enters the step", skew_ns, "ns", f"than rank {own.number}"),
+        Evidence(
+            "how much later the latest rank enters the step",
+            skew_ns,
+            "ns",
+            f"than rank {own.number}",
+        ),
         Evidence("how much longer another rank waits", waits_ns, "ns", f"rank {own.number}"),
         Evidence("steps that were compared", len(late.rank.own_ns), "count"),
     )

@@ -332,7 +332,7 @@ def saving(edit: str, low_ns: float, high_ns: float) -> Saving:
     return Saving(quantise(low_ns), quantise(high_ns), edit)
 
 
-_MORE = "It can save more than its cost, which is only what is certain to be lost."
+_MORE = "It can save more than its cost, which counts only what is certainly lost."
 
 
 def within_cost(saving: Saving, cost_ns: int) -> Saving:

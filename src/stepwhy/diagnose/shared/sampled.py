@@ -35,7 +35,7 @@ def own_lines(facts: Facts) -> tuple[Evidence, ...]:
     In PyTorch, these call operations directly: calls of modules are lines of the framework.
     """
     return tuple(
-        Evidence("samples outside of the framework at", share, "fraction", line)
+        Evidence("stack samples outside the framework", share, "fraction", line)
         for line, share in python_lines(facts.sampled)[:_SHOWN]
         if share >= _LEAST
     )

@@ -38,7 +38,7 @@ def load(machine: Machine) -> Item:
     if text is None:
         return _unknown("load", "how busy the machine is")
     mean = float(text.split()[0])
-    found = f"{mean:.1f} threads want {machine.all_cores} cores (mean of the last minute)"
+    found = f"{mean:.1f} threads compete for {machine.all_cores} cores (mean of the last minute)"
     if mean > _NOISY_LOAD_PER_CORE * machine.all_cores:
         return Item(
             "load",

@@ -82,7 +82,13 @@ def _space(machine: Machine, parent: Path, shown: str) -> Item:
             "Make room, or name another disk with --out",
             need="must",
         )
-    return Item("run-directory", "ok", found, "log and windows of a long run fit", need="must")
+    return Item(
+        "run-directory",
+        "ok",
+        found,
+        "logs and traces of a long run fit",
+        need="must",
+    )
 
 
 def shared_memory(machine: Machine) -> Item:

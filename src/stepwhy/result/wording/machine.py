@@ -47,7 +47,7 @@ def core_wait_sentence(wait: CoreWait) -> str:
     share = format_fraction(wait.time_ns / wait.wall_ns)
     return (
         f"The driving thread waits for a CPU core for {format_ns(wait.time_ns)} of every step "
-        f"({share}), which the categories include{_competitors(wait)}."
+        f"({share}){_competitors(wait)}. The categories include this wait."
     )
 
 

@@ -40,20 +40,20 @@ NO_VIEWS = {
 
 def rank_note(choice: RankChoice) -> str:
     """The note on which rank a result of several ranks covers, and why."""
-    waits = "as long as most" if choice.is_pipeline else "least"
-    reason = "the slowest"
+    waits = "about as long as most" if choice.is_pipeline else "least"
+    reason = f"the slowest of {choice.ranks}"
     if not choice.is_slowest:
-        reason = f"which waits {waits} among those that take longest,"
+        reason = f"which waits {waits} of the slowest among {choice.ranks}"
     unequal = ""
     if choice.least_computing is not None:
         rank, compute_ns = choice.least_computing
         unequal = (
-            f" It computes for {format_ns(choice.compute_ns)} of that, rank {rank} for "
-            f"{format_ns(compute_ns)}."
+            f" Rank {choice.rank} computes for {format_ns(choice.compute_ns)} of that, rank "
+            f"{rank} for {format_ns(compute_ns)}."
         )
     return (
-        f"Except for the devices, the report covers rank {choice.rank}, {reason} of "
-        f"{choice.ranks}: {format_ns(choice.slowest_ns)} per step, the fastest "
+        f"The report covers rank {choice.rank}, {reason}; its list of devices covers all ranks. "
+        f"The slowest rank takes {format_ns(choice.slowest_ns)} per step, the fastest "
         f"{format_ns(choice.fastest_ns)}.{unequal}"
     )
 

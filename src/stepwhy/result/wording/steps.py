@@ -73,8 +73,8 @@ def _sentence(note: StepNote) -> str:
         case Perturbed(times):
             return (
                 f"Traced steps took {times:.1f} times as long as the others. The step time and the "
-                "waits for input were measured without tracing: compare changes by these. Short "
-                "operations are overstated in the other categories."
+                "waits for input were measured without tracing: use these to judge a change. The "
+                "other categories overstate short operations."
             )
         case Unprofiled(profiled, None, None):
             return (
@@ -83,10 +83,9 @@ def _sentence(note: StepNote) -> str:
             )
         case Unprofiled(profiled, None, with_stalls_ns):
             return (
-                f"{_sentence(Unprofiled(profiled))} Some steps compile, save, start workers or "
-                "collect garbage, "
-                "so the step time is that of the others plus the mean of this: "
-                f"{format_ns(with_stalls_ns or 0)}."
+                f"{_sentence(Unprofiled(profiled))} Some steps also compile, save, start workers "
+                "or collect garbage. The step time is that of the other steps, plus the mean cost "
+                f"of this work: {format_ns(with_stalls_ns or 0)}."
             )
         case Unprofiled(profiled, mean_ns):
             return (
@@ -144,7 +143,7 @@ def _traced(before: Stretch, after: Stretch) -> str:
     if not (before.traced_steps and after.traced_steps):
         return ""
     counts = format_count(before.traced_steps), format_count(after.traced_steps)
-    return f" Traced were {counts[0]} steps before it, and {counts[1]} after it."
+    return f" {counts[0]} steps before the change and {counts[1]} after it were traced."
 
 
 def _change(stretches: Sequence[Stretch]) -> str:

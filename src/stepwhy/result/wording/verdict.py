@@ -183,7 +183,8 @@ def cause_sentence(reason: Reason, first: Finding | None = None) -> str:
             case _:
                 why = why_unknown(reason)
                 return f"{why[:1].upper()}{why[1:]}"
-    name, ns = first.id.replace("-", " ").capitalize(), first.cost_ns_per_step or 0
+    name = first.id.replace("-", " ").replace("warmup", "warm-up").capitalize()
+    ns = first.cost_ns_per_step or 0
     if not ns:
         shares = (e for e in first.evidence if e.what.startswith("share of the "))
         parts = (

@@ -125,7 +125,7 @@ def runs_picture(sides: Sequence[Measurement], width: int) -> Iterator[Renderabl
     ]
     yield Padding(fitted_table(rows, width, names={0}), (1, 0, 0, INDENT))
     void = any(run.void for side in sides for run in side.runs)
-    remark = ", x: does not count" if void else ""
+    remark = "; x: a run that does not count" if void else ""
     axis = f"o: a run, from {format_ns(low)} to {format_ns(high)}{remark}"
     yield Padding(Text(axis, "dim"), (0, 0, 0, INDENT))
 

@@ -81,8 +81,9 @@ def _change(one: Prediction | Refusal) -> str:
 def _notes(result: WhatIfResult) -> Iterator[RenderableType]:
     yield Padding(
         Text(
-            "\n'subtracted' is the step minus the time of that part, which ignores what else would "
-            "then be waited for. The low ends of fixes assume the least that they remove.",
+            "\n'subtracted' is the step minus the time of the changed work, as if the step then "
+            "waited for nothing else. The low end of a fix assumes that it removes no more than "
+            "such fixes are known to remove.",
             "dim",
         ),
         (0, 0, 0, 2),

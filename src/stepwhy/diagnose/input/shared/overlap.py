@@ -73,7 +73,7 @@ def overlap_evidence(facts: Facts, work: BatchWork) -> tuple[Evidence, ...]:
         Evidence("batches are prepared by", by, "", where),
     ]
     if work.exposed_ns < facts.wall_ns:
-        found.append(Evidence("step without the wait for it", rest_ns(facts, work), "ns"))
+        found.append(Evidence("step without waiting for a batch", rest_ns(facts, work), "ns"))
     cores = cores_of(facts)
     if cores is not None:
         found.append(Evidence("cores of the machine", cores, "count"))
