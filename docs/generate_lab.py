@@ -132,7 +132,7 @@ WORLD_INTRODUCTION = """\
 ## Programs by other authors
 
 What `stepwhy lab grade --world --record` showed about [programs whose authors had not read the
-diagnoses](../how-to/use-the-lab.md#programs-by-other-authors), with one run of each version.
+diagnoses](../how-to/other-programs.md), with one run of each version.
 *Cause* is the rank of the first finding that names the mistake, and *line* whether one of the first
 two findings names a line where the time goes. *Gain* is the measured share of the slow step that
 the fix saves; *predicted* is the interval that the finding predicts. *Alarms*
