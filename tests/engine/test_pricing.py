@@ -41,9 +41,9 @@ def finding(name, cost, edit=None, method="bound"):
     [
         # Kernels of 7 columns that are twice as fast save 3.5 of 10; a replay is exact to 0.1, and
         # fixes gain up to 0.5 more.
-        (1.0, 3.4, "measured on one H100."),
+        (1.0, 3.4, "gains measured on one H100 are within the range."),
         (0.5, 1.65, "The low end assumes that the fix removes 50 % of this work."),
-        (0.0, 0.0, "measured on one H100."),
+        (0.0, 0.0, "gains measured on one H100 are within the range."),
     ],
 )
 def test_the_low_end_is_what_the_fix_removes_for_certain(sure, low, note):
@@ -75,7 +75,7 @@ def test_a_step_that_still_waits_for_its_input_says_so():
 @pytest.mark.parametrize(
     ("drawing", "edit", "reason"),
     [
-        (LAUNCHING, Edit("dispatch", "gone"), "which counts a long gap only as one launch"),
+        (LAUNCHING, Edit("dispatch", "gone"), "the cost counts a long gap as a single launch"),
         (WAITING, Edit("ops", "gone", "aten::mm"), "the host no longer launches this work"),
         (WAITING, Edit("kernels", "faster", factor=20.0), "what waits for this work then starts"),
     ],
@@ -144,7 +144,7 @@ def test_the_note_of_a_replay_says_how_many_gains_of_the_gpu_lab_it_would_hold()
     held = sum(pair["gain_ns"] <= factor * pair["predicted_high_ns"] for pair in known)
     edit = Edit("kernels", "faster", factor=2.0)
     (found,) = priced(Facts(parse(WAITING)), [finding("launch-bound", 4, edit)])
-    assert f"held {held} of {len(known)} gains" in found.saving.note
+    assert f"{held} of {len(known)} gains measured" in found.saving.note
 
 
 STALLED = """

@@ -87,7 +87,7 @@ def test_what_the_lab_did_not_measure_on_a_gpu_is_not_widened(drawing, edit):
 def test_the_note_says_which_gains_the_high_end_rests_on():
     facts, edit = Facts(parse(WAITING)), parse_edit("kernels=2x")
     found = price(facts, [edit], Record(on_gpu=measured(*[1.2] * 8, 1.4)))
-    assert found.notes[-1].startswith("The high end is up to 20 % above the replay's")
+    assert found.notes[-1].startswith("The high end is up to 20 % above that of the replay")
     assert "8 of 9 gains" in found.notes[-1]
     plain = price(facts, [edit], NOTHING)
     assert plain.notes == found.notes[:-1]
