@@ -158,24 +158,17 @@ def _host_activity(trace: Trace, nesting: Nesting) -> Activity:
     """
     host = of_role(trace, Role.HOST_THREAD)
     prepares = inside(nesting, mask(trace, (Kind.INPUT, Kind.COMPILE, Kind.STORAGE)))
-    computes = (mask(trace, (Kind.OP,), host) | _compiled_calls(trace, host)) & ~prepares
+    # Source: `CompiledFxGraph.__call__` in `torch/_inductor/output_code.py`.
+    compiled_calls = mask(trace, (Kind.ANNOTATION,), host)
+    rows = np.flatnonzero(compiled_calls)
+    compiled_calls[rows] = trace.matches(trace.slices.name[rows], _COMPILED_CALL.match)
+    computes = (mask(trace, (Kind.OP,), host) | compiled_calls) & ~prepares
     compute = innermost_time(nesting, computes)
     is_collective = mask(trace, (Kind.COLLECTIVE,), host)
     communication = intervals_of(trace, np.flatnonzero(is_collective))
     busy = np.flatnonzero(computes | is_collective)
     none = Intervals.empty()
     return Activity(HOST_DEVICE, "CPU", DeviceKind.CPU, compute, communication, none, busy)
-
-
-def _compiled_calls(trace: Trace, host: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mask of the calls of compiled graphs on some tracks; (slices,).
-
-    Source: `CompiledFxGraph.__call__` in `torch/_inductor/output_code.py`.
-    """
-    found = mask(trace, (Kind.ANNOTATION,), host)
-    rows = np.flatnonzero(found)
-    found[rows] = trace.matches(trace.slices.name[rows], _COMPILED_CALL.match)
-    return found
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -37,20 +37,17 @@ def staging_time(trace: Trace, computing: Intervals) -> Intervals:
         trace: The trace.
         computing: Time in which any device computes.
     """
-    staging = intervals_of(trace, _staging_rows(trace))
+    rows = rows_of(trace, (Kind.FRAMEWORK,), of_role(trace, Role.HOST_THREAD, Role.EXECUTOR))
+    rows = rows[trace.slices.dur_ns[rows] >= _SHORTEST_NS]
+    staging_rows: NDArray[np.int64] = rows[
+        trace.matches(trace.slices.name[rows], _STAGES.fullmatch)
+    ]
+    staging = intervals_of(trace, staging_rows)
     if not len(computing):
         return staging
     before = np.searchsorted(computing.starts, staging.ends) - 1
     computed = np.where(before < 0, staging.starts, computing.ends[before])
     return Intervals.of(np.maximum(staging.starts, computed), staging.ends)
-
-
-def _staging_rows(trace: Trace) -> NDArray[np.int64]:
-    """Rows of the slices that stage arrays for a device, ascending."""
-    rows = rows_of(trace, (Kind.FRAMEWORK,), of_role(trace, Role.HOST_THREAD, Role.EXECUTOR))
-    rows = rows[trace.slices.dur_ns[rows] >= _SHORTEST_NS]
-    found: NDArray[np.int64] = rows[trace.matches(trace.slices.name[rows], _STAGES.fullmatch)]
-    return found
 
 
 __all__ = ["staging_time"]

@@ -51,24 +51,21 @@ def find_threads(trace: Trace) -> Threads:
     hosts = np.flatnonzero(trace.tracks.role == Role.HOST_THREAD)
     if not len(hosts):
         return Threads(-1, ())
-    scores = dict(zip(hosts.tolist(), (_work_ns(trace)[hosts] / 1e3).tolist(), strict=True))
+    slices = trace.slices
+    work_ns = sums_of(slices.dur_ns, slices.track, len(trace.tracks), where=mask(trace, _WORK))
+    scores = dict(zip(hosts.tolist(), (work_ns[hosts] / 1e3).tolist(), strict=True))
     for track in _engine(trace):
         scores[track] = 0.0
     loaders = _loaders(trace)
     for kind, weight in _MARKS.items():
-        for track, count in _count_by_track(trace, kind).items():
+        counts = np.bincount(trace.slices.track[rows_of(trace, (kind,))])
+        for track in np.flatnonzero(counts).tolist():
             if track in scores and not (kind is Kind.INPUT and track in loaders):
-                scores[track] += float(weight) * count
+                scores[track] += float(weight) * int(counts[track])
     driving = max(scores, key=lambda track: (scores[track], -track))
     if scores[driving] == 0:
         return Threads(-1, ())
     return Threads(driving, _autograd(trace, driving, hosts))
-
-
-def _work_ns(trace: Trace) -> NDArray[np.int64]:
-    """Sum of the durations of framework calls and Python per track, ns; (tracks,)."""
-    slices = trace.slices
-    return sums_of(slices.dur_ns, slices.track, len(trace.tracks), where=mask(trace, _WORK))
 
 
 def _engine(trace: Trace) -> list[int]:
@@ -103,12 +100,6 @@ def _loaders(trace: Trace) -> frozenset[int]:
     if not launching:
         return frozenset()
     return frozenset(set(range(len(trace.tracks))) - launching)
-
-
-def _count_by_track(trace: Trace, kind: Kind) -> dict[int, int]:
-    """Number of slices of a kind on each track that has any."""
-    counts = np.bincount(trace.slices.track[rows_of(trace, (kind,))])
-    return {track: int(counts[track]) for track in np.flatnonzero(counts).tolist()}
 
 
 def _tracks_of(trace: Trace, rows: Rows) -> list[int]:

@@ -80,14 +80,10 @@ class Owners:
         if track == NULL:
             return NULL
         nesting = self._facts.nesting
-        rows, starts = self._of_track(track)
-        found = innermost_at(nesting, rows, starts, time_ns)
-        # If nothing runs at that time, a slice that ends exactly then requested the block.
-        return found if found >= 0 else innermost_at(nesting, rows, starts, time_ns - 1)
-
-    def _of_track(self, track: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The slices of a thread, ascending, and their starts."""
         if track not in self._tracks:
             rows = np.flatnonzero(self._facts.trace.slices.track == track)
             self._tracks[track] = rows, self._facts.trace.slices.start_ns[rows]
-        return self._tracks[track]
+        rows, starts = self._tracks[track]
+        found = innermost_at(nesting, rows, starts, time_ns)
+        # If nothing runs at that time, a slice that ends exactly then requested the block.
+        return found if found >= 0 else innermost_at(nesting, rows, starts, time_ns - 1)

@@ -53,7 +53,8 @@ def memory_uses(facts: Facts) -> tuple[MemoryUse, ...]:
     Args:
         facts: Facts of the run.
     """
-    pools = _rows_of_pools(facts.trace.allocations.pool)
+    names, place = numbered(facts.trace.allocations.pool)
+    pools = list(zip(names.tolist(), rows_by_group(place, len(names))[1], strict=False))
     owners, capacity = Owners(facts), _capacity_of_devices(facts.trace)
     found = [_Pool(facts, *pool, owners, capacity).use() for pool in pools]
     uses = [use for use in found if use is not None]
@@ -114,6 +115,7 @@ class _Pool:
         owner, phase = self._owners.of(int(top.rows[top.at]))
         holders = self._holders(top)
         capacity = self._capacity()
+        values = self._table.reserved[self._rows]
         return MemoryUse(
             name=self._facts.trace.string(self._name),
             kind="host" if self._table.host[self._rows[0]] else "device",
@@ -124,7 +126,7 @@ class _Pool:
             peak_ns=int(self._table.time_ns[top.rows[top.at]]) - top.start_ns,
             peak_phase=phase,
             peak_name=owner,
-            reserved_bytes=_largest(self._table.reserved[self._rows]),
+            reserved_bytes=int(values.max()) if len(values) and values.max() != NULL else None,
             capacity_bytes=capacity,
             growth_bytes=_growth(spans),
             holders=tuple(holders[:_MOST_HOLDERS]),
@@ -240,12 +242,6 @@ class _Pool:
         return batch_room(span.base, span.peak - span.base, capacity, trains=trains)
 
 
-def _rows_of_pools(pools: NDArray[np.int32]) -> list[tuple[int, Rows]]:
-    """The different pools, ascending, and the rows of each."""
-    names, place = numbered(pools)
-    return list(zip(names.tolist(), rows_by_group(place, len(names))[1], strict=False))
-
-
 def _capacity_of_devices(trace: Trace) -> int | None:
     recorded = series(trace, CAPACITY).largest
     if recorded is not None:
@@ -284,10 +280,6 @@ def _growth(spans: list[_Span]) -> int | None:
     if len(bases) < _FEWEST_STEPS or len(bases) < len(spans):
         return None
     return round((bases[-1] - bases[0]) / (len(bases) - 1))
-
-
-def _largest(values: NDArray[np.int64]) -> int | None:
-    return int(values.max()) if len(values) and values.max() != NULL else None
 
 
 def sampled_memory(trace: Trace) -> Iterator[MemoryUse]:

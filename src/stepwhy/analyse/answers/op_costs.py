@@ -261,7 +261,10 @@ class _Places:
         lines[in_path] = self._lines(rows[in_path])
         codes: NDArray[np.int64] = slices.name[rows].astype(np.int64)
         for column in (scope, around, lines):
-            codes = _paired(codes, column)
+            # Codes of pairs, equal for equal pairs.
+            (some, one), (others, other) = numbered(codes), numbered(column)
+            pairs = one.astype(np.int64)
+            codes = pairs if len(some) == 0 else pairs * len(others) + other
         return codes
 
     def _lines(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -284,13 +287,6 @@ class _Places:
             else:
                 text = self._paths.text(path)
                 yield _Place(op, f"{text}/{op}" if text else op, string(line))
-
-
-def _paired(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Codes of pairs of integers, equal for equal pairs; (pairs,)."""
-    (some, one), (others, other) = numbered(first), numbered(second)
-    pairs = one.astype(np.int64)
-    return pairs if len(some) == 0 else pairs * len(others) + other
 
 
 __all__ = [

@@ -108,9 +108,14 @@ def decide(facts: Facts) -> Decision:
         return Decision("unknown", 0.0, unknown)
     share = start_up_share(facts)
     # In a run that stepwhy observed, set-up in steady steps is not start-up.
-    if share > _most_start_up(facts) and facts.observed is None and not _outlasts_start_up(facts):
+    # If the whole trace is one pass, set-up can be excluded, and the rest still shows the pass.
+    most_start_up = MOSTLY_SET_UP if facts.steps.source == "whole-trace" else MOSTLY_START_UP
+    if share > most_start_up and facts.observed is None and not _outlasts_start_up(facts):
         return Decision("startup", _confidence(facts, share), MostlyStartUp(share))
-    losses = _losses(facts)
+    # Set-up is left out: later passes do not repeat it.
+    set_up, wall = set_up_ns(facts), facts.wall_ns
+    own = {**facts.breakdown, "compile": facts.breakdown["compile"] - set_up}
+    losses = {category: time / max(wall - set_up, 1) for category, time in own.items()}
     bound_by = _largest(losses)
     if bound_by in _BESIDE_HOST and _host_works_throughout(facts):
         share = host_path_ns(facts) / facts.wall_ns
@@ -140,14 +145,6 @@ def _never_ahead(facts: Facts) -> NeverAhead | None:
     first_ns, last_ns = facts.span
     share = facts.evidence["input_wait"].total_ns / max(last_ns - first_ns, 1)
     return NeverAhead(share) if share >= NEVER_AHEAD else None
-
-
-def _most_start_up(facts: Facts) -> float:
-    """Share of start-up above which the record shows only start-up, 0..1.
-
-    If the whole trace is one pass, set-up can be excluded, and the rest still shows the pass.
-    """
-    return MOSTLY_SET_UP if facts.steps.source == "whole-trace" else MOSTLY_START_UP
 
 
 def _outlasts_start_up(facts: Facts) -> bool:
@@ -248,13 +245,6 @@ def _no_evidence(facts: Facts) -> NoEvidence:
     return NoEvidence(unexplained, Lead.BETWEEN_CALLS)
 
 
-def _losses(facts: Facts) -> dict[str, float]:
-    """Share of each category in the step, 0..1, without set-up that later passes do not repeat."""
-    set_up, wall = set_up_ns(facts), facts.wall_ns
-    own = {**facts.breakdown, "compile": facts.breakdown["compile"] - set_up}
-    return {category: time / max(wall - set_up, 1) for category, time in own.items()}
-
-
 def set_up_share(facts: Facts) -> float:
     """Share of the time of the record that is set-up, in the described steps or before them; 0..1.
 
@@ -304,21 +294,12 @@ def _confidence(facts: Facts, share: float) -> float:
     if facts.has_accelerator:
         base *= 1 - min(facts.missing_work.share / MOST_MISSING_WORK, 1.0)
     if facts.observed is not None:
-        base *= _like_others(facts.observed.profiler_cost)
-        base *= 1 - _contended(facts)
+        # Traced steps may be several times longer or shorter than the others.
+        ratio = 1 + (facts.observed.profiler_cost or 0.0)
+        base *= 1.0 if 1 / UNTYPICAL < ratio < UNTYPICAL else 0.5
+        contention = core_contention(described_load(facts))
+        base *= 1 - (contention.share if contention else 0.0)
     return round(float(base * min(1.0, 0.6 + share)), 2)
-
-
-def _like_others(profiler_cost: float | None) -> float:
-    """Factor for traced steps that are several times longer or shorter than the others."""
-    ratio = 1 + (profiler_cost or 0.0)
-    return 1.0 if 1 / UNTYPICAL < ratio < UNTYPICAL else 0.5
-
-
-def _contended(facts: Facts) -> float:
-    """Share of its runnable time that the process waited for a core, if that is much; 0..1."""
-    contention = core_contention(described_load(facts))
-    return contention.share if contention else 0.0
 
 
 def _bound(facts: Facts, by: BoundBy) -> Bound:

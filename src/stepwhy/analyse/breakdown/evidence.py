@@ -73,7 +73,9 @@ def find_evidence(
         staging = staging_time(trace, computing)
         dispatch = dispatch | _executors(trace, Kind.KERNEL, Kind.OP)
         compiling = compiling | _slow_launching(trace, threads, nesting, steps)
-    gaps = _short_gaps(trace, threads)
+    # Short gaps in which no driving thread is inside a framework call.
+    kinds = (*_CALLS, Kind.SYNC, Kind.INPUT, Kind.COMPILE)
+    gaps = _of(trace, threads, *kinds).gaps_up_to(LONGEST_PYTHON_GAP_NS)
     if _records_code(trace, threads):
         python = python | gaps
     else:
@@ -121,7 +123,9 @@ def _first_use(trace: Trace, threads: Threads, launches: Launches, steps: StepTa
     calls = np.setdiff1d(calls, launches.blocking_calls, assume_unique=True)
     graph_ops = _long(trace, of_role(trace, Role.HOST_THREAD), Kind.OP)
     graph_ops = graph_ops[trace.slices.scope[graph_ops] != NULL]
-    rows = np.concatenate([calls[~_copies(trace, calls)], graph_ops])
+    # Copy calls are long at any use if they wait or stage memory.
+    copies = trace.matches(trace.slices.name[calls], lambda name: "memcpy" in name.lower())
+    rows = np.concatenate([calls[~copies], graph_ops])
     return intervals_of(trace, rows[~_in_most_steps(trace, rows, steps)])
 
 
@@ -153,11 +157,6 @@ def _long(trace: Trace, tracks: Tracks, *kinds: Kind) -> Rows:
     """Slices of some kinds on some tracks that take as long as a first use."""
     is_long = trace.slices.dur_ns >= FIRST_USE_NS
     return np.flatnonzero(is_long & mask(trace, kinds, tracks))
-
-
-def _copies(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Mask of copy calls, which are long at any use if they wait or stage memory; (calls,)."""
-    return trace.matches(trace.slices.name[calls], lambda name: "memcpy" in name.lower())
 
 
 def _in_most_steps(trace: Trace, rows: NDArray[np.int64], steps: StepTable) -> NDArray[np.bool_]:
@@ -236,9 +235,3 @@ def _records_code(trace: Trace, threads: Threads) -> bool:
     """
     kinds = (Kind.OP, Kind.FRAMEWORK, Kind.PYTHON)
     return bool(mask(trace, kinds, of_threads(trace, threads.all)).any())
-
-
-def _short_gaps(trace: Trace, threads: Threads) -> Intervals:
-    """Short gaps in which no driving thread is inside a framework call."""
-    kinds = (*_CALLS, Kind.SYNC, Kind.INPUT, Kind.COMPILE)
-    return _of(trace, threads, *kinds).gaps_up_to(LONGEST_PYTHON_GAP_NS)

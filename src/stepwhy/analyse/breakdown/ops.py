@@ -131,7 +131,10 @@ def op_table(
         is_steady: Mask of the slices that start in a steady step; (slices,).
     """
     slices, tracks = trace.slices, trace.tracks
-    rows = np.flatnonzero(trace.is_kind(*_listed(trace)) & is_steady)
+    limited = _LISTED_OF_LIMITED if trace.meta.limit else ()
+    ranges = _RANGES if "ranges" in trace.meta.signals else ()
+    kinds = (*_LISTED, *limited, *ranges)
+    rows = np.flatnonzero(trace.is_kind(*kinds) & is_steady)
     device_of = np.where(tracks.role == Role.HOST_THREAD, NULL, tracks.device)
     first, op = group_rows(
         slices.name[rows], device_of[slices.track[rows]], phases[rows], slices.kind[rows]
@@ -154,10 +157,3 @@ def _known_sums(sizes: Ints, op: NDArray[np.int32], count: int) -> Ints:
     sums = sums_of(sizes, op, count, where=sizes > 0)
     sums[sums_of(sizes != NULL, op, count) == 0] = NULL
     return sums
-
-
-def _listed(trace: Trace) -> tuple[Kind, ...]:
-    """Kinds that count as operations in a trace."""
-    limited = _LISTED_OF_LIMITED if trace.meta.limit else ()
-    ranges = _RANGES if "ranges" in trace.meta.signals else ()
-    return (*_LISTED, *limited, *ranges)

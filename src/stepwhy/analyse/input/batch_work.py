@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -95,7 +95,11 @@ def _of_loader(facts: Facts, line: str, entry: str, exposed_ns: int) -> BatchWor
     fetches = facts.slices(Kind.INPUT, steady=True)
     own_ns = _fetched_ns(facts, _SINGLE)
     if len(fetches):
-        is_serial = own_ns > WORKING_SHARE * _outer_ns(facts, fetches) or entry == "PyDataset"
+        # Time of the fetches that are no part of another, such as the frame around them.
+        around = np.append(facts.nearest((Kind.INPUT,)), np.int32(NULL))
+        outer = fetches[around[facts.nesting.parent[fetches]] == NULL]
+        outer_ns = int(facts.trace.slices.dur_ns[outer].sum())
+        is_serial = own_ns > WORKING_SHARE * outer_ns or entry == "PyDataset"
     else:
         is_serial = bool(entry) or _without_workers(facts)
     if not is_serial:
@@ -118,13 +122,6 @@ def _fetched_ns(facts: Facts, iterator: str) -> int:
     trace, fetches = facts.trace, facts.slices(Kind.INPUT, steady=True)
     chosen = trace.matches(trace.slices.name[fetches], lambda name: iterator in name)
     return int(trace.slices.dur_ns[fetches[chosen]].sum())
-
-
-def _outer_ns(facts: Facts, fetches: NDArray[np.signedinteger[Any]]) -> int:
-    """Time of the fetches that are no part of another, such as the frame around them, ns."""
-    around = np.append(facts.nearest((Kind.INPUT,)), np.int32(NULL))
-    outer = fetches[around[facts.nesting.parent[fetches]] == NULL]
-    return int(facts.trace.slices.dur_ns[outer].sum())
 
 
 def _without_workers(facts: Facts) -> bool:

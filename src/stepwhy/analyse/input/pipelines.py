@@ -43,9 +43,14 @@ def find_pipelines(trace: Trace, steady_ns: tuple[int, int] | None) -> tuple[Pip
         steady_ns: Start and end of the time that the shares describe; None for the whole run.
     """
     stages = _segments(trace)
+    # Rows of `levels` by kind and queue, in the order of the first one.
+    levels = trace.levels
+    first, group = group_rows(levels.kind, levels.queue)
+    keys = zip(levels.kind[first].tolist(), levels.queue[first].tolist(), strict=True)
+    queues = dict(zip(keys, rows_by_group(group, len(first))[1], strict=False))
     sampled = [
         replace(_pipeline(trace, rows, steady_ns), stages=tuple(stages.pop(key, ())))
-        for key, rows in _queues(trace).items()
+        for key, rows in queues.items()
     ]
     unsampled = [
         Pipeline(trace.string(name), trace.string(kind), None, 0, 0, None, None, None, (), (*own,))
@@ -63,14 +68,6 @@ def starved_queue(pipelines: Iterable[Pipeline]) -> Pipeline | None:
     sampled = [p for p in pipelines if p.samples >= _FEWEST_SAMPLES]
     emptiest = max(sampled, key=lambda pipeline: pipeline.empty_share or 0.0, default=None)
     return emptiest if emptiest and (emptiest.empty_share or 0.0) >= _STARVED else None
-
-
-def _queues(trace: Trace) -> dict[tuple[int, int], NDArray[np.int32]]:
-    """Rows of `levels` by kind and queue, in the order of the first one."""
-    levels = trace.levels
-    first, group = group_rows(levels.kind, levels.queue)
-    keys = zip(levels.kind[first].tolist(), levels.queue[first].tolist(), strict=True)
-    return dict(zip(keys, rows_by_group(group, len(first))[1], strict=False))
 
 
 def _segments(trace: Trace) -> dict[tuple[int, int], list[PipelineStage]]:
@@ -102,7 +99,11 @@ def _pipeline(trace: Trace, rows: NDArray[np.int32], steady_ns: tuple[int, int] 
     capacity, reserve = int(levels.capacity[rows].max()), int(levels.reserve[rows].max())
     is_bounded = capacity != NULL
     steady = _steady(levels.time_ns[rows], steady_ns)
-    weights = _weights(levels.time_ns[rows][steady])
+    # Share of the time that each sample counts for, until the next one.
+    gaps = np.diff(levels.time_ns[rows][steady]).astype(np.float64)
+    usual = float(np.median(gaps)) if len(gaps) else 1.0
+    gaps = np.clip(np.append(gaps, usual), 1.0, max(_LONGEST_SAMPLE * usual, 1.0))
+    weights: NDArray[np.float64] = gaps / gaps.sum()
     usable = np.maximum(levels.value[rows][steady] - reserve, 0)
     room = max(capacity - reserve, 1)
     fill = np.minimum(usable / room, 1.0)
@@ -125,15 +126,6 @@ def _steady(times_ns: NDArray[np.int32], steady_ns: tuple[int, int] | None) -> N
         return np.ones(len(times_ns), dtype=bool)
     inside: NDArray[np.bool_] = (times_ns >= steady_ns[0]) & (times_ns <= steady_ns[1])
     return inside if inside.any() else ~inside
-
-
-def _weights(times_ns: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Share of the time that each sample counts for, until the next one; sums to 1."""
-    gaps = np.diff(times_ns).astype(np.float64)
-    usual = float(np.median(gaps)) if len(gaps) else 1.0
-    gaps = np.clip(np.append(gaps, usual), 1.0, max(_LONGEST_SAMPLE * usual, 1.0))
-    weights: NDArray[np.float64] = gaps / gaps.sum()
-    return weights
 
 
 def _share(chosen: NDArray[np.bool_], weights: NDArray[np.float64]) -> float:

@@ -67,7 +67,11 @@ def late_work(facts: Facts, rank: Rank) -> LateWork | None:
     more_ns = round(excess[category])
     line, _ = _longest(rank.lines, [other.lines for other in others], more_ns)
     is_host = category not in _ON_DEVICE and not rank.on_cpu
-    mine, *theirs = (_ops(each, on_host=is_host) for each in (rank, *others))
+    # On a CPU, the operations of the host are those of the device.
+    mine, *theirs = (
+        tuple(one for one in each.operations if one.on_host is is_host or each.on_cpu)
+        for each in (rank, *others)
+    )
     operation, operation_ns = _longest(mine, theirs, more_ns)
     found = LateWork(category, more_ns, line=line.name if line else rank.line if is_host else "")
     if operation is None:
@@ -97,11 +101,6 @@ def _always_arrives_late(facts: Facts, rank: Rank) -> bool:
 def _latest(facts: Facts) -> LateRank | None:
     """The rank that the others wait for longest; None if none can be compared."""
     return find_late(facts.ranks)
-
-
-def _ops(rank: Rank, *, on_host: bool) -> tuple[OpTime, ...]:
-    """The operations of a rank on its host or on its devices; on a CPU, these are the same."""
-    return tuple(one for one in rank.operations if one.on_host is on_host or rank.on_cpu)
 
 
 def _longest(

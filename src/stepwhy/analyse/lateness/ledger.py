@@ -247,7 +247,10 @@ def _split(table: dict[str, Ints], roles: Sequence[Role], holders: Ints) -> dict
     np.minimum.at(fewest, collective, expected)
     np.maximum.at(most, collective, expected)
     waits = np.array(
-        [_waits_for_all(role) and n > 1 for role, n in zip(roles, holders, strict=True)]
+        [
+            (role.operation in ENDS_TOGETHER or role.operation == ALL_TO_ALL) and n > 1
+            for role, n in zip(roles, holders, strict=True)
+        ]
     )
     is_split = waits[table["role"]] & (present[collective] == holders[table["role"]])
     is_split &= (fewest == most)[collective]
@@ -256,10 +259,6 @@ def _split(table: dict[str, Ints], roles: Sequence[Role], holders: Ints) -> dict
         "wait_ns": np.where(is_split, dur_ns - transfer, NULL),
         "transfer_ns": np.where(is_split, transfer, NULL),
     }
-
-
-def _waits_for_all(role: Role) -> bool:
-    return role.operation in ENDS_TOGETHER or role.operation == ALL_TO_ALL
 
 
 def _unproven(table: dict[str, Ints], roles: Sequence[Role], ends_ns: Ints) -> Mask:

@@ -119,8 +119,9 @@ def _compare(ledger: Ledger, rows: Ints, places: Sequence[int]) -> Iterator[Slow
     chances = sign_test(is_slow) * len(times)
     for at, place in enumerate(np.array(places)[is_same].tolist()):
         if chances[at] <= CHANCE:
+            ranks = np.unique(ledger.rank[rows_of_role(ledger.role, place)]).tolist()
             yield SlowGroup(
-                ranks=_members(ledger, place),
+                ranks=tuple(ledger.ranks[rank] for rank in ranks),
                 role=ledger.roles[place],
                 transfer_ns=round(float(times[at].mean())),
                 usual_ns=round(float(others[at].mean())),
@@ -138,12 +139,6 @@ def _per_step(ledger: Ledger, rows: Ints, values: Ints) -> Ints:
     sums = np.zeros(len(ledger.steps), dtype=np.int64)
     np.add.at(sums, step, values[rows])
     return sums
-
-
-def _members(ledger: Ledger, place: int) -> tuple[int, ...]:
-    """Numbers of the ranks of a group."""
-    ranks = np.unique(ledger.rank[rows_of_role(ledger.role, place)]).tolist()
-    return tuple(ledger.ranks[rank] for rank in ranks)
 
 
 __all__ = ["SlowGroup", "comparable_groups", "find_slow_groups"]

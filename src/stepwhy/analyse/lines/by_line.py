@@ -94,18 +94,15 @@ def _add(row: _Row, owner: Owner, category: str, time_ns: int) -> None:
 
 def _line(kind: RowKind, text: str, row: _Row, counts: Mapping[Owner, int], steps: int) -> LineTime:
     """One row of the result, with its longest operations."""
+    longest = sorted(row.operations.items(), key=lambda item: (-item[1], item[0]))[:_OPERATIONS]
     return LineTime(
         text,
         kind,
         row.categories.total(),
         {c: row.categories[c] for c in CATEGORIES if row.categories[c]},
         dict(sorted(row.phases.items())),
-        tuple(_operations(_by_length(row.operations), counts, steps)),
+        tuple(_operations(longest, counts, steps)),
     )
-
-
-def _by_length(times: Mapping[Owner, int]) -> list[tuple[Owner, int]]:
-    return sorted(times.items(), key=lambda item: (-item[1], item[0]))[:_OPERATIONS]
 
 
 def _operations(

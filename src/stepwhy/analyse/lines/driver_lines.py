@@ -89,7 +89,9 @@ def carried_parts(facts: Facts) -> DriverParts | None:
         names = facts.trace.slices.name[rows].astype(np.int64)
         key = names.tobytes()
         if key not in known:
-            known[key] = _best(names, noted)
+            # The noted step that is most like the recorded one.
+            matches = [(one, matched(names, one.names)) for one in noted]
+            known[key] = max(matches, key=lambda match: int((match[1] != NULL).sum()))
         parts.append(_parts(facts, rows, (start, end), *known[key]))
     return _joined(parts) if parts else None
 
@@ -186,12 +188,6 @@ def visits_of(facts: Facts, lines: frozenset[str]) -> int | None:
     here = facts.trace.matches(table.line, lambda line: place_of(line) in lines)
     counts = [np.count_nonzero(here[table.step == step]) for step in np.unique(table.step)]
     return int(np.median(counts))
-
-
-def _best(names: Ints, noted: Sequence[NotedStep]) -> tuple[NotedStep, Ints]:
-    """The noted step that is most like a recorded one, and the place of each operation in it."""
-    matches = [(one, matched(names, one.names)) for one in noted]
-    return max(matches, key=lambda match: int((match[1] != NULL).sum()))
 
 
 def matched(names: Ints, others: Ints) -> Ints:

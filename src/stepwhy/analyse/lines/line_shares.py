@@ -280,7 +280,11 @@ def _nodes_around(facts: Facts, parts: DriverParts) -> Ints:
     It is the node that runs, and between two nodes the operation of the next: the backward pass
     prepares it.
     """
-    following = _next_operations(parts)
+    # Index of the next part that is an operation, NULL after the last one.
+    count = len(parts.unit)
+    place = np.where(parts.unit != NULL, np.arange(count), count)
+    place = np.minimum.accumulate(place[::-1])[::-1]
+    following = np.where(place == count, NULL, place)
     at_end = following == NULL
     following = np.where(at_end | ~parts.engine[following], NULL, parts.unit[following])
     is_between = np.zeros(len(parts.line), dtype=bool)
@@ -289,14 +293,6 @@ def _nodes_around(facts: Facts, parts: DriverParts) -> Ints:
     node = np.where(parts.engine, _innermost_at(facts, node_rows(facts), parts.starts), NULL)
     found: Ints = np.where((node == NULL) & (is_between | parts.engine), following, node)
     return found
-
-
-def _next_operations(parts: DriverParts) -> Ints:
-    """Index of the next part that is an operation, NULL after the last one; (parts,)."""
-    count = len(parts.unit)
-    place = np.where(parts.unit != NULL, np.arange(count), count)
-    place = np.minimum.accumulate(place[::-1])[::-1]
-    return np.where(place == count, NULL, place)
 
 
 def _innermost_at(facts: Facts, rows: Ints, times: Ints) -> Ints:

@@ -69,7 +69,8 @@ class Paths:
 
     def around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers of the paths around slices; (rows,)."""
-        return self._numbered(self._range_around(rows))
+        parents = self._parent[rows].astype(np.int64)
+        return self._numbered(np.where(parents == NULL, NULL, self._nearest[parents]))
 
     def within(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers of the paths around slices, with their own name if they are ranges; (rows,)."""
@@ -87,10 +88,6 @@ class Paths:
         rows, place = numbered(ranges)
         numbers = np.asarray([self._number(row) for row in rows.tolist()], dtype=np.int64)
         return numbers[place]
-
-    def _range_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        parents = self._parent[rows].astype(np.int64)
-        return np.where(parents == NULL, NULL, self._nearest[parents])
 
     def _number(self, row: int) -> int:
         climbed = []

@@ -96,7 +96,9 @@ def _with_backward(facts: Facts, lines: Lines, parts: DriverParts | None) -> Lin
     if not len(nodes):
         return lines
     of_node = node_lines(facts, lines, nodes)
-    node = nearest(facts.nesting, _mask(nodes, len(lines)))
+    mask = np.zeros(len(lines), dtype=bool)
+    mask[nodes] = True
+    node = nearest(facts.nesting, mask)
     own = np.full(len(lines), NULL, dtype=np.int32)
     own[nodes] = of_node
     inside = node != NULL
@@ -174,12 +176,6 @@ def _filled(lines: Lines, tracks: Ints) -> Lines:
     same = (place != NULL) & (tracks[order][place] == tracks[order])
     found = lines.copy()
     found[order] = np.where(same, lines[order][place], NULL)
-    return found
-
-
-def _mask(rows: Ints, count: int) -> NDArray[np.bool_]:
-    found = np.zeros(count, dtype=bool)
-    found[rows] = True
     return found
 
 

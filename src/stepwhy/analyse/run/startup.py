@@ -83,20 +83,16 @@ def find_startup(facts: Facts) -> StartUp | None:
     begins = int(trace.marks.start_ns[steady[0]])
     trained = int(steady[0]) * int(np.median(durations[steady]))
     compiling = time_of_kinds(trace, "trace", "compile") & Intervals.single(run[0], begins)
+    ran, waited = (_by_then(trace, name) for name in ("cpu_ns", "run_delay_ns"))
+    waiting = float(waited / max(ran + waited, 1))
     return StartUp(
         max(begins - run[0] - trained, 0),
         max(run[1] - run[0], 0),
         compiling.total_ns,
         _places(trace, facts.sampled),
-        _waiting(trace),
+        waiting,
         _waiting_for_children_ns(trace, begins - run[0]),
     )
-
-
-def _waiting(trace: Trace) -> float:
-    """Share of its runnable time that the process waited for a core until the first sample."""
-    ran, waited = (_by_then(trace, name) for name in ("cpu_ns", "run_delay_ns"))
-    return float(waited / max(ran + waited, 1))
 
 
 def _waiting_for_children_ns(trace: Trace, start_ns: int) -> int:

@@ -54,13 +54,18 @@ def driver_times(
     """
     marks = trace.marks
     outside = np.median(marks.dur_ns[rows] - marks.graph_ns[rows]) if in_call else None
+    # This wait is measured in some of the steps only, if these are short.
+    waits_ns = trace.marks.run_delay_ns
+    known = rows[waits_ns[rows] != NULL]
+    values = waits_ns[_typical_rows(trace, known, uneven=uneven)]
+    core_wait = round(float(values.mean())) if len(values) else None
     return DriverTimes(
         None if outside is None else round(float(outside)),
         _typical_wait(trace, rows, uneven=uneven)
         if bursts
         else _typical(trace, rows, marks.input_wait_ns, uneven=uneven),
         _typical(trace, rows, marks.cpu_ns, uneven=uneven),
-        _core_wait(trace, rows, uneven=uneven),
+        core_wait,
         _typical(trace, rows, marks.compile_ns, uneven=uneven),
     )
 
@@ -101,17 +106,6 @@ def _typical(
     if not len(values) or (values == NULL).any():
         return None
     return round(float(values.mean()))
-
-
-def _core_wait(trace: Trace, rows: NDArray[np.int64], *, uneven: bool) -> int | None:
-    """Mean wait of the driving thread for a core in a typical step; None if it was never measured.
-
-    It is measured in some of the steps only, if these are short.
-    """
-    waits_ns = trace.marks.run_delay_ns
-    known = rows[waits_ns[rows] != NULL]
-    values = waits_ns[_typical_rows(trace, known, uneven=uneven)]
-    return round(float(values.mean())) if len(values) else None
 
 
 def _typical_rows(trace: Trace, rows: NDArray[np.int64], *, uneven: bool) -> NDArray[np.int64]:

@@ -90,7 +90,11 @@ def _launched(trace: Trace, launches: Launches, steps: StepTable) -> tuple[int, 
     has_work[launches.joined[1]] = True
     if has_work[calls].all():
         return len(calls), 0
-    calls = calls[_causes_work(trace, calls, has_work)]
+    # Calls of whose name each one causes work on a device.
+    names, working = trace.slices.name[calls], set(trace.slices.name[calls[has_work[calls]]])
+    always = trace.matches(names, _ALWAYS.search) | np.isin(names, list(working))
+    causes_work: NDArray[np.bool_] = always & ~trace.matches(names, _SOMETIMES.search)
+    calls = calls[causes_work]
     steady = steps.host_starts[steps.steady], steps.host_ends[steps.steady]
     calls = calls[windows_at(start_ns[calls], *steady) != NULL]
     ran = np.flatnonzero(has_work[calls])
@@ -102,14 +106,6 @@ def _launched(trace: Trace, launches: Launches, steps: StepTable) -> tuple[int, 
     # A runtime call and the driver call inside it have the same id, and only one is joined.
     lost_ids = np.setdiff1d(ids[lost], ids[launches.device_rows])
     return int(has_work[calls].sum()) + len(lost_ids), len(lost_ids)
-
-
-def _causes_work(trace: Trace, calls: Rows, has_work: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mask of the calls of whose name each one causes work on a device; (calls,)."""
-    names, working = trace.slices.name[calls], set(trace.slices.name[calls[has_work[calls]]])
-    always = trace.matches(names, _ALWAYS.search) | np.isin(names, list(working))
-    causes: NDArray[np.bool_] = always & ~trace.matches(names, _SOMETIMES.search)
-    return causes
 
 
 def _untimed(trace: Trace, rows: Rows) -> int:

@@ -168,7 +168,9 @@ def _of_steps(
     every = steady = free[warm_up:]
     in_call = bool((marks.graph_ns[steady] != NULL).all())
     stalls = find_saves(trace, steady) if in_call else find_stalls(trace, steady)
-    collecting_ns = _collecting(trace, recorded)
+    starts, ends = recorded.starts[recorded.steady], recorded.ends[recorded.steady]
+    inside = time_of_kinds(trace, "gc").within(starts, ends)
+    collecting_ns = round(float(inside.mean())) if len(inside) else 0
     steady, recorded = stalls.free, _without_stalls(trace, recorded) if stalls.mean_ns else recorded
     if lacks_waits(trace, recorded, marks.dur_ns[steady]):
         return None
@@ -256,13 +258,6 @@ def _waiting(
         return usual, *waits(recorded, usual, has_accelerator)
     usual, waited = trace.marks.dur_ns[stalls.free], trace.marks.input_wait_ns[stalls.free]
     return usual, comes_in_bursts(usual, waited), True
-
-
-def _collecting(trace: Trace, recorded: StepTable) -> int:
-    """Time of the mean profiled step in which the garbage collector ran, ns."""
-    starts, ends = recorded.starts[recorded.steady], recorded.ends[recorded.steady]
-    inside = time_of_kinds(trace, "gc").within(starts, ends)
-    return round(float(inside.mean())) if len(inside) else 0
 
 
 def _without_stalls(trace: Trace, recorded: StepTable) -> StepTable:

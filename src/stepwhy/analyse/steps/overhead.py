@@ -97,10 +97,14 @@ def observer_cost(
     needed = (_FEWEST_BLOCKS + 1) * _USUAL_PERIOD
     if not (light == _LIGHT).any():
         return ObserverCost(None, None, needed - len(rows)) if len(rows) < needed else None
-    blocks = _light_blocks(light, rows)[-_MOST_BLOCKS:]
+    places = np.flatnonzero(light == _LIGHT)
+    # Consecutive in the log: nothing profiled lies between.
+    new = np.flatnonzero(np.diff(rows[places]) != 1) + 1
+    blocks = [slice(int(b[0]), int(b[-1]) + 1) for b in np.split(places, new)][-_MOST_BLOCKS:]
     compared = (_difference(durations_ns, light, rows, block) for block in blocks)
     differences = [d for d in compared if d is not None]
-    period = _period(blocks)
+    starts = [b.start for b in blocks]
+    period = round(float(np.median(np.diff(starts)))) if len(starts) > 1 else _USUAL_PERIOD
     if len(differences) < _FEWEST_BLOCKS:
         return ObserverCost(None, None, (_FEWEST_BLOCKS - len(differences)) * period)
     low, high = median_interval(differences)
@@ -165,14 +169,6 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     return ordered[outer - 1], ordered[count - outer]
 
 
-def _light_blocks(light: NDArray[np.int8], rows: NDArray[np.int64]) -> list[slice]:
-    """Positions of each block of consecutive light steps."""
-    places = np.flatnonzero(light == _LIGHT)
-    # Consecutive in the log: nothing profiled lies between.
-    new = np.flatnonzero(np.diff(rows[places]) != 1) + 1
-    return [slice(int(b[0]), int(b[-1]) + 1) for b in np.split(places, new)]
-
-
 def _difference(
     durations_ns: NDArray[np.int64],
     light: NDArray[np.int8],
@@ -195,12 +191,6 @@ def _difference(
     full = np.median(durations_ns[before]) + np.median(durations_ns[after])
     timed = np.median(durations_ns[opening]) + np.median(durations_ns[closing])
     return float(full - timed) / 2
-
-
-def _period(blocks: list[slice]) -> int:
-    """Steps from one block to the next."""
-    starts = [b.start for b in blocks]
-    return round(float(np.median(np.diff(starts)))) if len(starts) > 1 else _USUAL_PERIOD
 
 
 def profiler_cost(

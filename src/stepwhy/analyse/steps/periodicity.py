@@ -215,7 +215,10 @@ def _by_agreement(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
 
 def _by_kernels(trace: Trace, nesting: Nesting) -> Period | None:
     """The loop in the kernels of the device that ran most kernels."""
-    rows = _of_busiest_device(trace)
+    rows = rows_of(trace, (Kind.KERNEL, Kind.COLLECTIVE), of_role(trace, Role.STREAM))
+    device = trace.tracks.device[trace.slices.track[rows]]
+    _, place = numbered(device)
+    rows = rows[place == np.bincount(place).argmax()] if len(rows) else rows
     if not len(rows):
         return None
     period = _agreed(trace, rows, rows)
@@ -224,14 +227,6 @@ def _by_kernels(trace: Trace, nesting: Nesting) -> Period | None:
     if not is_outer_loop(trace, nesting, rows, period.starts, period.ends, on_device=True):
         return None
     return replace(period, on_device=True)
-
-
-def _of_busiest_device(trace: Trace) -> Rows:
-    """Kernels of the device that ran most of them."""
-    rows = rows_of(trace, (Kind.KERNEL, Kind.COLLECTIVE), of_role(trace, Role.STREAM))
-    device = trace.tracks.device[trace.slices.track[rows]]
-    _, place = numbered(device)
-    return rows[place == np.bincount(place).argmax()] if len(rows) else rows
 
 
 def _is_whole_loop(trace: Trace, rows: Rows, period: Period) -> bool:

@@ -109,14 +109,10 @@ def find_regimes(trace: Trace, recorded: StepTable) -> Regimes:
     contended = [row for part in pairwise(noticed) for row in _contended_splits(trace, *part)]
     bounds = sorted([*noticed, *contended])
     regimes = tuple(_regime(trace, recorded, first, end) for first, end in pairwise(bounds))
-    return Regimes(regimes, _described(regimes))
-
-
-def _described(regimes: Sequence[Regime]) -> int:
-    """Index of the stretch that the result is about."""
     longest = max(range(len(regimes)), key=lambda i: (regimes[i].traced > 0, regimes[i].total_ns))
     calmer = least_contended([regime.contention for regime in regimes], longest)
-    return next((i for i in calmer if _shows_work(regimes[i], regimes[longest])), longest)
+    described = next((i for i in calmer if _shows_work(regimes[i], regimes[longest])), longest)
+    return Regimes(regimes, described)
 
 
 def _shows_work(calm: Regime, busy: Regime) -> bool:

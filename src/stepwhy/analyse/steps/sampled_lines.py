@@ -94,18 +94,13 @@ def driver_lines(trace: Trace) -> Counter[tuple[str, bool]] | None:
     too few samples.
     """
     lines: Counter[tuple[str, bool]] = Counter()
-    waiting = _waiting_places(trace)
+    events = trace.events
+    waits = np.isin(events.kind, trace.strings_where({"fsync"}))
+    waiting = frozenset(place_of(trace.string(line)) for line in set(events.source[waits].tolist()))
     for line, package, is_input, count in _samples(trace, SampleRole.DRIVER):
         is_other = is_input or package in _OTHERS or place_of(line) in waiting
         lines["" if is_other else line, package in FRAMEWORKS] += count
     return lines if lines.total() >= FEWEST_SAMPLES else None
-
-
-def _waiting_places(trace: Trace) -> frozenset[str]:
-    """The places that were seen to wait until a file is on disk."""
-    events = trace.events
-    waits = np.isin(events.kind, trace.strings_where({"fsync"}))
-    return frozenset(place_of(trace.string(line)) for line in set(events.source[waits].tolist()))
 
 
 def place_of(line: str) -> str:

@@ -36,7 +36,10 @@ def waits(
     """Whether the host waits for the device only in some steps, and whether such were profiled."""
     if not waits_in_some_steps(durations_ns):
         return False, True
-    wait_traced = _holds_waits(recorded, durations_ns)
+    # The profile holds waits if its steps are nearer to the mean than to the median step.
+    profiled = recorded.durations_ns[recorded.steady]
+    middle = float(np.sqrt(np.median(durations_ns) * durations_ns.mean()))
+    wait_traced = bool(len(profiled) and profiled.mean() > middle)
     if has_accelerator and not wait_traced:
         # The device keeps up with the short steps, so the long ones do not wait for it.
         return False, True
@@ -86,13 +89,6 @@ def waits_in_some_steps(durations_ns: NDArray[np.int64]) -> bool:
     sizes = [_STRETCHES[0], *(size for size in _STRETCHES[1:] if size <= len(durations_ns))]
     without_longest = (durations_ns.sum() - durations_ns.max()) / (len(durations_ns) - 1)
     return any(map(everywhere, sizes)) or without_longest > _MOSTLY_LONG * median
-
-
-def _holds_waits(recorded: StepTable, durations_ns: NDArray[np.int64]) -> bool:
-    """Whether the profiled steps are, on average, nearer to the mean than to the median step."""
-    profiled = recorded.durations_ns[recorded.steady]
-    middle = float(np.sqrt(np.median(durations_ns) * durations_ns.mean()))
-    return bool(len(profiled) and profiled.mean() > middle)
 
 
 __all__ = ["comes_in_bursts", "lacks_waits", "waits", "waits_in_some_steps"]
