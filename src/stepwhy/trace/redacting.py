@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepwhy.base.redaction import Redactor
-    from stepwhy.trace.model import Meta, Trace
+    from stepwhy.trace.model import Trace
 
 
 def redacted(trace: Trace, redactor: Redactor) -> Trace:
@@ -35,10 +35,16 @@ def redacted(trace: Trace, redactor: Redactor) -> Trace:
     if users:
         redactor = redactor.knowing(users)
         places = _candidates(trace.strings, redactor)
+    meta = trace.meta
+    # Every text is redacted, because any field of a file may contain a secret.
+    facts = ((name, getattr(meta, name)) for name in meta.__struct_fields__)
+    texts = {name: redactor.text(value) for name, value in facts if isinstance(value, str)}
+    settings = tuple((name, redactor.text(value)) for name, value in meta.settings)
+    meta = replace(meta, **texts, notes=tuple(redactor.texts(meta.notes)), settings=settings)
     return replace(
         trace,
         strings=_replaced(trace.strings, places, redactor),
-        meta=_meta(trace.meta, redactor),
+        meta=meta,
         health=_health(trace.health, redactor),
     )
 
@@ -70,14 +76,6 @@ def _replaced(strings: Sequence[str], places: list[int], redactor: Redactor) -> 
     if not changes:
         return strings
     return strings_from(changes.get(place, text) for place, text in enumerate(strings))
-
-
-def _meta(meta: Meta, redactor: Redactor) -> Meta:
-    """Facts in which every text is redacted, because any field of a file may contain a secret."""
-    facts = ((name, getattr(meta, name)) for name in meta.__struct_fields__)
-    texts = {name: redactor.text(value) for name, value in facts if isinstance(value, str)}
-    settings = tuple((name, redactor.text(value)) for name, value in meta.settings)
-    return replace(meta, **texts, notes=tuple(redactor.texts(meta.notes)), settings=settings)
 
 
 def _health(health: Health, redactor: Redactor) -> Health:

@@ -82,18 +82,17 @@ def save(trace: Trace, path: Path) -> None:
             archive.writestr(_HEADER, json.dumps(header_of(trace), indent=1))
             archive.writestr(_STRINGS, _parquet({"text": list(trace.strings)}))
             for table in TABLES:
-                archive.writestr(f"{table}.parquet", _parquet(_whole(trace, table)))
+                # All columns, in the types of the schema.
+                columns = vars(trace.table(table))
+                whole = {
+                    c.name: columns[c.name].astype(c.dtype, copy=False) for c in columns_of(table)
+                }
+                archive.writestr(f"{table}.parquet", _parquet(whole))
     except OSError as error:
         raise OutputError(
             f"{path.name} cannot be written ({error.strerror or 'unknown error'})",
             "Choose a folder that you may write to and that has space",
         ) from None
-
-
-def _whole(trace: Trace, table: Table) -> dict[str, NDArray[Any]]:
-    """The columns of a table in the types of the schema."""
-    columns = vars(trace.table(table))
-    return {c.name: columns[c.name].astype(c.dtype, copy=False) for c in columns_of(table)}
 
 
 def is_store(head: bytes) -> bool:

@@ -182,7 +182,10 @@ def claim() -> bool:
     try:
         with opened_folder(user_cache(), create=True) as opened:
             with suppress(FileNotFoundError):
-                if _age_s(_LOCK, opened) > _STALE_S:
+                import time  # noqa: PLC0415 - rarely needed
+
+                age_s = time.time() - os.stat(_LOCK, dir_fd=opened, follow_symlinks=False).st_mtime
+                if age_s > _STALE_S:
                     os.unlink(_LOCK, dir_fd=opened)
             _create(_LOCK, opened)
     except UntrustedError:
@@ -203,12 +206,6 @@ def _create(name: str, folder: int, data: bytes = b"") -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with open(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:  # noqa: PTH123
         file.write(data)
-
-
-def _age_s(name: str, folder: int) -> float:
-    import time  # noqa: PLC0415 - rarely needed
-
-    return time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
 
 
 def processor(described: Path = Path("/proc/cpuinfo")) -> bytes:

@@ -236,7 +236,12 @@ def _first_of(sets: Sequence[Intervals]) -> list[Intervals]:
     edges = edges[order]
     # Bit i is set where set i has been entered and not left.
     flags = np.repeat(_BITS[: len(sets)], [2 * len(one) for one in sets])
-    owner = _lowest_bit(len(sets))[np.bitwise_xor.accumulate(flags[order])]
+    count = len(sets)
+    # Position of the lowest set bit of every number of so many bits, -1 for 0.
+    lowest_bit = np.full(1 << count, -1, dtype=np.int8)
+    for bit in range(count):
+        lowest_bit[1 << bit :: 2 << bit] = bit
+    owner = lowest_bit[np.bitwise_xor.accumulate(flags[order])]
     edges, owner = _changes(edges, owner)
     # All sets are left at the last edge, so no interval begins there.
     owned = (np.flatnonzero(owner[:-1] == number) for number in range(len(sets)))
@@ -244,14 +249,6 @@ def _first_of(sets: Sequence[Intervals]) -> list[Intervals]:
 
 
 _BITS = np.left_shift(1, np.arange(16)).astype(np.uint16)
-
-
-def _lowest_bit(count: int) -> NDArray[np.int8]:
-    """Position of the lowest set bit of every number with `count` bits, -1 for 0; (2**count,)."""
-    lowest = np.full(1 << count, -1, dtype=np.int8)
-    for bit in range(count):
-        lowest[1 << bit :: 2 << bit] = bit
-    return lowest
 
 
 def _changes(edges: Times, state: NDArray[State]) -> tuple[Times, NDArray[State]]:

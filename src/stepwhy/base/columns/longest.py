@@ -58,7 +58,11 @@ def network(nodes: int, source: Ints, target: Ints) -> Network:
         ValueError: The graph has a circle.
     """
     by_source = np.argsort(source, kind="stable")
-    first_in, first_out = (_firsts(end, nodes) for end in (target, source))
+    # Position of the first edge of each node among edges that are sorted by that end.
+    first_in, first_out = (
+        np.append(0, np.cumsum(np.bincount(end, minlength=nodes))).astype(np.int64)
+        for end in (target, source)
+    )
     order, left = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
     arguments = (first_in, source, nodes, first_out, target[by_source], order, left)
     done, written = _run("order_nodes", arguments)
@@ -104,11 +108,6 @@ def critical_path(net: Network, binding: Ints, last: int) -> Ints:
     count, written = _run("walk_back", (last, binding, net.source, path))
     walked: Ints = written[3][:count][::-1].copy()
     return walked
-
-
-def _firsts(ends: Ints, nodes: int) -> Ints:
-    """Position of the first edge of each node among edges that are sorted by that end."""
-    return np.append(0, np.cumsum(np.bincount(ends, minlength=nodes))).astype(np.int64)
 
 
 def _run(name: str, arguments: tuple[NDArray[Any] | int, ...]) -> tuple[int, list[Any]]:

@@ -63,7 +63,8 @@ def _add(activity: CudaActivity, chunk: NvtxRanges, ranges: Sequence[Range]) -> 
     if any(text.startswith(CALL_STACKS) for text in chunk.texts):
         activity.note(_STACKS)
     track = chunk.track
-    kind = _column(ranges, lambda r: _kind_without_steps(r.kind))
+    # A range that only its name makes a step is an annotation.
+    kind = _column(ranges, lambda r: int(Kind.ANNOTATION if r.kind is Kind.STEP else r.kind))
     if chunk.annotation_track is not None:
         track = np.where(kind == Kind.ANNOTATION, chunk.annotation_track, track)
     activity.add(
@@ -109,11 +110,6 @@ class _StepCandidates:
 
 def _column(ranges: Sequence[Range], value: Callable[[Range], int]) -> NDArray[np.int64]:
     return np.asarray([value(r) for r in ranges], dtype=np.int64)
-
-
-def _kind_without_steps(kind: Kind) -> int:
-    """The kind of a range; an annotation if only its name makes it a step."""
-    return int(Kind.ANNOTATION if kind is Kind.STEP else kind)
 
 
 __all__ = ["NvtxRanges", "add_ranges"]

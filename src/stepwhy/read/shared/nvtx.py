@@ -74,7 +74,10 @@ def read_range(text: str, domain: str = "") -> Range:
     if emitted is None:
         return _meaning(text, domain, is_operation=False)
     same = _meaning(text[: emitted.start()], domain, is_operation=True)
-    return Range(same.name, same.kind, same.phase, _sequence(emitted["seq"]))
+    # 0 means none; other numbers may not fit in int64.
+    number = int(emitted["seq"] or 0)
+    sequence = number if 0 < number < 1 << 62 else NULL
+    return Range(same.name, same.kind, same.phase, sequence)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -114,12 +117,6 @@ def _graph_op(written: str, node: str) -> Range:
 def without_homes(text: str) -> str:
     """A text without the names of home folders."""
     return _HOME.sub("~", text) if "/" in text or "\\" in text else text
-
-
-def _sequence(written: str | None) -> int:
-    """A sequence number; NULL for 0, which means none, and for numbers that do not fit in int64."""
-    number = int(written or 0)
-    return number if 0 < number < 1 << 62 else NULL
 
 
 # --- steps -------------------------------------------------------------------------------------

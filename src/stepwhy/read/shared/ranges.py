@@ -82,14 +82,10 @@ def _annotation(name: str) -> tuple[Kind, Phase]:
     if _COMPILING.search(name):
         return Kind.COMPILE, Phase.UNKNOWN
     if _FRAMEWORK_RANGE.match(name):
-        return _framework_range(name)
+        if name.startswith("Optimizer."):
+            return Kind.FRAMEWORK, Phase.OPTIMIZER
+        if name.startswith(_AUTOGRAD):
+            return Kind.OP, Phase.BACKWARD
+        return Kind.FRAMEWORK, Phase.UNKNOWN
     phase = next((p for pattern, p in _PHASES if pattern.match(name)), Phase.UNKNOWN)
     return Kind.ANNOTATION, phase
-
-
-def _framework_range(name: str) -> tuple[Kind, Phase]:
-    if name.startswith("Optimizer."):
-        return Kind.FRAMEWORK, Phase.OPTIMIZER
-    if name.startswith(_AUTOGRAD):
-        return Kind.OP, Phase.BACKWARD
-    return Kind.FRAMEWORK, Phase.UNKNOWN

@@ -257,6 +257,7 @@ def _add(
     _, members = groups.get(name, ("", ()))
     line = program_line(entry.frames)
     types = ", ".join(dict.fromkeys(entry.input_dtypes))[:_LONGEST_TEXT]
+    count = sum(map(math.prod, entry.input_sizes))
     builder.add(
         "collective_calls",
         group=builder.intern(name),
@@ -266,7 +267,7 @@ def _add(
         sequence=_sequence(entry),
         p2p=int(entry.is_p2p),
         operation=builder.intern(operation_of(entry.profiling_name)),
-        elements=_elements(entry.input_sizes),
+        elements=count if 0 <= count <= _LARGEST else NULL,
         shapes=builder.intern(str(entry.input_sizes)[:_LONGEST_TEXT]),
         types=builder.intern(types) if types else NULL,
         entered_ns=int(entry.time_created_ns) or NULL,
@@ -284,12 +285,6 @@ def members_text(members: Sequence[int]) -> str:
 def operation_of(name: str) -> str:
     """'all_reduce' of 'nccl:all_reduce'."""
     return _LIBRARY.sub("", name)[:_LONGEST_TEXT]
-
-
-def _elements(shapes: Sequence[Sequence[int]]) -> int:
-    """Number of elements of some tensors, NULL if it does not fit."""
-    count = sum(map(math.prod, shapes))
-    return count if 0 <= count <= _LARGEST else NULL
 
 
 def _duration(entry: _Entry) -> int:

@@ -87,7 +87,11 @@ def rows_of(titles: Titles, uses: Uses) -> dict[Place, Row]:
     held: dict[Place, list[Use]] = defaultdict(list)
     for use in uses.known:
         held[use.place].append(use)
-    hosts = {place for place, own in held.items() if _is_host(place, own)}
+    hosts = {
+        place
+        for place, own in held.items()
+        if place[0] != _CUDA_FUNCTIONS and any(_HOST_RANGE.fullmatch(u.name) for u in own)
+    }
     host_processes = {pid for pid, _ in hosts}
     ascend = any("Ascend Hardware" in names for names in titles.processes.values())
     rows = {}
@@ -138,10 +142,6 @@ def _place_copies(rows: dict[Place, Row], copies: set[Any]) -> dict[Place, Row]:
         key: row._replace(device=device, kind=DeviceKind.GPU) if row.process in copies else row
         for key, row in rows.items()
     }
-
-
-def _is_host(place: Place, own: Iterable[Use]) -> bool:
-    return place[0] != _CUDA_FUNCTIONS and any(_HOST_RANGE.fullmatch(u.name) for u in own)
 
 
 def _placed(row: Row, names: Iterable[str], own: Iterable[Use]) -> Row:

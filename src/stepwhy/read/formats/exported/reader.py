@@ -235,7 +235,14 @@ class _Slices:
         args = [event.args or _NO_ARGS for event in events]
         self._append("track", [self._tracks[_thread(event) - 1] for event in events])
         self._append("kind", [_KINDS[event.cat] for event in events])
-        self._append("name", [self._index[_op(e, a)] for e, a in zip(events, args, strict=True)])
+        # `event.name` is the runtime's op type where the two differ.
+        self._append(
+            "name",
+            [
+                self._index[e.name if a.op is None else a.op]
+                for e, a in zip(events, args, strict=True)
+            ],
+        )
         self._append("scope", self._strings(map(attrgetter("node"), args)))
         self._append("source", self._strings(map(attrgetter("source"), args)))
         self._append("phase", [_PHASES[a.phase] for a in args])
@@ -277,8 +284,3 @@ def _thread(event: Event[Args]) -> int:
     if not isinstance(event.tid, int) or event.tid < 1:
         raise ValueError("an event has no thread")
     return event.tid
-
-
-def _op(event: Event[Args], args: Args) -> str:
-    """Name of a slice; `event.name` is the runtime's op type where the two differ."""
-    return event.name if args.op is None else args.op

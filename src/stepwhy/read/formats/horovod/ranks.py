@@ -52,7 +52,12 @@ def notes_on_ranks(ranges: Ranges) -> tuple[str, ...]:
     count = len(ranges.of(RangeRole.NEGOTIATION))
     if count < _MIN_NEGOTIATIONS:
         return ()
-    negotiations = _negotiations(ranges)
+    # Negotiations with ticks of several ranks, grouped by tensor.
+    of_ranks = (ranges.role == RangeRole.NEGOTIATION) | (ranges.role == RangeRole.TICK)
+    some = np.flatnonzero(of_ranks).astype(np.int32)
+    some = some[np.argsort(ranges.row[some], kind="stable")]
+    parts = [_select(ranges, some[low:high]) for low, high in whole_groups(ranges.row[some])]
+    negotiations = _Negotiations(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     if len(negotiations) < _MIN_WITH_TICKS * count:
         known = f"{format_count(len(negotiations))} of {format_count(count)} negotiations"
         return (_CACHED.format(known=known),)
@@ -60,7 +65,9 @@ def notes_on_ranks(ranges: Ranges) -> tuple[str, ...]:
 
 
 def _note_on_the_last(negotiations: _Negotiations) -> str:
-    rank, times = _most_common(negotiations.last)
+    found, first, counts = np.unique(negotiations.last, return_index=True, return_counts=True)
+    best = np.lexsort((first, -counts))[0]
+    rank, times = int(found[best]), int(counts[best])
     share = format_fraction(times / len(negotiations))
     of_all = f"in {share} of {format_count(len(negotiations))} negotiations"
     if times <= _MOSTLY * len(negotiations):
@@ -76,27 +83,11 @@ def _note_on_the_last(negotiations: _Negotiations) -> str:
     )
 
 
-def _most_common(values: Ints) -> tuple[int, int]:
-    """The most frequent value, the first of several, and its count."""
-    found, first, counts = np.unique(values, return_index=True, return_counts=True)
-    best = np.lexsort((first, -counts))[0]
-    return int(found[best]), int(counts[best])
-
-
 def _median(values: Ints) -> float:
     """The middle value, or the mean of the two in the middle."""
     ordered = np.sort(values)
     low, high = int(ordered[(len(ordered) - 1) // 2]), int(ordered[len(ordered) // 2])
     return (low + high) / 2
-
-
-def _negotiations(ranges: Ranges) -> _Negotiations:
-    """Negotiations with ticks of several ranks, grouped by tensor."""
-    of_ranks = (ranges.role == RangeRole.NEGOTIATION) | (ranges.role == RangeRole.TICK)
-    some = np.flatnonzero(of_ranks).astype(np.int32)
-    some = some[np.argsort(ranges.row[some], kind="stable")]
-    parts = [_select(ranges, some[low:high]) for low, high in whole_groups(ranges.row[some])]
-    return _Negotiations(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _select(ranges: Ranges, some: NDArray[np.int32]) -> _Negotiations:

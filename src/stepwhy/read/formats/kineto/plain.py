@@ -21,7 +21,6 @@ from stepwhy.read.shared.chrome_json.cuts import (
 from stepwhy.read.shared.chrome_json.text import BYTE_ORDER_MARK, is_utf8
 
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Iterator
 
     from stepwhy.read.formats.kineto.sweep import Scan, SweptRecords
@@ -80,7 +79,8 @@ class PlainDocument:
 
     def __iter__(self) -> Iterator[SweptRecords | Batch[KinetoArgs]]:
         """The records in file order."""
-        position = _skip_space(self._data, self._first)
+        found = _SPACE.match(self._data, self._first)
+        position = found.end() if found else self._first
         end = self._tail.cut.begin
         from stepwhy.read.formats.kineto.lanes import Lanes  # noqa: PLC0415 - threads take 3 ms to load
 
@@ -136,8 +136,3 @@ class PlainDocument:
     def _count(self, records: int) -> None:
         self._records += records
         self._health.events_read += records
-
-
-def _skip_space(data: bytes | mmap.mmap, position: int) -> int:
-    found = _SPACE.match(data, position)
-    return found.end() if found else position

@@ -76,7 +76,9 @@ class _Rows:
         self.facts.slices |= bool(is_slice.any())
         self.untimed += int(is_slice.sum()) - len(rows)
         slices = self.slices.number(_select(batch.events, rows))
-        memory = _allocations(batch)
+        instants = np.flatnonzero(np.isin(batch.phase, _INSTANTS) & batch.timed)
+        named = [batch.events[i].name == "[memory]" for i in instants.tolist()]
+        memory: NDArray[np.int64] = instants[np.asarray(named, dtype=bool)]
         changes = self.allocations.number(batch.events, memory) if len(memory) else None
         self._resolve(slices, rows, changes, np.arange(len(batch.events)))
         self.slices.add(slices, start_ns[rows], batch.dur_ns[rows])
@@ -154,14 +156,6 @@ def _is_unset(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]) -> NDArray
 
 def _select(events: list[Event[KinetoArgs]], rows: NDArray[np.int64]) -> list[Event[KinetoArgs]]:
     return events if len(rows) == len(events) else [events[i] for i in rows.tolist()]
-
-
-def _allocations(batch: Batch[KinetoArgs]) -> NDArray[np.int64]:
-    """Rows of allocations and releases."""
-    instants = np.flatnonzero(np.isin(batch.phase, _INSTANTS) & batch.timed)
-    named = [batch.events[i].name == "[memory]" for i in instants.tolist()]
-    rows: NDArray[np.int64] = instants[np.asarray(named, dtype=bool)]
-    return rows
 
 
 def _hints_at_device(event: Event[KinetoArgs]) -> bool:

@@ -31,7 +31,12 @@ def meta_of(format_name: str, header: dict[str, Any], facts: Facts) -> Meta:
     """
     distributed = header.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
-    used = _used_device(facts) or _may_be_cut_off(header, facts)
+    # The record of an accelerator may be cut off. Kineto names the devices before the events, in
+    # a header that begins with the version. Programs that write a trace again may put the header
+    # after the events, where it is lost with the end.
+    used = _used_device(facts) or (
+        not facts.complete and (bool(device_model(header)) or "schemaVersion" not in header)
+    )
     # Without calls of the device's runtime, nothing shows whether a device that is only named ran.
     unseen = bool(device_model(header)) and not {Kind.RUNTIME, Kind.SYNC} & facts.kinds
     return Meta(
@@ -103,15 +108,6 @@ def lacks_kernels(header: dict[str, Any], facts: Facts) -> bool:
         and facts.complete
         and not facts.profiler_ranges
     )
-
-
-def _may_be_cut_off(header: dict[str, Any], facts: Facts) -> bool:
-    """Whether the file ended before its record of an accelerator, if there was one.
-
-    Kineto names the devices before the events, in a header that begins with the version. Programs
-    that write a trace again may put the header after the events, where it is lost with the end.
-    """
-    return not facts.complete and (bool(device_model(header)) or "schemaVersion" not in header)
 
 
 def _notes(facts: Facts) -> tuple[str, ...]:

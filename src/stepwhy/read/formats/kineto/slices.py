@@ -106,7 +106,11 @@ class Slices:
         titles = self._names.titles.of(map(_TITLE, events), len(events))
         self._names.update()
         tracks = self._number_tracks(events, args, self._names.meanings_of(titles))
-        stacks = self._number_stacks(list(map(_CALL_STACK, args)))
+        values = list(map(_CALL_STACK, args))
+        stacks = np.full(len(values), NULL, dtype=np.int64)
+        if any(values):
+            present = [i for i, value in enumerate(values) if value]
+            stacks[present] = self._stacks.of((str(values[i]) for i in present), len(present))
         arguments = {
             "correlation": column(args, "correlation"),
             "sequence": column(args, "sequence"),
@@ -124,7 +128,10 @@ class Slices:
             rows: The slices with usable times.
         """
         strings = swept.strings
-        columns = {name: _select(values, rows) for name, values in swept.slices.items()}
+        columns = {
+            name: values if len(rows) == len(values) else values[rows]
+            for name, values in swept.slices.items()
+        }
         translate, numbering = self._sweep_codes.translate, self._names.titles.of
         titles = translate(strings, "title", columns["title"], numbering, strings.titles_of)
         self._names.update()
@@ -183,17 +190,15 @@ class Slices:
             )
         return tracks
 
-    def _number_stacks(self, values: list[Any]) -> NDArray[np.int64]:
-        codes = np.full(len(values), NULL, dtype=np.int64)
-        if any(values):
-            present = [i for i, value in enumerate(values) if value]
-            codes[present] = self._stacks.of((str(values[i]) for i in present), len(present))
-        return codes
-
     def resolve_all(self, batch: SliceBatch) -> None:
         """Resolve all `unresolved` positions; most of them are new only in their name."""
         first = np.asarray(batch.unresolved, dtype=np.int64)
-        only_name = self._only_name_is_new(batch, first)
+        # The name alone is new if track and call stack are resolved already.
+        kinds = self._names.meanings_of(batch.titles[first])[:, KIND]
+        has_track = (self._track_rows[batch.tracks[first]] != NULL) | (kinds == NULL)
+        # Records without a stack look up the appended element.
+        frames = np.append(self._frames, 0)[batch.stacks[first]]
+        only_name: NDArray[np.bool_] = has_track & (frames != NULL)
         cuts = np.flatnonzero(only_name[1:] != only_name[:-1]) + 1
         for run in np.split(first, cuts) if len(first) else ():
             if only_name[np.searchsorted(first, run[0])]:
@@ -201,17 +206,6 @@ class Slices:
             else:
                 for position in run.tolist():
                     self.resolve(batch, position)
-
-    def _only_name_is_new(
-        self, batch: SliceBatch, positions: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Whether track and call stack of records are resolved already; (positions,)."""
-        kinds = self._names.meanings_of(batch.titles[positions])[:, KIND]
-        has_track = (self._track_rows[batch.tracks[positions]] != NULL) | (kinds == NULL)
-        # Records without a stack look up the appended element.
-        frames = np.append(self._frames, 0)[batch.stacks[positions]]
-        is_resolved: NDArray[np.bool_] = has_track & (frames != NULL)
-        return is_resolved
 
     def resolve(self, batch: SliceBatch, position: int) -> None:
         """Resolve the title, the track and the call stack of one record."""
@@ -254,6 +248,10 @@ class Slices:
         sources = self._names.sources_of(batch.titles)
         rows = np.flatnonzero(batch.stacks != NULL)
         sources[rows] = self._frames[batch.stacks[rows]]
+        # Operations that record a thread of the forward pass are of the backward pass.
+        phases: NDArray[np.int8] = np.where(
+            batch.arguments["forward"] > 0, Phase.BACKWARD, meanings[:, PHASE]
+        ).astype(np.int8)
         block: dict[str, NDArray[Any]] = {
             "start_ns": start_ns,
             "dur_ns": dur_ns,
@@ -261,7 +259,7 @@ class Slices:
             "kind": meanings[:, KIND].astype(np.int8),
             "name": self._names.names_of(batch.titles),
             "source": sources,
-            "phase": _phases(batch.arguments["forward"], meanings[:, PHASE]),
+            "phase": phases,
             "correlation": batch.arguments["correlation"],
             "sequence": batch.arguments["sequence"],
             "copy": meanings[:, COPY].astype(np.int8),
@@ -343,13 +341,3 @@ def _compact(name: str, values: NDArray[Any]) -> NDArray[Any]:
     if (ends == ends[0]).all() and (values == ends[0]).all():
         return np.broadcast_to(ends[0], len(values))
     return narrowed(values) if name in NARROW_COLUMNS else values
-
-
-def _phases(forward: NDArray[np.int64], of_name: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Backward for operations that record a thread of the forward pass, else the name's phase."""
-    phases: NDArray[np.int8] = np.where(forward > 0, Phase.BACKWARD, of_name).astype(np.int8)
-    return phases
-
-
-def _select(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    return values if len(rows) == len(values) else values[rows]

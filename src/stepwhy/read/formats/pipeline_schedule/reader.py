@@ -150,7 +150,8 @@ def read(source: Source) -> Trace | None:
         raise CorruptInputError(
             f"{source.origin} is a damaged pipeline schedule", "Copy the file again"
         ) from error
-    rank, ranks = _rank_of(source), _ranks_of(source)
+    found = _RANK.search(source.path.name) if source.path is not None else None
+    rank, ranks = int(found[1]) if found else NULL, _ranks_of(source)
     notes: tuple[str, ...] = _NOTES
     if ranks == NULL and (ranks := _inferred_ranks(rank, iterations.values())) != NULL:
         notes = (*_NOTES, _INFERRED.format(ranks))
@@ -161,13 +162,14 @@ def read(source: Source) -> Trace | None:
         raise EmptyInputError(
             f"{source.origin} holds no pass with a usable time", "Record some iterations"
         )
+    known = range(ranks) if rank < ranks <= _MOST_RANKS else () if rank == NULL else (rank,)
     return builder.finish(
         Meta(
             FORMAT,
             "pytorch",
             rank=rank,
             world_size=ranks,
-            stages=_stages(rank, ranks),
+            stages=tuple((one, one) for one in known),
             signals=frozenset({"passes"}),
             device_expected=True,
             notes=notes,
@@ -222,18 +224,6 @@ def _gaps(start_ns: Ints, end_ns: Ints) -> Iterator[tuple[int, int]]:
     reached = np.maximum.accumulate(np.append(0, end_ns[:-1]))
     idle = start_ns > reached
     yield from zip(reached[idle].tolist(), (start_ns - reached)[idle].tolist(), strict=True)
-
-
-def _stages(rank: int, ranks: int) -> tuple[tuple[int, int], ...]:
-    """Each rank is a stage; only this one is known if their number is not."""
-    known = range(ranks) if rank < ranks <= _MOST_RANKS else () if rank == NULL else (rank,)
-    return tuple((one, one) for one in known)
-
-
-def _rank_of(source: Source) -> int:
-    """The rank in the name of the file; NULL if it has another name."""
-    found = _RANK.search(source.path.name) if source.path is not None else None
-    return int(found[1]) if found else NULL
 
 
 def _ranks_of(source: Source) -> int:

@@ -242,7 +242,8 @@ class _ProcessRows:
         """The records with a time; the others are counted."""
         untimed = 0
         for record in chain.from_iterable(self._rows.read(buffer)):
-            if _is_timed(record):
+            # 0 means that the GPU did not write the time.
+            if 0 < record.start_timestamp <= record.end_timestamp < LARGEST_NS:
                 yield record
             else:
                 untimed += 1
@@ -348,8 +349,3 @@ def _when(record: Record) -> When:
 def _id(number: int) -> int:
     """An id; NULL for one out of range, which is damage."""
     return number if 0 <= number < LARGEST_ID else NULL
-
-
-def _is_timed(record: Record) -> bool:
-    """Whether a record has a start and an end; 0 means that the GPU did not write the time."""
-    return 0 < record.start_timestamp <= record.end_timestamp < LARGEST_NS

@@ -218,7 +218,8 @@ def _log(
     left_out += add_lines(folder.read(LINES_FILE, MOST_RECORD_BYTES), builder)
     if run.exit_code == 0:
         # All processes of one directory ran on one machine.
-        one_clock = 0 < (process.world_size or 0) <= _processes(folder)
+        processes = len(RunFolder(folder.path.parent, folder.root).names("process-*"))
+        one_clock = 0 < (process.world_size or 0) <= processes
         calls = folder.read(COLLECTIVES_FILE, MOST_RECORD_BYTES)
         left_out += add_collectives(calls, builder, one_clock=one_clock)
     else:  # what ended well did not hang
@@ -226,11 +227,6 @@ def _log(
         stall = folder.read(STALL_FILE, MOST_RECORD_BYTES)
         left_out += add_stall(stall, last_end_ns, builder)
     return builder.finish(Meta("step-log"))
-
-
-def _processes(folder: RunFolder) -> int:
-    """Number of processes in the run directory around one of them."""
-    return len(RunFolder(folder.path.parent, folder.root).names("process-*"))
 
 
 def _meta(

@@ -156,15 +156,15 @@ def _excess_ns(window: RunWindow, free: Sequence[Line]) -> int:
     inside = ~_is_run(window.trace.slices.kind)
     after_ns = max(window.end_ns - int(window.trace.end_ns[inside].max()), 0) if inside.any() else 0
     excess_ns = after_ns - busy_ns
-    if not _is_all_recorded(window.trace):
+    trace = window.trace
+    # Work on CPU executors of this process is recorded, each operation of it.
+    is_cpu = (trace.devices.kind == DeviceKind.CPU).all()
+    is_all_recorded = bool(is_cpu) and not any(
+        "/job:" in trace.string(int(n)) for n in trace.devices.name
+    )
+    if not is_all_recorded:
         excess_ns = min(excess_ns, window.end_ns - window.start_ns - usual_ns)
     return max(excess_ns, 0)
-
-
-def _is_all_recorded(trace: Trace) -> bool:
-    """Whether all work ran on CPU executors of this process, so that each operation is recorded."""
-    is_cpu = (trace.devices.kind == DeviceKind.CPU).all()
-    return bool(is_cpu) and not any("/job:" in trace.string(int(n)) for n in trace.devices.name)
 
 
 def _before_ns(window: RunWindow) -> int:

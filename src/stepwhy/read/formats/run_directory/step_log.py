@@ -104,24 +104,19 @@ def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
     if _explicit_from(records) is not None:
         marks = [_explicit_mark(step, runs) for step, runs in _explicit_steps(records)]
     else:
-        marks = _noted_or_called(records)
+        # Calls outside of noted steps evaluate or predict: they count only without such steps.
+        noted = [_noted(line) for line in records if line.kind == "step"]
+        periods = _periods(records, "call")
+        called = [
+            _called(calls, after) for calls, after in periods + _last_period(records, periods)
+        ]
+        marks = called if called and len(noted) < _FEWEST_RUNS else noted
         marks += [_session_mark(runs, after) for runs, after in _periods(records, "run")]
         # Without a loop, a few runs are all there is.
         marks = marks or [_alone(run) for run in lone_runs(records)]
     marks = [mark for mark in marks if mark.dur_ns <= _LONGEST_STEP_NS]
     names = _Mark.__struct_fields__
     builder.rows_from("marks", {name: [getattr(m, name) for m in marks] for name in names})
-
-
-def _noted_or_called(records: Sequence[Line]) -> list[_Mark]:
-    """The steps that the observer noted, or those that calls of compiled functions show.
-
-    Calls outside of noted steps evaluate or predict, so that they count only without such steps.
-    """
-    noted = [_noted(line) for line in records if line.kind == "step"]
-    periods = _periods(records, "call")
-    called = [_called(calls, after) for calls, after in periods + _last_period(records, periods)]
-    return called if called and len(noted) < _FEWEST_RUNS else noted
 
 
 def _last_period(

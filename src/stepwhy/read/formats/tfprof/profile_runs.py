@@ -16,7 +16,7 @@ from stepwhy.read.shared.tensorflow.rows import Row, RowKind, parse_row
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from stepwhy.trace import Health
 
@@ -82,7 +82,10 @@ class ProfileRuns:
             used = entry.value
             for timed in used.cpu_execs:
                 memory = used.memory_execs if text(timed.key) == home else ()
-                yield from self._device_runs(entry.key, base, timed, _memory_by_end(memory))
+                memory_by_end: dict[int, deque[Any]] = defaultdict(deque)
+                for record in memory:
+                    memory_by_end[record.memory_micros].append(record)
+                yield from self._device_runs(entry.key, base, timed, memory_by_end)
             for timed in used.accelerator_execs:
                 yield from self._device_runs(entry.key, base, timed, {})
 
@@ -126,14 +129,6 @@ def _op_type(node: Any) -> str:
         return op
     match = _RUNTIME_OP.fullmatch(name)
     return _RUNTIME_OPS[match["op"]] if match else ""
-
-
-def _memory_by_end(memory: Sequence[Any]) -> dict[int, deque[Any]]:
-    """Memory records of the runs of one op, by their time, us."""
-    found: dict[int, deque[Any]] = defaultdict(deque)
-    for record in memory:
-        found[record.memory_micros].append(record)
-    return found
 
 
 def _activity(

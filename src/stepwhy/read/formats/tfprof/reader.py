@@ -38,7 +38,7 @@ from stepwhy.read.shared.tensorflow.sidecars import OpSource
 from stepwhy.trace import DeviceKind, Kind, Role, TraceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from stepwhy.read.formats.tfprof.profile_steps import Span
     from stepwhy.read.inputs.source import Source
@@ -198,7 +198,11 @@ class _Nodes:
         self._allocations.finish()
         if self._has_memory or self._allocations.blocks:
             signals |= {"memory"}
-        sources = {n: OpSource(source=s) for n, s in self._ran_at()}
+        sources = {
+            name: OpSource(source=self._lines[name])
+            for name in self._observed.ran
+            if self._lines.get(name)
+        }
         if add_placement(self._builder, Placed(), Requested({}, sources), self._observed):
             signals |= {"placement"}
         _add_steps(self._builder, spans)
@@ -210,10 +214,6 @@ class _Nodes:
         """The traced runs of the graph; frees the step numbers of ops."""
         steps, self._steps = self._steps.values(), NarrowColumn()
         return step_spans(self.entries, steps, self._numbers)
-
-    def _ran_at(self) -> Iterator[tuple[str, str]]:
-        """Nodes that ran and whose source line is known, with the line."""
-        return ((n, self._lines[n]) for n in self._observed.ran if self._lines.get(n))
 
 
 def _add_steps(builder: TraceBuilder, spans: Sequence[Span]) -> None:

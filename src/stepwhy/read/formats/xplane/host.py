@@ -91,7 +91,11 @@ class HostReader:
         self._events, plane.events = plane.events, Events.empty()  # releases dropped events
         self._leave_out_derived()
         self._ends = self._events.labelled(self._named(lambda name: name.startswith(END_MARK)))
-        self._leave_out_instants()
+        self._leave_out(
+            self._named(BOOKKEEPING.match),
+            "instant",
+            "Marks of the profiler itself and single allocations, which have no duration.",
+        )
         _order(self._events)
         self._events.number_labels()
 
@@ -102,13 +106,6 @@ class HostReader:
             derived[self._events.labels.line],
             "derived-row",
             "Rows that repeat, by step, module, op or name scope, what the device rows show.",
-        )
-
-    def _leave_out_instants(self) -> None:
-        self._leave_out(
-            self._named(BOOKKEEPING.match),
-            "instant",
-            "Marks of the profiler itself and single allocations, which have no duration.",
         )
 
     def _leave_out(self, labels: Mask, counter: str, what: str) -> None:
@@ -124,7 +121,12 @@ class HostReader:
         outer = enclosing(events.line, events.start_ns, events.dur_ns)
         _, (feeds, outer_op) = events.split_labels(*self._surroundings(outer))
         classes = self._classify_labels(feeds, outer_op)
-        before, (owned,) = events.split_labels(_owned(classes, events.label, outer))
+        # Events belong to the framework if their enclosing event does.
+        of_caller = take(np.array([c.of_caller for c in classes], dtype=np.bool_), events.label)
+        owner = [0 if c.of_caller else _OWNER if c.kind in _OWNERS else _NO_OWNER for c in classes]
+        nearest_owner = inherit(outer, take(np.array(owner, dtype=np.int8), events.label))
+        owned: Mask = of_caller & (nearest_owner == _OWNER)
+        before, (owned,) = events.split_labels(owned)
         del outer
         templates = [
             self._template(label, classes[of], owned=is_owned)
@@ -140,7 +142,8 @@ class HostReader:
         events, texts = self._events, self._texts
         feeds = is_inside(outer, self._runs_pipeline())
         ops = self._label_values(lambda name: texts.code(eager_op(name)))
-        around = self._nearest_chosen(outer, take(ops > 0, events.label))
+        chosen = take(ops > 0, events.label)
+        around = nearest(outer, chosen) if chosen.any() else np.full(len(outer), -1, dtype=np.int32)
         is_kernel = self._named(EAGER_KERNEL.fullmatch)
         if not is_kernel.any() or not ops.any():
             return feeds, np.zeros(len(events), dtype=np.int32)
@@ -164,10 +167,6 @@ class HostReader:
             for label in first.tolist()
         ]
         return [found[place] for place in group.tolist()]
-
-    def _nearest_chosen(self, outer: AnyInts, chosen: Mask) -> AnyInts:
-        """`nearest`, without its cost if no event is chosen."""
-        return nearest(outer, chosen) if chosen.any() else np.full(len(outer), -1, dtype=np.int32)
 
     def _classify(self, label: int, feeds: bool, outer_op: str) -> Classification:
         labels, texts = self._events.labels, self._texts
@@ -290,18 +289,3 @@ def _present(columns: dict[str, AnyInts], *stats: str) -> list[AnyInts]:
 def _has(labels: Labels, stat: str, label: int) -> bool:
     column = labels.numbers.get(stat)
     return column is not None and bool(column[label] != MISSING)
-
-
-def _owned(classes: list[Classification], label: AnyInts, outer: AnyInts) -> Mask:
-    """Mask of events that belong to the framework because their enclosing event does.
-
-    Args:
-        classes: Classification of every label.
-        label: Label of every event.
-        outer: Row of the enclosing event, -1 for none.
-    """
-    of_caller = take(np.array([c.of_caller for c in classes], dtype=np.bool_), label)
-    owner = [0 if c.of_caller else _OWNER if c.kind in _OWNERS else _NO_OWNER for c in classes]
-    nearest_owner = inherit(outer, take(np.array(owner, dtype=np.int8), label))
-    owned: Mask = of_caller & (nearest_owner == _OWNER)
-    return owned

@@ -72,7 +72,11 @@ def loop_work_of(module: Module) -> dict[str, LoopWork]:
         for loop in computation.instructions.values():
             if loop.opcode != "while" or (loop.trips or 0) < FEWEST_TRIPS:
                 continue
-            body = next((c for c in map(module.computation, loop.called) if _is_body(c)), None)
+            # The condition of a loop returns one truth value, its body a tuple.
+            body = next(
+                (c for c in map(module.computation, loop.called) if c[c.root].opcode == "tuple"),
+                None,
+            )
             if body is None:
                 continue
             carried = _carried(module, body)
@@ -122,11 +126,6 @@ def _is_sum(module: Module, computation: Computation, id_: int) -> bool:
         inner = module.computation(instruction.called[0])
         return inner[inner.root].opcode == "add"
     return instruction.opcode == "add"
-
-
-def _is_body(computation: Computation) -> bool:
-    """Whether a computation of a loop is its body: the condition returns one truth value."""
-    return computation[computation.root].opcode == "tuple"
 
 
 def _names(module: Module, computation: Computation) -> Iterator[str]:

@@ -94,15 +94,12 @@ class Metadata:
         shared = {names.index(name): columns for name, columns in self._shared.items()}
         rows = np.arange(len(self._keys), dtype=np.int32)
         entries = IdTable.of(self._keys, rows, missing=-1)
-        return Request(ids, names, entries, self._names, self._references(), shared)
-
-    def _references(self) -> IdTable:
-        """Codes of the texts that are stored as names of statistics."""
         keys = sorted(self._stat_names)
         codes = [self._texts.code(self._stat_names[key]) for key in keys]
-        return IdTable.of(
+        references = IdTable.of(
             np.array(keys, dtype=np.int64), np.array(codes, dtype=np.int32), missing=0
         )
+        return Request(ids, names, entries, self._names, references, shared)
 
     def resolve_texts(self, labels: Labels, inline: Sequence[bytes]) -> None:
         """Replace the provisional codes of kernels in place: -1 - n is the n-th inline text."""

@@ -158,7 +158,11 @@ class SliceTable:
             dur_ns = np.maximum(dur_ns, end_ns - events.start_ns)
         events.start_ns += self._base_ns
         columns = {name: np.array(c, dtype=_TYPES[name]) for name, c in common.items()}
-        block = _Block(events.start_ns, dur_ns, _correlation(events), events.label, columns)
+        found = events.ids.get(CORRELATION)
+        correlation = (
+            np.broadcast_to(missing_id(CORRELATION), len(events)) if found is None else found
+        )
+        block = _Block(events.start_ns, dur_ns, correlation, events.label, columns)
         block.unneeded = {label: why for label, why in enumerate(unneeded) if why is not None}
         self._blocks.append(block)
 
@@ -279,8 +283,3 @@ def _copies_with_bytes(block: _Block) -> bool:
     if "bytes" in block.changed:
         return bool((block.changed["bytes"][block.rows(is_copy)] != NULL).any())
     return bool((is_copy & (block.templates["bytes"] != NULL)).any())
-
-
-def _correlation(events: Events) -> AnyInts:
-    found = events.ids.get(CORRELATION)
-    return np.broadcast_to(missing_id(CORRELATION), len(events)) if found is None else found

@@ -89,7 +89,11 @@ class Web:
             ) as response:
                 location = response.headers.get("Location")
                 if response.status not in _IS_REDIRECT or location is None:
-                    _check_status(response)
+                    response.raise_for_status()
+                    if response.status not in _IS_WHOLE:
+                        raise aiohttp.ClientResponseError(
+                            response.request_info, response.history, status=response.status
+                        )
                     self._budget.restart_window()
                     yield response
                     return
@@ -187,14 +191,6 @@ class Web:
                     self._budget.received_listing(len(chunk))
                     page += chunk
         return page
-
-
-def _check_status(response: aiohttp.ClientResponse) -> None:
-    response.raise_for_status()
-    if response.status not in _IS_WHOLE:
-        raise aiohttp.ClientResponseError(
-            response.request_info, response.history, status=response.status
-        )
 
 
 async def _content(response: aiohttp.ClientResponse, place: str) -> AsyncIterator[bytes]:

@@ -94,9 +94,15 @@ class Collector:
             rows: Rows of the records in the batch.
             more: Further columns, the same in every call; (rows,).
         """
+        events = [batch.events[i] for i in rows.tolist()]
+        count = len(events)
+        names = self._names.numbers(list(map(_NAME, events)))
+        contexts = self._contexts.of(map(_CONTEXT, events), count).astype(np.int64)
+        keys, which = np.unique(contexts << _NAME_BITS | names, return_inverse=True)
+        uses = self._uses.of(keys)[which]
         columns: dict[str, NDArray[Any]] = {
             "phase": batch.phase[rows].astype(np.uint8),
-            "use": self._uses_of([batch.events[i] for i in rows.tolist()]),
+            "use": uses,
             "start_ns": batch.start_ns[rows],
             "timed": batch.timed[rows],
             "dur_ns": batch.dur_ns[rows[batch.phase[rows] == SLICE]],
@@ -104,13 +110,6 @@ class Collector:
         }
         for name, values in columns.items():
             self._columns.setdefault(name, Growing(values.dtype)).append(values)
-
-    def _uses_of(self, events: list[Any]) -> NDArray[np.int32]:
-        count = len(events)
-        names = self._names.numbers(list(map(_NAME, events)))
-        contexts = self._contexts.of(map(_CONTEXT, events), count).astype(np.int64)
-        keys, which = np.unique(contexts << _NAME_BITS | names, return_inverse=True)
-        return self._uses.of(keys)[which]
 
     def finish(self) -> Table:
         """All records; call it once, after at least one `add`."""

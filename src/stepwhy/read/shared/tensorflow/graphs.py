@@ -157,12 +157,17 @@ def edges_of(graphs: Iterable[Any]) -> list[Edge]:
 
 def _node(node: Any, op: str) -> Node:
     data_inputs = (text(i) for i in node.input if not i.startswith(b"^"))
+    # The node of a 'loc:@node' class, '' if it is the node itself.
+    classes = _attr(node, b"_class", "list")
+    names = (text(c) for c in classes.s) if classes is not None else ()
+    bound = (n.removeprefix(_COLOCATION) for n in names if n.startswith(_COLOCATION))
+    colocated = next((n for n in bound if n != text(node.name)), "")
     return Node(
         text(node.name),
         op,
         canonical_name(text(node.device)),
         tuple(_producer(i)[0] for i in data_inputs),
-        _colocated(node),
+        colocated,
     )
 
 
@@ -217,14 +222,6 @@ def _rendezvous_key(node: Any) -> tuple[str, str, str]:
 
 def _attr(node: Any, key: bytes, field: str) -> Any:
     return next((getattr(a.value, field) for a in node.attr if a.key == key), None)
-
-
-def _colocated(node: Any) -> str:
-    """The node of a 'loc:@node' class, '' if it is the node itself."""
-    classes = _attr(node, b"_class", "list")
-    names = (text(c) for c in classes.s) if classes is not None else ()
-    bound = (n.removeprefix(_COLOCATION) for n in names if n.startswith(_COLOCATION))
-    return next((n for n in bound if n != text(node.name)), "")
 
 
 def _static_sizes(

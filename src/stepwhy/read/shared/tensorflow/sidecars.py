@@ -114,19 +114,15 @@ class Sources(msgspec.Struct, frozen=True):
         """
         # Of nodes of one name, that of the first function counts, which was traced last.
         lines = {
-            node: line
+            (f"{scope}/{name}" if scope else name): line
             for function in reversed(self.functions.values())
             for line, scopes in function.items()
             for scope, names in scopes.items()
-            for node in _nodes(scope, names)
+            for name in names.split(" ")
         }
         lines |= {node: about.source for node, about in self.ops.items() if about.source}
         bound = {node.name: node.colocated for node in graph.values() if node.colocated}
         return NodeLines(lines, bound)
-
-
-def _nodes(scope: str, names: str) -> list[str]:
-    return [f"{scope}/{name}" if scope else name for name in names.split(" ")]
 
 
 def requested_graph(source: Source, health: Health) -> dict[str, Node]:
