@@ -52,9 +52,12 @@ def summary(grade: GpuGrade) -> list[str]:
         f"Live points: {answers.count('passed')} passed, {answers.count('failed')} failed, "
         f"{answers.count('cannot tell')} that cannot be told."
     )
+    card = f"{one_line(grade.card)}, driver {one_line(grade.driver)}" if grade.card else "no GPU"
+    versions = ", ".join(map(one_line, grade.versions)) or "no framework"
+    where = f"Measured on {grade.date} with {card}; Python {grade.python}, {versions}."
     return [
         *([ON_CPU] if grade.tiny or not grade.card else []),
-        *(_where(grade), found_text, gains, points),
+        *(where, found_text, gains, points),
         _clocks(grade.clocks),
         *([f"Not run or not explained: {', '.join(failed)}."] if failed else []),
         *([f"Left out: {'; '.join(map(one_line, grade.left_out))}."] if grade.left_out else []),
@@ -95,12 +98,6 @@ def remarks(pair: GpuPair) -> str:
             said.append(f"the clock was {faulty:.0f} MHz in the faulty program, "
                         f"{fixed:.0f} MHz in the fixed one")  # fmt: skip
     return "; ".join(filter(None, said))
-
-
-def _where(grade: GpuGrade) -> str:
-    card = f"{one_line(grade.card)}, driver {one_line(grade.driver)}" if grade.card else "no GPU"
-    versions = ", ".join(map(one_line, grade.versions)) or "no framework"
-    return f"Measured on {grade.date} with {card}; Python {grade.python}, {versions}."
 
 
 def pair_row(pair: GpuPair) -> tuple[str, ...]:

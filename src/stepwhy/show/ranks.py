@@ -51,14 +51,11 @@ def others_sentence(ranks: Sequence[RankUse], shown: Collection[RankUse]) -> str
     for verb, time in _FIELDS:
         known = [ns for ns in map(time, others) if ns is not None]
         if known:
-            parts.append(f"{verb} {_spread(known)}")
+            least, most = (units.format_ns(f(known)) for f in (min, max))
+            middle = units.format_ns(round(median(known)))
+            spread = f"{middle} ({least} to {most})" if least != most else middle
+            parts.append(f"{verb} {spread}")
     return f"The other {units.format_count(len(others))} ranks {' and '.join(parts)}."
-
-
-def _spread(times_ns: Sequence[int]) -> str:
-    least, most = (units.format_ns(f(times_ns)) for f in (min, max))
-    middle = units.format_ns(round(median(times_ns)))
-    return f"{middle} ({least} to {most})" if least != most else middle
 
 
 def takes_longer(rank: RankUse) -> str:

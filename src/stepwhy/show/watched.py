@@ -168,7 +168,8 @@ def pipeline_state(pipeline: Pipeline) -> str:
     )
     if pipeline.samples < _FEWEST_SAMPLES:
         level = "" if mean is None else f"{mean} full, but "
-        return f"{level}sampled only {_times(pipeline.samples)}, too rarely for a verdict"
+        times = "once" if pipeline.samples == 1 else f"{pipeline.samples} times"
+        return f"{level}sampled only {times}, too rarely for a verdict"
     if pipeline.empty_share is not None and pipeline.empty_share >= _MOSTLY:
         return f"empty {empty} of the time (starved: the consumer waits)"
     if pipeline.full_share is not None and pipeline.full_share >= _MOSTLY:
@@ -176,10 +177,6 @@ def pipeline_state(pipeline: Pipeline) -> str:
     if mean is not None:
         return f"{mean} full on average; empty {empty}, full {full} of the time"
     return f"empty {empty or 'an unknown part'} of the time"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def pipeline_floor(pipeline: Pipeline) -> float:

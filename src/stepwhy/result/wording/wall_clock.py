@@ -82,17 +82,15 @@ def _clock(clock: WallClock) -> str:
 
 def _busy(busy_ns: int, devices: Sequence[Device]) -> str:
     """How long devices work, each by itself if there are several."""
-    times = {device.name: _work_ns(device) for device in devices}
+    times = {
+        device.name: sum(device.breakdown.get(category, 0) for category in _WORK)
+        for device in devices
+    }
     working = sorted(filter(times.get, times), key=lambda name: -times[name])[:_MOST_DEVICES]
     if len(working) == 1:
         return f"{working[0]} busy {format_ns(busy_ns)}"
     each = ", ".join(f"{name} {format_ns(times[name])}" for name in working)
     return f"devices busy {format_ns(busy_ns)}" + (f" ({each})" if each else "")
-
-
-def _work_ns(device: Device) -> int:
-    """Time in which a device works, on the scale of unprofiled steps."""
-    return sum(device.breakdown.get(category, 0) for category in _WORK)
 
 
 def _parts(clock: WallClock) -> Iterator[str]:

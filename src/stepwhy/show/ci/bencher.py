@@ -12,7 +12,7 @@ import msgspec
 from stepwhy.base.text import escape_json, visible
 
 if TYPE_CHECKING:
-    from stepwhy.result import Comparison, Measurement
+    from stepwhy.result import Comparison
     from stepwhy.result.gate import Gate
 
 # Bencher refuses longer names of benchmarks.
@@ -30,16 +30,12 @@ def render(result: Comparison, gate: Gate, name: str) -> str:
     del gate
     measures = {"latency": _metric(result.b.step_ns, result.b.low_ns, result.b.high_ns)}
     if result.b.batch_size:
-        measures["throughput"] = _throughput(result.b, result.b.batch_size)
+        # The longest step makes the lowest throughput.
+        times_ns = result.b.step_ns, result.b.high_ns, result.b.low_ns
+        measures["throughput"] = _metric(*(1e9 * result.b.batch_size / ns for ns in times_ns))
     measures["step-time-change"] = _metric(*map(_percent, (result.change, result.low, result.high)))
     benchmark = visible(name)[:_LONGEST_NAME]
     return escape_json(msgspec.json.encode({benchmark: measures}).decode()) + "\n"
-
-
-def _throughput(measured: Measurement, batch_size: int) -> dict[str, float]:
-    """Examples per second; the longest step makes the lowest throughput."""
-    times_ns = measured.step_ns, measured.high_ns, measured.low_ns
-    return _metric(*(1e9 * batch_size / ns for ns in times_ns))
 
 
 def _metric(value: float | None, low: float | None, high: float | None) -> dict[str, float]:

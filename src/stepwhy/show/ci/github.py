@@ -46,6 +46,10 @@ def render(result: Comparison, gate: Gate, name: str) -> str:
         gate: The limit, and whether B keeps it.
         name: Name of the comparison.
     """
+    runs = f"{len(result.a.runs)} and {len(result.b.runs)} runs"
+    machine = result.b.machines[0] if result.b.machines else None
+    facts = _machine_facts(machine) if machine and result.comparable else ()
+    footer = " · ".join([f"stepwhy {prose(result.stepwhy)}", runs, *map(prose, facts)])
     parts = [
         f"### {_ICONS[gate.outcome]} {prose(name)}: {_outcome(gate)}",
         f"**{prose(result.sentence)}**",
@@ -54,7 +58,7 @@ def render(result: Comparison, gate: Gate, name: str) -> str:
         *_notes(result),
         *_certain(result),
         *_categories(result),
-        f"<sub>{_footer(result)}</sub>",
+        f"<sub>{footer}</sub>",
     ]
     return _document(name, parts)
 
@@ -157,13 +161,6 @@ def _category(row: CategoryDifference) -> list[str]:
         f"{sign}{format_ns(abs(row.difference_ns))}",
         "may be chance" if may_be_chance else "",
     ]
-
-
-def _footer(result: Comparison) -> str:
-    runs = f"{len(result.a.runs)} and {len(result.b.runs)} runs"
-    machine = result.b.machines[0] if result.b.machines else None
-    facts = _machine_facts(machine) if machine and result.comparable else ()
-    return " · ".join([f"stepwhy {prose(result.stepwhy)}", runs, *map(prose, facts)])
 
 
 def _machine_facts(machine: Machine) -> Iterator[str]:

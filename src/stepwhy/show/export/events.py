@@ -114,7 +114,9 @@ class Records:
     def _slices(self) -> Iterator[dict[str, Any]]:
         trace, strings = self.trace, self.trace.strings
         columns = {name: column.tolist() for name, column in vars(trace.slices).items()}
-        runtime_ops = self._runtime_ops()
+        executions = self.trace.executions
+        pairs = zip(executions.slice.tolist(), executions.runtime_op.tolist(), strict=True)
+        runtime_ops = {row: name for row, name in pairs if name != NULL}
         threads = self.layout.thread.tolist()
         processes = [t.process for t in self.layout.threads]
         for row, start in enumerate(columns["start_ns"]):
@@ -133,12 +135,6 @@ class Records:
                 "dur": _microseconds(columns["dur_ns"][row]),
                 "args": args,
             }
-
-    def _runtime_ops(self) -> dict[int, int]:
-        """Name that the runtime uses for an op, by slice, if the trace uses another."""
-        executions = self.trace.executions
-        pairs = zip(executions.slice.tolist(), executions.runtime_op.tolist(), strict=True)
-        return {row: name for row, name in pairs if name != NULL}
 
     # --- Steps and events of the loop ---
 

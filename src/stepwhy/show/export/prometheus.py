@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from stepwhy.show.export.explained import Explained
     from stepwhy.show.export.series import Level, RunSeries
-    from stepwhy.show.metrics.model import Durations
 
 
 def write_prometheus(run: Explained, path: Path) -> None:
@@ -58,21 +57,17 @@ def _numbers(run: Explained) -> Run:
 
 def _process(series: RunSeries) -> Process:
     count = len(series.steps) + len(series.profiled)
+    times = series.steps.values
     return Process(
         series.framework,
         series.rank,
         steps=count or None,
-        durations=_durations(series),
+        durations=DurationCounter(times.tolist()).durations() if len(times) else None,
         input_wait_ns=int(series.waits.values.sum()) if len(series.waits) else None,
         observed_ns=series.observed_ns if len(series.waits) else None,
         last_step_ns=series.end_ns if count and series.is_dated else None,
         queues=tuple(_queue(level) for level in series.levels) if series.is_dated else (),
     )
-
-
-def _durations(series: RunSeries) -> Durations | None:
-    times = series.steps.values
-    return DurationCounter(times.tolist()).durations() if len(times) else None
 
 
 def _queue(level: Level) -> Queue:

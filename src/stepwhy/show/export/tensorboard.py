@@ -56,7 +56,11 @@ def write_tensorboard(run: Explained, path: Path) -> None:
                 events = _Events(create, name, written_s)
                 with events:
                     if number == 0:
-                        _write_texts(events, run, series)
+                        for tag, text in (
+                            ("stepwhy/verdict", run.verdict),
+                            ("stepwhy/report", run.report),
+                        ):
+                            events.text(tag, text, series.last_step)
                     _write_curves(events, run, series, is_first=number == 0)
     except OSError as error:
         raise OutputError(
@@ -68,11 +72,6 @@ def write_tensorboard(run: Explained, path: Path) -> None:
 def _subfolder(run: Explained, number: int) -> str:
     """Where the file of a rank is: in a folder of its own, if there are several."""
     return "" if len(run.series) == 1 else f"rank-{run.series[number].rank}/"
-
-
-def _write_texts(events: _Events, run: Explained, series: RunSeries) -> None:
-    for tag, text in (("stepwhy/verdict", run.verdict), ("stepwhy/report", run.report)):
-        events.text(tag, text, series.last_step)
 
 
 def _write_curves(events: _Events, run: Explained, series: RunSeries, *, is_first: bool) -> None:

@@ -112,7 +112,8 @@ def step_chart(steps: Steps) -> StepChart | None:
     first, end = _described(steps, numbers)
     steady = durations[first + steps.warm_up : end] or durations
     middle = median(steady)
-    top = max(1.0, min(max(durations), _TALLEST * max(middle, _usual(steps))))
+    usual = max((stretch.median_ns or 0 for stretch in steps.stretches), default=0)
+    top = max(1.0, min(max(durations), _TALLEST * max(middle, usual)))
     groups = [durations[i : i + per_bar] for i in range(0, len(durations), per_bar)]
     slot = WIDTH / len(groups)
     bars = tuple(
@@ -148,11 +149,6 @@ def _described(steps: Steps, numbers: _Numbers) -> tuple[int, int]:
         if stretch.described:
             return numbers.place(stretch.first_step), numbers.place(stretch.last_step + 1)
     return 0, len(steps.durations_ns)
-
-
-def _usual(steps: Steps) -> int:
-    """The longest median step of any stretch, ns."""
-    return max((stretch.median_ns or 0 for stretch in steps.stretches), default=0)
 
 
 def _marks(steps: Steps, numbers: _Numbers, unit: float) -> tuple[Mark, ...]:

@@ -12,7 +12,7 @@ from stepwhy.base import units
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepwhy.result import RankSteps, RankStepsRow
+    from stepwhy.result import RankSteps
 
 LEVELS = 8
 """Number of shades."""
@@ -81,11 +81,16 @@ def heat_maps(steps: RankSteps | None) -> HeatMaps | None:
     if steps is None:
         return None
     rows = tuple(_name(row.ranks) for row in steps.rows)
-    columns = tuple(_step(first, steps.per_column) for first in steps.steps)
+    columns = tuple(
+        f"step {first}" if steps.per_column == 1 else f"{steps.per_column} steps from {first}"
+        for first in steps.steps
+    )
     work = [row.work_ns for row in steps.rows]
     wait = [row.wait_ns for row in steps.rows]
     usual = median(ns for row in work for ns in row)
     low, high = min(map(min, work)), max(map(max, work))
+    every = -(-len(steps.rows) // _MOST_LABELS)
+    texts = [f"{row.ranks[0]}{'…' if len(row.ranks) > 1 else ''}" for row in steps.rows]
     return HeatMaps(
         maps=(
             _map("work", "Works", work, (low, max(high, low + _LEAST_RANGE * usual)), steps),
@@ -93,7 +98,7 @@ def heat_maps(steps: RankSteps | None) -> HeatMaps | None:
         ),
         rows=rows,
         columns=columns,
-        labels=_labels(steps.rows),
+        labels=tuple("" if place % every else text for place, text in enumerate(texts)),
         height=_TALL if len(rows) <= _FEW else _FLAT,
         first=columns[0],
         last=columns[-1],
@@ -110,6 +115,11 @@ def _map(
 ) -> HeatMap:
     low, high = span
     levels = [[round(LEVELS * (ns - low) / max(high - low, 1)) for ns in row] for row in times]
+    longest = max(range(len(times)), key=lambda place: sum(times[place]))
+    mean = units.format_ns(sum(times[longest]) / len(times[longest]))
+    middle = units.format_ns(median(ns for row in times for ns in row))
+    who = _name(steps.rows[longest].ranks)
+    summary = f"{title} longest: {who}, {mean} in the mean step; the median of all is {middle}"
     return HeatMap(
         name,
         title,
@@ -117,7 +127,7 @@ def _map(
         units.format_ns(low),
         units.format_ns(high),
         tuple(tuple(map(units.format_ns, row)) for row in times),
-        _summary(title, times, steps),
+        summary,
     )
 
 
@@ -134,28 +144,10 @@ def _shades(levels: Sequence[Sequence[int]]) -> list[Shade]:
     return [Shade(level, "".join(paths[level])) for level in sorted(paths) if level > 0]
 
 
-def _summary(title: str, times: Sequence[Sequence[int]], steps: RankSteps) -> str:
-    longest = max(range(len(times)), key=lambda place: sum(times[place]))
-    mean = units.format_ns(sum(times[longest]) / len(times[longest]))
-    middle = units.format_ns(median(ns for row in times for ns in row))
-    who = _name(steps.rows[longest].ranks)
-    return f"{title} longest: {who}, {mean} in the mean step; the median of all is {middle}"
-
-
 def _name(ranks: Sequence[int]) -> str:
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     return f"{units.format_count(len(ranks))} ranks from {ranks[0]} to {ranks[-1]}"
-
-
-def _step(first: int, count: int) -> str:
-    return f"step {first}" if count == 1 else f"{count} steps from {first}"
-
-
-def _labels(rows: Sequence[RankStepsRow]) -> tuple[str, ...]:
-    every = -(-len(rows) // _MOST_LABELS)
-    texts = [f"{row.ranks[0]}{'…' if len(row.ranks) > 1 else ''}" for row in rows]
-    return tuple("" if place % every else text for place, text in enumerate(texts))
 
 
 def _note(steps: RankSteps) -> str:

@@ -56,8 +56,12 @@ def memory_charts(result: Result) -> list[MemoryChart]:
 def _chart(use: MemoryUse) -> MemoryChart:
     # Leave a margin above the peak, so that its line is visible.
     top = 1.08 * max(use.peak_bytes, 1)
-    path = _outline(use, top)
+    points = [(_place(time, use), _height(level, top)) for time, level in use.series]
+    first = points[0][1] if points else HEIGHT
+    path = f"M0 {first}{''.join(f'H{x}V{y}' for x, y in points)}H{WIDTH}"
     has_base = use.over == "step" and bool(use.base_bytes)
+    over = "the step with the highest peak" if use.over == "step" else "the run"
+    dashed = " Dashed: the level at its start." if has_base else ""
     return MemoryChart(
         name=memory.use_name(use),
         state=memory.use_state(use),
@@ -66,19 +70,12 @@ def _chart(use: MemoryUse) -> MemoryChart:
         base_y=_height(use.base_bytes or 0, top) if has_base else None,
         peak_x=_place(use.peak_ns, use),
         peak=memory.peak_words(use),
-        key=_key(use, has_base=has_base),
+        key=f"Over {over}, {units.format_ns(use.span_ns)}.{dashed}",
         holders=use.holders,
         others=use.others,
         whole=use.peak_bytes,
         room="" if use.room is None else memory.room_sentence(use.room),
     )
-
-
-def _outline(use: MemoryUse, top: float) -> str:
-    """The level as a step line, constant until the next point."""
-    points = [(_place(time, use), _height(level, top)) for time, level in use.series]
-    first = points[0][1] if points else HEIGHT
-    return f"M0 {first}{''.join(f'H{x}V{y}' for x, y in points)}H{WIDTH}"
 
 
 def _place(time_ns: int, use: MemoryUse) -> float:
@@ -87,9 +84,3 @@ def _place(time_ns: int, use: MemoryUse) -> float:
 
 def _height(level: float, top: float) -> float:
     return round(HEIGHT * (1 - level / top), 1)
-
-
-def _key(use: MemoryUse, *, has_base: bool) -> str:
-    over = "the step with the highest peak" if use.over == "step" else "the run"
-    dashed = " Dashed: the level at its start." if has_base else ""
-    return f"Over {over}, {units.format_ns(use.span_ns)}.{dashed}"

@@ -26,11 +26,10 @@ from stepwhy.show.html.ranks import rank_view
 from stepwhy.show.html.timeline import timeline_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from stepwhy.result import Result
     from stepwhy.result.timeline import Timeline
-    from stepwhy.show.blocks import Block
 
 _INPUTS = 32  # files that the page names
 _TEMPLATES = resources.files("stepwhy.show") / "templates"
@@ -49,12 +48,14 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
     )
     script = "".join(map(_asset, scripts))
     opening = sections.first_screen(result)
+    # The verdict and the gain are the title: names of pages are read in a row of tabs.
+    found = next(block for block in opening if isinstance(block, Headline))
     text = (
         _environment()
         .get_template("report.html.jinja")
         .render(
             result=result,
-            title=_title(opening),
+            title=f"{found.word}: {found.text}",
             parts=[],
             opening=opening,
             picture=list(sections.picture(result)),
@@ -72,17 +73,15 @@ def page(result: Result, timeline: Timeline | None = None) -> str:
             memory=memory_charts(result),
             events=watched.listed_events(result),
             whole=words.whole(result),
-            style=_style(has_charts=view is not None and view.run is not None),
+            # The style of the library for charts comes first, so that it can be changed.
+            style=(_asset("charts.css") if view is not None and view.run is not None else "")
+            + _asset("style.css"),
             script=script,
-            script_hash=_hash(script),
+            # The content security policy allows only this script.
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         )
     )
     return isolate(plain(text))
-
-
-def _style(*, has_charts: bool) -> str:
-    """Style of the page; that of the library for charts comes first, so that it can be changed."""
-    return (_asset("charts.css") if has_charts else "") + _asset("style.css")
 
 
 def _scripts(*, has_tables: bool, has_heat: bool, has_timeline: bool) -> list[str]:
@@ -127,19 +126,8 @@ def _asset(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
-def _hash(script: str) -> str:
-    """Hash for the content security policy, which allows only this script."""
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
 def _bytes(count: int | None) -> str:
     return "–" if count is None else units.format_bytes(count)  # noqa: RUF001 - en dash intended
-
-
-def _title(opening: Iterable[Block]) -> str:
-    """The verdict and the gain: names of pages are read in a row of tabs."""
-    found = next(block for block in opening if isinstance(block, Headline))
-    return f"{found.word}: {found.text}"
 
 
 def _together(value: object) -> object:

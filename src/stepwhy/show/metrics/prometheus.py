@@ -82,16 +82,12 @@ def _metric(family: Family, points: list[Point]) -> Any:
         labels = [point.labels[name] for name in family.labels]
         if isinstance(point.value, Durations):
             total_s = point.value.total_ns / _NS_PER_S
-            metric.add_metric(labels, buckets=_buckets(point.value), sum_value=total_s)
+            bounds = [repr(bound_ns / _NS_PER_S) for bound_ns in BOUNDS_NS]
+            buckets = list(zip([*bounds, "+Inf"], accumulate(point.value.counts), strict=True))
+            metric.add_metric(labels, buckets=buckets, sum_value=total_s)
         else:
             metric.add_metric(labels, point.value)
     return metric
-
-
-def _buckets(durations: Durations) -> list[tuple[str, int]]:
-    """Upper bound of each bucket, and the number of all durations up to it."""
-    bounds = [repr(bound_ns / _NS_PER_S) for bound_ns in BOUNDS_NS]
-    return list(zip([*bounds, "+Inf"], accumulate(durations.counts), strict=True))
 
 
 __all__ = ["Collector", "check_installed", "text_of"]

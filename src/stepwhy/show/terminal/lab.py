@@ -31,8 +31,13 @@ def render_lab(result: LabResult, console: Console | None = None) -> None:
     """
     console = console or Console()
     comparison = result.comparison
+    first = f"{result.diagnosis} first in {result.found_first} of {result.faulty_runs} faulty runs"
+    alarms = f"found in {result.false_alarms} of {result.fixed_runs} fixed ones"
+    others = f" (other first findings: {', '.join(o or 'nothing' for o in result.other_first)})"
+    void = "" if result.passed is not None else "Void, the machine was busy: "
+    sentence = f"{void}{first}{others if result.other_first else ''}, {alarms}."
     parts = [
-        *sentence_line(_sentence(result), _COLOURS[result.passed]),
+        *sentence_line(sentence, _COLOURS[result.passed]),
         Padding(Text(one_line(result.title), "dim"), (0, 0, 0, 2)),
         *runs_picture([comparison.a, comparison.b], report_width(console)),
         *_gain(result),
@@ -40,14 +45,6 @@ def render_lab(result: LabResult, console: Console | None = None) -> None:
         Text(""),
     ]
     print_parts(parts, console)
-
-
-def _sentence(result: LabResult) -> str:
-    first = f"{result.diagnosis} first in {result.found_first} of {result.faulty_runs} faulty runs"
-    alarms = f"found in {result.false_alarms} of {result.fixed_runs} fixed ones"
-    others = f" (other first findings: {', '.join(o or 'nothing' for o in result.other_first)})"
-    void = "" if result.passed is not None else "Void, the machine was busy: "
-    return f"{void}{first}{others if result.other_first else ''}, {alarms}."
 
 
 def _gain(result: LabResult) -> Iterator[RenderableType]:

@@ -65,7 +65,9 @@ def _table(breakdown: LineBreakdown, rows: Sequence[LineTime]) -> Table:
         table.add_column(justify=justify, no_wrap=justify == "right", overflow="fold")
     for row in rows:
         is_most = lines.is_most(row, breakdown.wall_ns)
-        _add(table, breakdown, row.time_ns, _described(row, with_operations=not is_most))
+        text = Text(lines.line_name(row))
+        what = lines.what_it_does(row, with_operations=not is_most)
+        _add(table, breakdown, row.time_ns, text.append(f"\n{what}", "dim") if what else text)
         if is_most:
             for name, ns in lines.inside(row):
                 _add(table, breakdown, ns, Text(f"  {one_line(name)}"), style="dim")
@@ -75,12 +77,6 @@ def _table(breakdown: LineBreakdown, rows: Sequence[LineTime]) -> Table:
 def _add(table: Table, breakdown: LineBreakdown, ns: int, text: Text, style: str = "") -> None:
     wall = breakdown.wall_ns
     table.add_row(Text(words.format_like(ns, wall)), Text(words.share(ns, wall)), text, style=style)
-
-
-def _described(row: LineTime, *, with_operations: bool) -> Text:
-    text = Text(lines.line_name(row))
-    what = lines.what_it_does(row, with_operations=with_operations)
-    return text.append(f"\n{what}", "dim") if what else text
 
 
 __all__ = ["line_view", "lines_section"]

@@ -55,7 +55,11 @@ def render_profile(
 
 
 def _table(result: ProfileResult, order: str, top: int) -> Iterator[RenderableType]:
-    chosen = _heaviest(result.nodes, order, top)
+    nodes = result.nodes
+    # In order, a parent costs at least as much as its children.
+    weight = WEIGHTS[order]
+    by_weight = sorted(range(len(nodes)), key=lambda i: (-weight(nodes[i].total), i))
+    chosen = sorted(by_weight[:top])
     steps = "one step" if result.steps == 1 else f"mean of {result.steps} steps"
     of = f"{len(chosen)} of {len(result.nodes)}, {_ORDERS[order]}, {steps}"
     title = "Call tree" if result.view == "tree" else f"By {result.view}"
@@ -117,13 +121,6 @@ def _device_ns(cost: Cost) -> float:
 
 def _size(size: int | None) -> str:
     return "-" if size is None else format_bytes(size)
-
-
-def _heaviest(nodes: tuple[ProfileNode, ...], order: str, top: int) -> list[int]:
-    """Indices of the costliest nodes in order; a parent costs at least as much as its children."""
-    weight = WEIGHTS[order]
-    by_weight = sorted(range(len(nodes)), key=lambda i: (-weight(nodes[i].total), i))
-    return sorted(by_weight[:top])
 
 
 __all__ = ["render_profile"]

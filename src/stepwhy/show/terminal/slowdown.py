@@ -27,7 +27,11 @@ _MEANING = (
 
 def slowdown_parts(slowdown: Slowdown) -> Iterator[RenderableType]:
     """The slowdown, and a table of it by stage, operation and data-parallel rank."""
-    yield Padding(Text(_headline(slowdown)), (1, 0, 0, 2))
+    steps = [format_ns(ns) for ns in (slowdown.replayed_ns, slowdown.ideal_ns)]
+    headline = (
+        f"S = {slowdown.slowdown:.4f}: the replayed step takes {steps[0]}, an ideal one {steps[1]}."
+    )
+    yield Padding(Text(headline), (1, 0, 0, 2))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("S by", overflow="fold")
     table.add_column("", overflow="fold")
@@ -44,13 +48,6 @@ def slowdown_parts(slowdown: Slowdown) -> Iterator[RenderableType]:
     for line in _shares(slowdown):
         yield Padding(Text(line), (0, 0, 0, 2))
     yield Padding(Text(f"\n{_MEANING}", "dim"), (0, 0, 0, 2))
-
-
-def _headline(slowdown: Slowdown) -> str:
-    steps = [format_ns(ns) for ns in (slowdown.replayed_ns, slowdown.ideal_ns)]
-    return (
-        f"S = {slowdown.slowdown:.4f}: the replayed step takes {steps[0]}, an ideal one {steps[1]}."
-    )
 
 
 def _rows(kind: str, parts: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:

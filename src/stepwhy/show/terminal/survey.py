@@ -38,18 +38,15 @@ def render_survey(runs: Sequence[Surveyed], console: Console | None = None) -> N
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("bound by", no_wrap=True)
     table.add_column("fix first", overflow="fold", ratio=4)
-    base = _common_folder([run.name for run in runs])
+    names = [run.name for run in runs]
+    # `commonpath` refuses a mix of absolute and relative paths, and breaks addresses.
+    common = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071
+    base = common[: common.rfind("/") + 1]
     for run in sorted(runs, key=lambda run: run.result is None):
         table.add_row(visible(run.name.removeprefix(base)), *_cells(run))
     indented = Padding(table, (0, 0, 0, 2))  # so that no name begins a line
     console.print(Finish(indented, ascii_only=console.options.ascii_only), width=console.width)
     console.print(Text("\nThese are different runs. Explain one of them for its report.", "dim"))
-
-
-def _common_folder(names: list[str]) -> str:
-    # `commonpath` refuses a mix of absolute and relative paths, and breaks addresses.
-    common = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071
-    return common[: common.rfind("/") + 1]
 
 
 def _cells(run: Surveyed) -> tuple[Text, Text, Text]:

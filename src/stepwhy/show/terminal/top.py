@@ -230,7 +230,11 @@ def _table(
     shown: Sequence[Judged], others: Sequence[Judged], width: int, lines: Mapping[int | None, str]
 ) -> Table:
     states = [_state(one, lines.get(one.now.rank, "")) for one in shown]
-    columns = [column for column in _COLUMNS if _is_known(column, (*shown, *others))]
+    columns = [
+        column
+        for column in _COLUMNS
+        if any(column[1](one) is not None for one in (*shown, *others))
+    ]
     rows = [_row(columns, one) for one in shown]
     if others:
         rows.append(_row_of_others(columns, others))
@@ -261,10 +265,6 @@ def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[int]:
             break
         kept = [place for place in kept if rows[0][place] != name]
     return kept
-
-
-def _is_known(column: Column, ranks: Sequence[Judged]) -> bool:
-    return any(column[1](one) is not None for one in ranks)
 
 
 def _cell(value: float | None, form: Callable[[float], str]) -> str:

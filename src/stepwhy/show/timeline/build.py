@@ -338,7 +338,8 @@ def _clocks(parts: Sequence[Part]) -> list[RankClock]:
     shared = min(end for _, end in spans) - max(start for start, _ in spans)
     if len(parts) == 1 or shared >= _SHARED * min(end - start for start, end in spans):
         return [RankClock()] * len(parts)
-    return [RankClock(_first_step(part)) for part in parts]
+    # The first step is the first slice of the first row.
+    return [RankClock(int(part.slices.start_ns[0]) if len(part.slices) else 0) for part in parts]
 
 
 def _strip_of_times(part: Part) -> int:
@@ -351,11 +352,6 @@ def _span(slices: Drawn) -> tuple[int, int]:
     if not len(slices):
         return 0, 0
     return int(slices.start_ns.min()), int(slices.end_ns.max())
-
-
-def _first_step(part: Part) -> int:
-    """Start of the first step, which is the first slice of the first row, ns."""
-    return int(part.slices.start_ns[0]) if len(part.slices) else 0
 
 
 def _counted(rows: Sequence[TimelineRow], slices: Drawn) -> tuple[TimelineRow, ...]:
@@ -375,6 +371,8 @@ def _packed(part: Part) -> Timeline:
     labels = ["" if one == NULL else part.labels[one] for one in used.tolist()]
     begin = int(slices.start_ns.min(initial=int(slices.end_ns.max(initial=0))))
     described = iter(part.sampled)
+    # Strips that hold slices of the trace, not steps or breakdowns.
+    held = [row.role in {"thread", "stream"} for row in part.rows for _ in row.lanes]
     return Timeline(
         span_ns=int(slices.end_ns.max(initial=begin)) - begin,
         rows=tuple(next(described).row() if row.role == "series" else row for row in part.rows),
@@ -383,7 +381,7 @@ def _packed(part: Part) -> Timeline:
             "labels": zlib.compress(msgspec.json.encode(labels), 6),
         },
         slices=part.count,
-        merged=int(slices.merged[_of_trace(part.rows)[slices.strip]].sum()),
+        merged=int(slices.merged[np.array(held, dtype=bool)[slices.strip]].sum()),
         shortest_ns=part.shortest_ns,
         gaps=tuple(replace(gap, start_ns=gap.start_ns - begin) for gap in part.gaps),
         warm_up=part.warm_up,
@@ -391,9 +389,3 @@ def _packed(part: Part) -> Timeline:
         aligned=part.aligned,
         left_out=part.left_out,
     )
-
-
-def _of_trace(rows: Sequence[TimelineRow]) -> NDArray[np.bool_]:
-    """Whether each strip holds slices of the trace, not steps or breakdowns; (strips,)."""
-    held = [row.role in {"thread", "stream"} for row in rows for _ in row.lanes]
-    return np.array(held, dtype=bool)

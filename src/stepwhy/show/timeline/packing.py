@@ -35,14 +35,24 @@ def columns_of(slices: Drawn, sampled: Sequence[Sampled], begin: int) -> dict[st
         sampled: The samples of each row that has them.
         begin: When the timeline begins, ns.
     """
+    # Time since the slice before it in its lane ended, or since the beginning.
+    before = np.full(len(slices), begin, dtype=np.int64)
+    same = slices.strip[1:] == slices.strip[:-1]
+    before[1:][same] = slices.end_ns[:-1][same]
+    gaps = slices.start_ns - before
+    launch = slices.launch
+    # Differences to the last known one, folded to positive numbers.
+    known = np.flatnonzero(launch != NULL)
+    launches = np.zeros(len(launch), dtype=np.int64)
+    launches[known] = zigzag(np.diff(launch[known], prepend=0)) + 1
     columns = {
-        "gap": _gaps(slices, begin),
+        "gap": gaps,
         "duration": slices.end_ns - slices.start_ns,
         "category": slices.category,
         "label": slices.label,
         "merged": slices.merged,
         "bytes": slices.size + 1,
-        "launch": _launches(slices.launch),
+        "launch": launches,
         **sample_columns(sampled, begin),
     }
     return {name: packed(column) for name, column in columns.items()}
@@ -55,37 +65,13 @@ def sample_columns(sampled: Sequence[Sampled], begin: int) -> dict[str, Ints]:
         sampled: The samples of each row.
         begin: Time from which they count, ns.
     """
-    return {"sample_time": _sample_times(sampled, begin), "sample_value": _sample_values(sampled)}
-
-
-def _gaps(slices: Drawn, begin: int) -> Ints:
-    """Time since the slice before it in its lane ended, or since the beginning; (slices,)."""
-    before = np.full(len(slices), begin, dtype=np.int64)
-    same = slices.strip[1:] == slices.strip[:-1]
-    before[1:][same] = slices.end_ns[:-1][same]
-    return slices.start_ns - before
-
-
-def _launches(launch: Ints) -> Ints:
-    """Launches as differences to the last known one, folded to positive numbers; (slices,)."""
-    known = np.flatnonzero(launch != NULL)
-    found = np.zeros(len(launch), dtype=np.int64)
-    found[known] = zigzag(np.diff(launch[known], prepend=0)) + 1
-    return found
-
-
-def _sample_times(sampled: Sequence[Sampled], begin: int) -> Ints:
-    """Time since the value before it in its row, or since the beginning; (values,)."""
     times = [np.diff(one.times_ns, prepend=begin) for one in sampled]
-    return np.concatenate(times) if times else np.empty(0, dtype=np.int64)
-
-
-def _sample_values(sampled: Sequence[Sampled]) -> Ints:
-    """Values, folded to positive numbers; 0 for unknown; (values,)."""
+    sample_time = np.concatenate(times) if times else np.empty(0, dtype=np.int64)
+    # Values, folded to positive numbers; 0 for unknown.
     values = np.concatenate([np.empty(0, dtype=np.int64), *(one.values for one in sampled)])
     known = values != UNKNOWN
-    found: Ints = np.where(known, zigzag(np.where(known, values, 0)) + 1, 0)
-    return found
+    sample_values: Ints = np.where(known, zigzag(np.where(known, values, 0)) + 1, 0)
+    return {"sample_time": sample_time, "sample_value": sample_values}
 
 
 def packed(values: NDArray[np.int64]) -> bytes:
