@@ -123,24 +123,23 @@ def _instrumenter(name: str, target: str) -> import_hooks.Hook:
 
 def _instrument(module: ModuleType, target: str) -> None:
     """Call a function of `INSTRUMENTATION` for a module."""
-    _allow_sampler()
+    # Let the launcher's sampler read this process, where the kernel requires permission.
+    if SAMPLER_VARIABLE in os.environ:
+        from stepwhy.record.sampling import ptrace
+
+        ptrace.allow_sampler()
     _module("stepwhy.record.watchers.garbage").observe_garbage(run_dir())
     _module("stepwhy.record.watchers.disk_syncs").observe_syncs(run_dir())
-    _observe_children()
+    _module("stepwhy.record.core.process.losses").attempt(
+        "waits for child processes that save",
+        lambda: _module("stepwhy.record.watchers.child_waits").observe_waits(run_dir()),
+    )
     home, _, function = target.partition(":")
     try:
         getattr(_module(f"stepwhy.record.{home}"), function)(module, run_dir())
     except Exception as error:
         names = _module("stepwhy.record.framework_names")
         _module("stepwhy.record.core.process.losses").add(names.lost_with(module.__name__), error)
-
-
-def _observe_children() -> None:
-    """Observe waits for child processes, unless that fails."""
-    _module("stepwhy.record.core.process.losses").attempt(
-        "waits for child processes that save",
-        lambda: _module("stepwhy.record.watchers.child_waits").observe_waits(run_dir()),
-    )
 
 
 def give_name_back() -> None:
@@ -178,14 +177,6 @@ def _module(name: str) -> Any:
     """Import a module, without `importlib`, which imports modules that the program may replace."""
     # With a list of names, the module is returned, and what is above it not asked for.
     return __import__(name, fromlist=("__name__",))
-
-
-def _allow_sampler() -> None:
-    """Let the launcher's sampler read this process, where the kernel requires permission."""
-    if SAMPLER_VARIABLE in os.environ:
-        from stepwhy.record.sampling import ptrace
-
-        ptrace.allow_sampler()
 
 
 def attach() -> None:

@@ -93,13 +93,10 @@ class Probe:
             return Answer(failure=f"it did not answer within {_PATIENCE_S:.0f} s")
         except (ValueError, IndexError):
             return Answer(failure=f"it ended with exit code {self._child.returncode}")
-        return Answer(about, self._attached_ns())
-
-    def _attached_ns(self) -> int | None:
-        """When the observer registered, from the marker file's time stamp."""
         marker = self._marker.stat()
         # File systems stamp with the time of the last kernel tick, which can lie before the start.
-        return max(0, marker.st_mtime_ns - self._started_ns) if marker.st_size else None
+        attached_ns = max(0, marker.st_mtime_ns - self._started_ns) if marker.st_size else None
+        return Answer(about, attached_ns)
 
 
 def command_items(target: Target) -> Iterator[Item]:

@@ -30,12 +30,6 @@ _DISTRIBUTIONS = {
 }
 
 
-def _awaited() -> "list[str] | None":
-    """Modules that the observer waits for; None if it was not loaded."""
-    imports = sys.modules.get("stepwhy.record.core.import_hooks")
-    return None if imports is None else sorted(imports.awaited())
-
-
 def _file_of(name: str) -> "str | None":
     """File of a module that is loaded at start-up."""
     return getattr(sys.modules.get(name), "__file__", None)
@@ -66,9 +60,10 @@ def _framework(package: str) -> "dict[str, str] | None":
 
 def _about() -> "dict[str, Any]":
     flags = sys.flags
+    imports = sys.modules.get("stepwhy.record.core.import_hooks")
     return {
         "version": list(sys.version_info[:3]),
-        "awaited": _awaited(),
+        "awaited": None if imports is None else sorted(imports.awaited()),
         "isolated": bool(flags.isolated),
         "ignores_environment": bool(flags.ignore_environment),
         "no_site": bool(flags.no_site),

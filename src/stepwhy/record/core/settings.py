@@ -90,15 +90,12 @@ def settings_of(environ: Mapping[str, str]) -> dict[str, str]:
 
 def process_settings() -> dict[str, dict[str, str]]:
     """Members of `process.json` for the settings of this process; none without such variables."""
-    found = settings_of({**os.environ, **_of_jax()})
-    return {"settings": found} if found else {}
-
-
-def _of_jax() -> dict[str, str]:
-    """The options of JAX that the program has switched on, under the names of their variables."""
+    # Options that the program has switched on, under the names of their variables.
     config = getattr(sys.modules.get("jax"), "config", None)
     names = [name for name in FORMS if name.startswith("JAX_")]
-    return {name: "1" for name in names if getattr(config, name.lower(), None) is True}
+    switched_on = {name: "1" for name in names if getattr(config, name.lower(), None) is True}
+    found = settings_of({**os.environ, **switched_on})
+    return {"settings": found} if found else {}
 
 
 def _found(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

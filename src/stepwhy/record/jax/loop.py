@@ -91,12 +91,8 @@ def _last_arrays(output: Any) -> list[Any]:
         elif isinstance(node, dict):
             pending += node.values()
         elif node is not None and not found:
-            pending += _inside(node)
+            # No plain container, such as a state of Flax.
+            from jax.tree_util import tree_leaves
+
+            pending += [leaf for leaf in tree_leaves(node) if hasattr(leaf, "is_ready")]
     return found
-
-
-def _inside(node: Any) -> list[Any]:
-    """The arrays of a node that is no plain container, such as a state of Flax."""
-    from jax.tree_util import tree_leaves
-
-    return [leaf for leaf in tree_leaves(node) if hasattr(leaf, "is_ready")]

@@ -38,17 +38,14 @@ def checkout(command: Sequence[str], folder: Path | None = None) -> dict[str, st
         'commit' and 'branch', each '' if it is unknown. Never raises.
     """
     try:
-        start = _folder_of(command, folder or Path.cwd())
+        here = folder or Path.cwd()
+        scripts = (here / word for word in command if word.endswith(".py"))
+        start = next((script.parent for script in scripts if script.is_file()), here)
         repository = _repository(start)
         commit, branch = _head(repository) if repository else ("", "")
     except (OSError, ValueError):
         commit = branch = ""
     return {"commit": commit, "branch": branch}
-
-
-def _folder_of(command: Sequence[str], here: Path) -> Path:
-    scripts = (here / word for word in command if word.endswith(".py"))
-    return next((script.parent for script in scripts if script.is_file()), here)
 
 
 def _repository(start: Path) -> Path | None:

@@ -125,7 +125,9 @@ class Run:
         about["oom_kills"] = self._kills.count()
         about["processes"] = dict(list(registry.reports(self.path).items())[:_MOST_PROCESSES])
         about["why_no_step"] = self._why_no_step
-        self._clear_drafts()
+        # Unfinished windows of killed processes may contain full paths.
+        for draft in self.path.glob("process-*/windows/.[0-9]*"):
+            shutil.rmtree(draft, ignore_errors=True)
         try:
             # In this order: on a full disk, the room of that file may be all there is.
             (self.path / ATTACHED_FILE).unlink(missing_ok=True)
@@ -134,11 +136,6 @@ class Run:
             if self.path.is_dir():
                 return (f"the end of the run could not be recorded: {error.strerror}",)
         return ()
-
-    def _clear_drafts(self) -> None:
-        """Remove unfinished windows of killed processes, which may contain full paths."""
-        for draft in self.path.glob("process-*/windows/.[0-9]*"):
-            shutil.rmtree(draft, ignore_errors=True)
 
     def undo(self) -> None:
         """Delete what was written, and the directory if it is empty then."""

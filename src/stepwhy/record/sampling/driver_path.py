@@ -103,7 +103,8 @@ def _threads(record: bytes) -> list[list[Event]]:
 def _parts(events: Sequence[Event], pid: int, files: UserFiles) -> Iterator[Visit]:
     """The times between two events in which a thread is the main thread."""
     for start_us, end_us, stack in _stacks(events):
-        if _is_main(stack, pid):
+        named = _THREAD.match(stack[0]["name"]) if stack else None
+        if named is not None and int(named[1]) == pid:
             yield Visit(start_us, end_us, _lines(stack, files))
 
 
@@ -120,11 +121,6 @@ def _stacks(events: Sequence[Event]) -> Iterator[tuple[int, int, list[Event]]]:
             stack.append(event)
         else:
             stack.pop()
-
-
-def _is_main(stack: Sequence[Event], pid: int) -> bool:
-    named = _THREAD.match(stack[0]["name"]) if stack else None
-    return named is not None and int(named[1]) == pid
 
 
 def _lines(stack: Sequence[Event], files: UserFiles) -> tuple[str, ...]:

@@ -97,7 +97,9 @@ class Gpus:
             By process id, one entry per GPU; processes without a GPU are absent.
         """
         entries: dict[int, list[dict[str, int | str]]] = {}
-        is_host = _is_host(processes)
+        # Whether processes have the numbers here that the driver knows.
+        spaces = [link for link in processes.links(_NAMESPACE) if link.startswith("pid:")]
+        is_host = not spaces or _HOST_NAMESPACE in spaces
         for gpu in self._gpus:
             for part in (gpu.handle,) if gpu.parts is None else gpu.parts:
                 users = self._users(part) if is_host else {}
@@ -178,12 +180,6 @@ class Gpus:
             ask = "nvmlDeviceGetCurrentClocksThrottleReasons"
             reasons = _query(lambda: getattr(self._nvml, ask)(gpu.handle))
         return None if reasons is None else int(reasons)
-
-
-def _is_host(processes: Processes) -> bool:
-    """Whether processes have the numbers here that the driver knows; True if that is unknown."""
-    spaces = [link for link in processes.links(_NAMESPACE) if link.startswith("pid:")]
-    return not spaces or _HOST_NAMESPACE in spaces
 
 
 def _query(query: Callable[[], Any]) -> Any:

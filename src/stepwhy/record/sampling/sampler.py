@@ -221,24 +221,20 @@ class Sampler:
                 delay_ns += int(words[1])
             if len(words) >= 2 and thread == str(pid):
                 main_ns = int(words[0]) + int(words[1])
+        ended = sum(map(int, stat[_ENDED_CHILDREN])) * _NS_PER_TICK
         return {
             **({"cpu_ns": run_ns, "run_delay_ns": delay_ns} if run_ns else {}),
             **({"main_ran_ns": main_ns} if main_ns else {}),
             "threads": len(threads),
             "user_ns": int(stat[_USER]) * _NS_PER_TICK,
             "system_ns": int(stat[_SYSTEM]) * _NS_PER_TICK,
-            "children_cpu_ns": self._children_cpu_ns(pid, stat),
+            "children_cpu_ns": ended + sum(map(self._cpu_ns, self._processes.descendants(pid)[1:])),
             "minor_faults": int(stat[_MINOR_FAULTS]),
             "major_faults": int(stat[_MAJOR_FAULTS]),
             **self._memory(pid),
             **self._disk(pid, stat),
             **self._waits.values(pid),
         }
-
-    def _children_cpu_ns(self, pid: int, stat: list[bytes]) -> int:
-        """CPU time of all processes that a process started: the workers of its data loaders."""
-        ended = sum(map(int, stat[_ENDED_CHILDREN])) * _NS_PER_TICK
-        return ended + sum(map(self._cpu_ns, self._processes.descendants(pid)[1:]))
 
     def _memory(self, pid: int) -> dict[str, int]:
         names = {b"VmRSS:": "resident_bytes", b"VmSwap:": "swap_bytes"}

@@ -259,16 +259,13 @@ def _entry(frames: list[_Frame], files: UserFiles) -> str:
     for inner, frame in zip(reversed(frames), reversed(frames[:-1]), strict=False):
         path = frame.path.replace("\\", "/")
         if path.endswith(_AUTOGRAD) and files.user_name(inner.path) is not None:
-            return f"autograd.Function {_class_of(inner.function)}"
+            # 'Rank' for 'main.<locals>.Rank.forward'.
+            class_of = inner.function.rpartition(".")[0].rpartition(".")[2]
+            return f"autograd.Function {class_of}"
         for end, entry in _ENTRIES.items():
             if path.endswith(end):
                 return entry
     return ""
-
-
-def _class_of(method: str) -> str:
-    """'Rank' for 'main.<locals>.Rank.forward'."""
-    return method.rpartition(".")[0].rpartition(".")[2]
 
 
 def _generator(frames: list[_Frame], files: UserFiles) -> str:

@@ -186,7 +186,10 @@ class StackSamplers:
             if windows > target.windows:
                 target.windows, target.grown_s = windows, now_s
             if target.windows > target.sampled_windows:
-                target.quiet_s = _LOOKED_AT_S if _is_looked_at(folder) else QUIET_S
+                # Whether more than the usual is still going to be noted of some steps.
+                is_torch = _about(folder).get("framework") == "pytorch"
+                is_looked_at = is_torch and not (folder / _LAST_LOOK).exists()
+                target.quiet_s = _LOOKED_AT_S if is_looked_at else QUIET_S
         return found
 
     def _keep_startup(self, stepping: Mapping[int, Path], *, at_end: bool = False) -> None:
@@ -236,7 +239,12 @@ class StackSamplers:
                 self._fail(target, content(period.counted.errors).lower())
             else:
                 target.is_over = True
-        self._bound(target)
+        # Leave a pause after which another period is within the budget.
+        processes = sum(each.processes for each in self._targets.values())
+        self._budget.share = min(_SHARE_PER_PROCESS * processes, _MOST_OF_A_CORE)
+        self._budget.spent_s = children_cpu_s() - self._others_s + self._parsing_s
+        another_s = self._budget.spent_s / self._ended
+        target.due_s = max(target.due_s, self._began_s + self._budget.due_s(another_s))
 
     @contextlib.contextmanager
     def _parsing(self) -> Iterator[None]:
@@ -246,14 +254,6 @@ class StackSamplers:
             yield
         finally:
             self._parsing_s += time.thread_time() - before_s
-
-    def _bound(self, target: Target) -> None:
-        """Leave a pause after which another period is within the budget."""
-        processes = sum(each.processes for each in self._targets.values())
-        self._budget.share = min(_SHARE_PER_PROCESS * processes, _MOST_OF_A_CORE)
-        self._budget.spent_s = children_cpu_s() - self._others_s + self._parsing_s
-        another_s = self._budget.spent_s / self._ended
-        target.due_s = max(target.due_s, self._began_s + self._budget.due_s(another_s))
 
     def _fail(self, target: Target, errors: bytes) -> None:
         """Report the reason of a failure, once per process."""
@@ -335,12 +335,6 @@ def _most(counts: Counter[Place]) -> Iterator[dict[str, Any]]:
 def _report(folder: Path, slug: str, text: str) -> None:
     line = encode({"level": "warning", "slug": slug, "text": text})
     append_lines(folder / "messages.jsonl", [line])
-
-
-def _is_looked_at(folder: Path) -> bool:
-    """Whether more than the usual is still going to be noted of some steps of a process."""
-    is_torch = _about(folder).get("framework") == "pytorch"
-    return is_torch and not (folder / _LAST_LOOK).exists()
 
 
 def _about(folder: Path) -> dict[str, Any]:

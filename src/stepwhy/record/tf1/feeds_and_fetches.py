@@ -54,7 +54,10 @@ def _fed(key: Any, value: Any) -> Description:
     kind, shape, size = _type_of(value)
     expected = getattr(getattr(key, "dtype", None), "base_dtype", None)
     if expected is not None and shape is not None:
-        size = _product(shape) * _item_bytes(expected)
+        product = 1
+        for length in shape:
+            product *= length
+        size = product * _item_bytes(expected)
     described = _description(_name(key), kind, getattr(expected, "name", None), shape, size)
     mark = fingerprint(value)
     return described if mark is None else described | {"fingerprint": mark}
@@ -87,13 +90,11 @@ def fingerprint(value: Any) -> int | None:
     flat = np.ascontiguousarray(array).reshape(-1)
     items = max(_COMPARED_BYTES // max(array.itemsize, 1), 1)
     compared = flat[:: -(-len(flat) // items) or 1].tobytes()
-    return _keyed(f"{array.dtype} {array.shape} ".encode() + compared)
-
-
-def _keyed(data: bytes) -> int:
     import hashlib
 
-    digest = hashlib.blake2b(data, digest_size=8, key=_key()).digest()
+    digest = hashlib.blake2b(
+        f"{array.dtype} {array.shape} ".encode() + compared, digest_size=8, key=_key()
+    ).digest()
     return int.from_bytes(digest, "big") >> (64 - _FINGERPRINT_BITS)
 
 
@@ -142,13 +143,6 @@ def _type_of(value: Any) -> tuple[str, list[int] | None, int | None]:
         return name, shape if whole else None, size
     arrays = f"{name} array" if dtype is not None and inner else name
     return f"{kind} of {arrays}", shape, None
-
-
-def _product(shape: list[int]) -> int:
-    product = 1
-    for length in shape:
-        product *= length
-    return product
 
 
 def _item_bytes(dtype: Any) -> int:

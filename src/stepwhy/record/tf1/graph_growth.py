@@ -74,7 +74,10 @@ class GraphGrowth:
         """
         version: int = session.graph.version
         if self._last() is not session:
-            self._switch_to(session, version)
+            if session not in self._sessions:
+                self._log_session()
+            self._watched = self._sessions.setdefault(session, _Watched(version))
+            self._last = weakref.ref(session)
         watched = self._watched
         if watched.version == version and signature in watched.ran:
             return False
@@ -87,13 +90,6 @@ class GraphGrowth:
     def skip(self) -> None:
         """Skip a light step; growth within it cannot be assigned to a run."""
         self._watched.version = None
-
-    def _switch_to(self, session: Any, version: int) -> None:
-        """Continue with another session; log it if it is new."""
-        if session not in self._sessions:
-            self._log_session()
-        self._watched = self._sessions.setdefault(session, _Watched(version))
-        self._last = weakref.ref(session)
 
     def _log_session(self) -> None:
         """Log that a session runs for the first time."""

@@ -70,12 +70,15 @@ class Compilations:
         self.time.add(what, start_ns, end_ns)
         code = (str(metrics.get("co_filename")), metrics.get("co_firstlineno") or 0)
         self._counts[code] = count = self._counts.get(code, 0) + 1
+        text = metrics.get("recompile_reason")
+        # The failed guard, without the source line and path that Dynamo adds as a comment.
+        first = str(text).strip().partition("\n")[0] if text else ""
         self._recorder.event(
             "compile",
             name=str(metrics.get("co_name") or what),
             start_ns=start_ns,
             end_ns=end_ns,
-            reason=_reason(metrics.get("recompile_reason")),
+            reason=_COMPILATION_NUMBER.sub("", first.partition("  # ")[0]).strip(),
             source=user_line(),
             count=count,
         )
@@ -95,12 +98,6 @@ def _what(metrics: dict[str, Any]) -> str:
     if metrics.get("is_forward") is False:
         return "compile backward"
     return f"compile {metrics.get('co_name') or 'graph'}"
-
-
-def _reason(text: Any) -> str:
-    """The failed guard, without the source line and path that Dynamo adds as a comment."""
-    first = str(text).strip().partition("\n")[0] if text else ""
-    return _COMPILATION_NUMBER.sub("", first.partition("  # ")[0]).strip()
 
 
 def _compilation(

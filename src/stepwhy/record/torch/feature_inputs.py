@@ -46,14 +46,9 @@ def padded_features(tensor: Any) -> Iterator[Features]:
         rows, columns, width = (tensor.shape[axis] for axis in (row, column, feature))
         if min(rows, columns) < _FEWEST:
             continue
-        ends = _used(is_set, column).nonzero()
+        ends = is_set.movedim(column, 0).flatten(1).any(1).nonzero()
         if len(ends) and int(ends[-1]) + 1 < columns:
             yield Features(rows, columns, columns - int(ends[-1]) - 1, width)
-
-
-def _used(is_set: Any, axis: int) -> Any:
-    """Which positions along an axis hold anything but zeros; (positions,)."""
-    return is_set.movedim(axis, 0).flatten(1).any(1)
 
 
 class Ends:
@@ -84,17 +79,13 @@ class Ends:
             return
         for table in (tensor.detach(), tensor.detach().t()):
             rows, columns = table.shape
-            self._masks.add((rows, columns, _equal_at_end(table)))
+            same: Sequence[bool] = (table == table[0, -1]).all(0).tolist()
+            equal_at_end = next((i for i, one in enumerate(reversed(same)) if not one), len(same))
+            self._masks.add((rows, columns, equal_at_end))
 
     def confirm(self, rows: int, columns: int, padded: int) -> bool:
         """Whether all rows end in front of so many columns."""
         return (rows, columns - padded) in self._lengths or (rows, columns, padded) in self._masks
-
-
-def _equal_at_end(table: Any) -> int:
-    """Columns at the end that hold one value in all rows."""
-    same: Sequence[bool] = (table == table[0, -1]).all(0).tolist()
-    return next((i for i, one in enumerate(reversed(same)) if not one), len(same))
 
 
 __all__ = ["Ends", "Features", "padded_features"]

@@ -39,7 +39,12 @@ class Kineto:
     def forget(self) -> None:
         """Start over, as in a process without a profiler (after a fork)."""
         if self._is_recording:
-            _stop_recording()
+            # A copy of a profiler that the parent could not stop crashes a child at its end.
+            from torch._C import _autograd
+
+            with contextlib.suppress(Exception):
+                if _autograd._profiler_enabled():
+                    _autograd._disable_profiler()
         self._is_recording = False
         self._threads: set[str] = set()
         self.profiler: Any = None
@@ -122,15 +127,6 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         del os.environ[_LOG_LEVEL_VARIABLE]
-
-
-def _stop_recording() -> None:
-    """Stop the copy of a profiler that the parent could not stop: it crashes a child at its end."""
-    from torch._C import _autograd
-
-    with contextlib.suppress(Exception):
-        if _autograd._profiler_enabled():
-            _autograd._disable_profiler()
 
 
 def recording_waits() -> dict[str, Any]:

@@ -100,17 +100,15 @@ class Operations:
             inside[number] = parent >= 0 and inside[parent]
             if not event.is_op or inside[number]:
                 continue
-            if number in callers and _surrounds(event.name):
+            # A call of the engine, a node, or a function of other code.
+            if number in callers and (
+                _NAMESPACE not in event.name or event.name.startswith(_OF_BACKWARD)
+            ):
                 continue
             inside[number] = True
             start = max(event.start, end)
             end = max(event.end, start)
             yield start, end, event.name
-
-
-def _surrounds(name: str) -> bool:
-    """Whether an operation is a call of the engine, a node, or a function of other code."""
-    return _NAMESPACE not in name or name.startswith(_OF_BACKWARD)
 
 
 class StepRows:

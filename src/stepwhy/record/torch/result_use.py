@@ -219,7 +219,9 @@ class ResultUse:
             also: Numbers of further storages to wait for, if they are still there.
         """
         alive = [Waiting(one.holder, one.number) for one in self._made if one.holder() is not None]
-        self._left_behind = self._of_backward(alive)
+        # What backward passes have made and what is still there: gradients.
+        made = {number for op in self._ops if op.in_backward for number in op.writes}
+        self._left_behind = {one.number for one in alive if one.number in made}
         needed = self._needed(self._left_behind, zeros=False)
         unneeded = [op for op, is_so in zip(self._ops, needed, strict=True) if not is_so]
         numbers = {number for op in unneeded for number in op.writes}
@@ -267,11 +269,6 @@ class ResultUse:
                 live.update(op.reads)
                 live.update(op.zeros if zeros else ())
         return found[::-1]
-
-    def _of_backward(self, alive: Iterable[Waiting]) -> set[int]:
-        """What backward passes have made and what is still there: gradients."""
-        made = {number for op in self._ops if op.in_backward for number in op.writes}
-        return {one.number for one in alive if one.number in made}
 
     def _number(self, storage: Storage) -> int:
         """Give a storage that the operation has made a number."""

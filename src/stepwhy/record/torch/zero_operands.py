@@ -178,7 +178,9 @@ class ZeroOperands:
                 if _sampled_zeros(operand) < least - _LOOKED_AT_AGAIN:
                     continue
                 of_state = bool(storage.origins & STATE)
-                key = func, number, storage, of_state, _layouts(args)
+                tensors = [one for one in args if hasattr(one, "stride") and hasattr(one, "shape")]
+                layouts = tuple((one.shape, one.stride()) for one in tensors)
+                key = func, number, storage, of_state, layouts
                 if key not in self._measured:
                     is_short = took_ns <= self._most_ns
                     call = _call(func, args, kwargs) if is_short else None
@@ -234,12 +236,6 @@ def _call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable
     if func.name().startswith(_CONVOLUTION):
         return partial(_convolve, args, _differentiated(*args[:2]))
     return partial(func, *args, **kwargs)
-
-
-def _layouts(args: Sequence[Any]) -> tuple[Any, ...]:
-    """Shapes and strides of the tensors among arguments."""
-    tensors = [one for one in args if hasattr(one, "stride") and hasattr(one, "shape")]
-    return tuple((one.shape, one.stride()) for one in tensors)
 
 
 def _operands(name: str, args: Sequence[Any]) -> Iterator[tuple[int, Any, _Ways]]:

@@ -262,7 +262,10 @@ class ProcessFolder:
         Raises:
             OSError: It cannot be written. Exceptions from `fill` pass through, too.
         """
-        self._check_space()
+        # Leave the rest of a nearly full disk to the training and the log.
+        disk = os.statvfs(self.path)
+        if disk.f_bavail * disk.f_frsize < _LEAST_SPACE:
+            raise OSError(errno.ENOSPC, f"less than {_LEAST_SPACE >> 20} MiB are free on the disk")
         final = self.path / "windows" / f"{self.windows:03d}"
         draft = final.with_name(f".{final.name}")
         try:
@@ -279,16 +282,6 @@ class ProcessFolder:
             raise
         self.windows += 1
         return final
-
-    def _check_space(self) -> None:
-        """Leave the rest of a nearly full disk to the training and the log.
-
-        Raises:
-            OSError: Too little is free.
-        """
-        disk = os.statvfs(self.path)
-        if disk.f_bavail * disk.f_frsize < _LEAST_SPACE:
-            raise OSError(errno.ENOSPC, f"less than {_LEAST_SPACE >> 20} MiB are free on the disk")
 
     def _write_losses(self) -> None:
         """Write a message for each thing that cannot be observed, once.

@@ -63,18 +63,14 @@ def _places(environ: Mapping[str, str]) -> Iterator[Place]:
     yield _of_cluster(environ.get(_TF_CONFIG, ""))
     for rank, size in _LAUNCHERS:
         yield _in_company(_pair(environ, rank, size))
-    if not _in_batch_script(environ):
+    # SLURM runs a batch script once, however many tasks the job has.
+    if not (environ.get("ENVIRONMENT") == "BATCH" and "SLURM_STEP_ID" not in environ):
         yield _in_company(_pair(environ, *_SLURM))
 
 
 def _in_company(place: Place) -> Place:
     """The place, unless it is that of the only process: a job step may hold a single one."""
     return _NOWHERE if place[1] == 1 else place
-
-
-def _in_batch_script(environ: Mapping[str, str]) -> bool:
-    """Whether SLURM started a batch script, which runs once, however many tasks the job has."""
-    return environ.get("ENVIRONMENT") == "BATCH" and "SLURM_STEP_ID" not in environ
 
 
 def _pair(environ: Mapping[str, str], rank: str, size: str) -> Place:
