@@ -135,15 +135,21 @@ def _pair(pair: Pair, folder: Path, items: Items, *, day: date, again: bool) -> 
             )
             continue
         try:
-            results[side].append(_drop_start(_result(folder, item, again=again)))
+            # The start does not count: these programs are short, and take turns.
+            result = _result(folder, item, again=again)
+            results[side].append(
+                replace(result, findings=tuple(f for f in result.findings if f.id != _OF_START))
+            )
         except StepwhyError as error:
             errors.append(f"{side}: {error.what}")
     every = [*runs["faulty"], *runs["fixed"]]
     if not every:
         return None
+    about = tomllib.loads((pair.folder / PAIR_FILE).read_text(encoding="utf-8"))
+    accepted = tuple(map(current_id, about.get("also", ())))
     return gpu_pair(
         short,
-        (pair.diagnosis, *_accepted_ids(pair)),
+        (pair.diagnosis, *accepted),
         results["faulty"],
         results["fixed"],
         {side: [ms for item in runs[side] for ms in item.step_ms] for side in _SIDES},
@@ -152,17 +158,6 @@ def _pair(pair: Pair, folder: Path, items: Items, *, day: date, again: bool) -> 
         clocks_mhz=_clocks_of(runs),
         error="; ".join(dict.fromkeys(errors)),
     )
-
-
-def _drop_start(result: Result) -> Result:
-    """A result without its finding about the start: these programs are short, and take turns."""
-    return replace(result, findings=tuple(f for f in result.findings if f.id != _OF_START))
-
-
-def _accepted_ids(pair: Pair) -> tuple[str, ...]:
-    """Other diagnoses that are right as well."""
-    about = tomllib.loads((pair.folder / PAIR_FILE).read_text(encoding="utf-8"))
-    return tuple(map(current_id, about.get("also", ())))
 
 
 def _clocks_of(runs: Mapping[str, list[Item]]) -> tuple[float, float] | None:

@@ -169,8 +169,12 @@ class ProgramRunner:
         variables = {**spec.variables, TRIAL_VARIABLE: spec.as_variable()}
         ended = launch(self._command, run_dir, output=output, variables=variables)
         if ended.exit_code:
+            data = read_side_file(run_dir, run_dir / OUTPUT_FILE, MOST_RECORD_BYTES) or b""
+            end = "\n".join(data.decode(errors="replace").strip().splitlines()[-_LAST_LINES:])
+            lines = Redactor.of_process().text(end).splitlines()
+            last_line = f" ({lines[-1].strip()[:_LONGEST_LINE]})" if lines else ""
             raise MeasurementError(
-                f"{what}, the program ended with exit code {ended.exit_code}{_last_line(run_dir)}",
+                f"{what}, the program ended with exit code {ended.exit_code}{last_line}",
                 f"See its output in {output}",
             )
         return run_dir
@@ -181,14 +185,6 @@ class ProgramRunner:
 
     def _relative(self, run_dir: Path) -> str:
         return str(run_dir.relative_to(self._folder))
-
-
-def _last_line(run_dir: Path) -> str:
-    """The last line that a failed program printed, as an addition to a sentence."""
-    data = read_side_file(run_dir, run_dir / OUTPUT_FILE, MOST_RECORD_BYTES) or b""
-    end = "\n".join(data.decode(errors="replace").strip().splitlines()[-_LAST_LINES:])
-    lines = Redactor.of_process().text(end).splitlines()
-    return f" ({lines[-1].strip()[:_LONGEST_LINE]})" if lines else ""
 
 
 def _reported(run_dir: Path) -> dict[str, Any]:

@@ -56,9 +56,8 @@ if TYPE_CHECKING:
 
     from stepwhy.analyse.answers.verdict import Decision
     from stepwhy.analyse.facts import Facts
-    from stepwhy.result import Device, Finding, HostLoad, Op
+    from stepwhy.result import Finding, HostLoad, Op
     from stepwhy.result.reasons import StepNote
-    from stepwhy.result.wall_clock import WallClock
     from stepwhy.trace import Trace
 
 T = TypeVar("T")
@@ -98,6 +97,7 @@ def assemble(facts: Facts, path: str, format_name: str, *, predict: bool = True)
     notes = step_notes(facts)
     verdict = verdict_of(facts.derived(decide), findings, _caveat(facts, notes, described))
     devices = devices_of(facts)
+    clock = wall_clock(facts)
     return Result(
         verdict=verdict,
         inputs=(input_of(facts.trace, path, format_name),),
@@ -120,14 +120,9 @@ def assemble(facts: Facts, path: str, format_name: str, *, predict: bool = True)
         pipelines=find_pipelines(facts.trace, steady_span(facts)),
         placement=bounded(placement_of(facts)),
         memory=facts.derived(memory_uses),
-        wall_clock=_wall_clock(facts, devices, ops),
+        wall_clock=clock and replace(clock, sentence=wall_clock_sentence(clock, devices, ops)),
         lines=facts.derived(line_breakdown),
     )
-
-
-def _wall_clock(facts: Facts, devices: Sequence[Device], ops: Sequence[Op]) -> WallClock | None:
-    clock = wall_clock(facts)
-    return clock and replace(clock, sentence=wall_clock_sentence(clock, devices, ops))
 
 
 def _then_free(result: T) -> T:

@@ -140,16 +140,16 @@ def _reduced_here(
     most_kept = _MOST_KEPT if keep else -1
     for done, work in enumerate(works):
         part = part_of(work, counted(progress, done, len(works)), seen, is_run=is_run)
-        kept += sum(len(o.detail.trace.slices) for o in _analysed(part) if o.detail is not None)
+        kept += sum(
+            len(one.detail.trace.slices)
+            for one in part.ranks
+            if isinstance(one, Analysed) and one.detail is not None
+        )
         parts.add(part if kept <= most_kept or len(works) == 1 else _freed(part))
         # The check takes all parts, so it is not made after each of them.
         if is_run and len(parts) & (len(parts) - 1) == 0:
             is_run = parts.may_be_run()
     return parts
-
-
-def _analysed(part: Part) -> list[Analysed]:
-    return [one for one in part.ranks if isinstance(one, Analysed)]
 
 
 def _freed(part: Part) -> Part:

@@ -76,7 +76,11 @@ def combine(
     result = _combined(analysed, notes, detail_of, predict=predict)
     # How the run ended, as the first of its ranks that failed has recorded it.
     ending = next((one.meta.ending for one in analysed if one.meta.ending), "")
-    result = _add_hang(result, joined(one.calls for one in analysed), ending)
+    calls = joined(one.calls for one in analysed)
+    # The first sentence says which rank hangs where, or which calls differ.
+    found = {f.id for f in result.findings if f.verdict == "found" and not f.explained_by}
+    sentences = [*(_hang_sentence(name, calls) for name in _HANGS if name in found), ending]
+    result = replace(result, run=replace(result.run, ending=" ".join(filter(None, sentences))))
     if any(finding.verdict == "found" for finding in result.findings):
         return result
     from stepwhy.show.without_findings import with_summary  # noqa: PLC0415 - else not needed
@@ -200,19 +204,6 @@ def _join_devices(devices: list[tuple[D, ...]], metas: Sequence[Meta]) -> tuple[
         for mine, meta in zip(devices, metas, strict=True)
         for device in mine
     )
-
-
-def _add_hang(result: Result, calls: RunCalls, ending: str) -> Result:
-    """The result, whose first sentence says which rank hangs where, or which calls differ.
-
-    Args:
-        result: The result.
-        calls: The collectives of all ranks.
-        ending: How the run ended, as recorded.
-    """
-    found = {f.id for f in result.findings if f.verdict == "found" and not f.explained_by}
-    sentences = [*(_hang_sentence(name, calls) for name in _HANGS if name in found), ending]
-    return replace(result, run=replace(result.run, ending=" ".join(filter(None, sentences))))
 
 
 def _hang_sentence(name: str, calls: RunCalls) -> str:

@@ -114,12 +114,8 @@ def _metrics(result: Result) -> Iterator[tuple[str, float]]:
     times = result.breakdown.categories
     for category in CATEGORIES if any(times.values()) else ():
         # Where no step was traced, nothing is known of a category without time.
-        if times.get(category, 0) or _is_traced(result):
+        if times.get(category, 0) or (result.steps.source != "hook" or bool(result.steps.traced)):
             yield f"stepwhy/breakdown/{category}_ms", times.get(category, 0) / NS_PER_MS
-
-
-def _is_traced(result: Result) -> bool:
-    return result.steps.source != "hook" or bool(result.steps.traced)
 
 
 def _sentence(result: Result, finding: Finding) -> str:

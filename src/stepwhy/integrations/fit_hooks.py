@@ -37,7 +37,11 @@ class FitHooks(Reporting):
             return
         self._forget_fit()
         self._observation.begin()
-        self._end_with(calling(_CALLER))
+        fit = calling(_CALLER)
+        # End with a `fit` that raises: nothing is called then, but its list of callbacks dies.
+        if fit is not None and self._observation.is_active:
+            self._unfinished = weakref.finalize(fit, self._observation.abort)
+            self._unfinished.atexit = False  # the observation ends with the program by itself
         self._active_runs.note()
 
     @harmless
@@ -51,12 +55,6 @@ class FitHooks(Reporting):
         self._forget_fit()
         if self._observation.end() and self._logs:
             self._active_runs.log(self)
-
-    def _end_with(self, fit: object | None) -> None:
-        """End with a `fit` that raises: nothing is called then, but its list of callbacks dies."""
-        if fit is not None and self._observation.is_active:
-            self._unfinished = weakref.finalize(fit, self._observation.abort)
-            self._unfinished.atexit = False  # the observation ends with the program by itself
 
     def _forget_fit(self) -> None:
         if self._unfinished is not None:

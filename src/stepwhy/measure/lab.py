@@ -47,7 +47,7 @@ def judge_pair(
         day: Day of the measurement.
     """
     bad, good = valid_or_all(faulty), valid_or_all(fixed)
-    first = [_first(s) for s in bad]
+    first = [next((f.id for f in s.findings if f.verdict == "found"), "") for s in bad]
     alarms = sum(_saving_or_found(s, diagnosis) is not None for s in good)
     found_first = first.count(diagnosis)
     comparison = compare(
@@ -102,11 +102,6 @@ def _expected_ns(pairs: Sequence[tuple[Sample, Sample]]) -> float | None:
     # Of the ratio of two runs; each of them has half of the variance.
     spread = expected_spread([s.durations_ns for s in runs], "mean") / math.sqrt(2)
     return spread * math.hypot(*(mean(reported_step_ns(p[side]) for p in pairs) for side in (0, 1)))
-
-
-def _first(sample: Sample) -> str:
-    """Id of the first finding; '' for none."""
-    return next((f.id for f in sample.findings if f.verdict == "found"), "")
 
 
 def _saving_or_found(sample: Sample, diagnosis: str) -> Saving | bool | None:

@@ -118,7 +118,8 @@ def _notes(found: Measurement, samples: Sequence[Sample]) -> tuple[str, ...]:
     notes = []
     invalid = sum(not s.is_valid for s in samples)
     if invalid:
-        notes.append(f"{invalid} of {len(samples)} runs are not valid: {_reasons(samples)}.")
+        reasons = ", ".join(dict.fromkeys(s.summary.void for s in samples if s.summary.void))
+        notes.append(f"{invalid} of {len(samples)} runs are not valid: {reasons}.")
     if len(samples) == 1:
         notes.append("A single run: the interval does not include the variation between runs.")
     if found.mean_ns > 1.1 * found.step_ns:
@@ -127,7 +128,3 @@ def _notes(found: Measurement, samples: Sequence[Sample]) -> tuple[str, ...]:
             "median one."
         )
     return tuple(notes)
-
-
-def _reasons(samples: Sequence[Sample]) -> str:
-    return ", ".join(dict.fromkeys(s.summary.void for s in samples if s.summary.void))

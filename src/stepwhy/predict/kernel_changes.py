@@ -48,7 +48,11 @@ def change_work(change: Change, edit: Edit) -> None:
     if edit.change == "fused" and edit.pattern:
         kept = _fuse(change, chosen, of_ops=edit.what == "ops")
         if edit.what == "ops":
-            _run_fewer_ops(change, edit.pattern, kept)
+            # At least, what the host does between these operations stays.
+            where = _ops(change, edit.pattern)
+            if not change.best:
+                where = where & intervals_of(change.facts.trace, _driving_slices(change, Kind.OP))
+            shorten_host(change, where, kept)
     elif edit.cost_ns is not None:
         _shorten_all(change, chosen, edit)
     elif edit.change == "fused":
@@ -118,17 +122,6 @@ def _shorten_ops(change: Change, host_ns: float) -> None:
     facts, ops = change.facts, _ops(change)
     total = facts.mean_ns(float(facts.steady_time.common_ns(ops)))
     shorten_host(change, ops, 1 - min(host_ns / max(total, 1), 1.0))
-
-
-def _run_fewer_ops(change: Change, pattern: str, kept: float) -> None:
-    """The matching operations run less often, with the operations that they call.
-
-    At least, what the host does between these stays.
-    """
-    where = _ops(change, pattern)
-    if not change.best:
-        where = where & intervals_of(change.facts.trace, _driving_slices(change, Kind.OP))
-    shorten_host(change, where, kept)
 
 
 def _fuse(change: Change, chosen: Rows, *, of_ops: bool = False) -> float:

@@ -50,7 +50,10 @@ def make_server(call: Call, folders: Folders) -> Server[Any]:
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         arguments = params.arguments or {}
         request = Request(params.name, arguments, folders.roots, folders.allow_remote)
-        return _result(await call(request, _reporter(context.session)))
+        reply = await call(request, _reporter(context.session))
+        if isinstance(reply, Failure):
+            return types.CallToolResult(content=[_text(str(reply))], is_error=True)
+        return types.CallToolResult(content=[_text(reply.text)], structured_content=reply.data)
 
     return Server(
         "stepwhy",
@@ -108,12 +111,6 @@ def _reporter(session: Any) -> Report:
         await session.report_progress(count, message=f"{activity}{far}")
 
     return report
-
-
-def _result(reply: Answer | Failure) -> types.CallToolResult:
-    if isinstance(reply, Failure):
-        return types.CallToolResult(content=[_text(str(reply))], is_error=True)
-    return types.CallToolResult(content=[_text(reply.text)], structured_content=reply.data)
 
 
 def _text(text: str) -> types.TextContent:

@@ -47,7 +47,12 @@ def lines_table(breakdown: LineBreakdown, steps: int) -> str:
     cells = [
         ("(all)", format_ns(wall), words.share(wall, wall), ""),
         *(
-            (_line(row), format_ns(row.time_ns), words.share(row.time_ns, wall), prose(_does(row)))
+            (
+                _line(row),
+                format_ns(row.time_ns),
+                words.share(row.time_ns, wall),
+                prose(what_it_does(row)[:_LONGEST_CELL]),
+            )
             for row in breakdown.lines
         ),
     ]
@@ -102,10 +107,6 @@ def _steps(count: int) -> str:
 def _line(row: LineTime) -> str:
     name = line_name(row)[:_LONGEST_CELL]
     return code(name) if row.kind == "line" else prose(name)
-
-
-def _does(row: LineTime) -> str:
-    return what_it_does(row)[:_LONGEST_CELL]
 
 
 def _remark(one: LeftOut) -> str:

@@ -114,7 +114,11 @@ def _trend(program: str, entries: Sequence[Entry], axis: Axis) -> Trend:
     for number, (entry, label) in enumerate(zip(entries, labels, strict=True)):
         groups[label if axis == "commit" else str(number)].append(entry)
     values = [_median(entry) for entry in entries]
-    top = max(*(e.summary.p90_ns or 0 for e in entries if _is_close(e)), *values)
+    # An outlier of a 90th percentile would flatten the chart.
+    top = max(
+        *(e.summary.p90_ns or 0 for e in entries if (e.summary.p90_ns or 0) <= 2 * _median(e)),
+        *values,
+    )
     from_zero = max(values) > _ALIKE * min(values)
     bottom = 0.0 if from_zero else 0.9 * min(values)
     scale = _Scale(bottom, 1.02 * top)
@@ -162,11 +166,6 @@ class _Scale(msgspec.Struct, frozen=True):
         share = (value - self.bottom) / ((self.top - self.bottom) or 1)
         inside = min(max(share, 0.0), 1.0)
         return round(_MARGIN + (HEIGHT - 2 * _MARGIN) * (1 - inside), 1)
-
-
-def _is_close(entry: Entry) -> bool:
-    """Whether its 90th percentile is no outlier that would flatten the chart."""
-    return (entry.summary.p90_ns or 0) <= 2 * _median(entry)
 
 
 def _places(count: int) -> list[float]:

@@ -276,7 +276,10 @@ def _ops(facts: Facts) -> Any:
         "count": np.round(ops.count[order] / max(facts.steady_count, 1), 2),
     }
     times = {name: _means(facts, getattr(ops, name)[order]) for name in ("total_ns", "self_ns")}
-    return _table(**columns, **times, bytes=_sizes(facts, ops.bytes[order]))
+    sums = ops.bytes[order]
+    import pyarrow as pa  # noqa: PLC0415 - see `_record_table`
+
+    return _table(**columns, **times, bytes=pa.array(_means(facts, sums), mask=sums == NULL))
 
 
 def _lower(enum: type[Phase | Kind]) -> list[str]:
@@ -289,12 +292,6 @@ def _means(facts: Facts, sums: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sums over the steady steps as means per step; (rows,)."""
     means = np.minimum(np.rint(sums / max(facts.steady_count, 1)), LARGEST)
     return means.astype(np.int64)
-
-
-def _sizes(facts: Facts, sums: NDArray[np.int64]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - see `_record_table`
-
-    return pa.array(_means(facts, sums), mask=sums == NULL)
 
 
 def _texts(values: NDArray[Any], texts: Sequence[str], *, null: int = NULL) -> Any:

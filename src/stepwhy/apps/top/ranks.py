@@ -190,13 +190,15 @@ class _Process:
             self._grew_s = now_s - _age_s(self._recorded_ns, wall_ns)
         silent_s = 0.0 if self._grew_s is None else now_s - self._grew_s
         last = self._samples[-1] if self._samples else {}
+        gpus = last.get("gpus")
+        found = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
         return self._now._replace(
             rank=self._rank,
             silent_s=silent_s,
             is_ended=self._is_ended,
             cores=self._cores(),
             resident_bytes=_amount(last, "resident_bytes"),
-            gpus=_gpus(last.get("gpus")),
+            gpus=tuple(Gpu(_percent(gpu), _amount(gpu, "used_bytes")) for gpu in found),
             sampled_ns=last.get("time_ns"),
             folder=self._folder,
             has_noted=self._has_noted,
@@ -249,12 +251,6 @@ class _Process:
 def _age_s(time_ns: int, wall_ns: Callable[[], int]) -> float:
     """How long ago a time is, 0 if the clock of its machine is ahead of this one."""
     return max(wall_ns() - time_ns, 0) / 1e9
-
-
-def _gpus(gpus: Any) -> tuple[Gpu, ...]:
-    """GPUs of a sample; empty without any."""
-    found = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
-    return tuple(Gpu(_percent(gpu), _amount(gpu, "used_bytes")) for gpu in found)
 
 
 def _percent(gpu: dict[str, Any]) -> float | None:

@@ -140,7 +140,12 @@ class LocalProcesses(Executor):
             else:
                 future.set_exception(value)
             return process
-        future.set_exception(_lost(ended))
+        future.set_exception(
+            LostWorkerError(
+                f"the process that read it ended {_TRIES} times ({ended})",
+                "Explain this file alone; it may need more memory than is free",
+            )
+        )
         return None
 
     def _start(self) -> children.Process:
@@ -182,13 +187,6 @@ def _close(pipe: Any) -> None:
         pipe.close()
     except OSError:  # what could not be written to a process that has ended
         return
-
-
-def _lost(ended: str) -> LostWorkerError:
-    return LostWorkerError(
-        f"the process that read it ended {_TRIES} times ({ended})",
-        "Explain this file alone; it may need more memory than is free",
-    )
 
 
 __all__ = ["LocalProcesses", "cores"]

@@ -121,14 +121,11 @@ def _correlated_mean(ratios: NDArray[np.float64]) -> Mean | None:
         return None
     # Bursts are left out of the mean, and would hide the correlation of the others.
     low, high = np.quantile(ratios, [0.25, 0.75])
-    share = _effective_share(np.clip(ratios, low, high) if left_out else ratios)
-    return replace(mean, error=mean.error / math.sqrt(share))
-
-
-def _effective_share(values: NDArray[np.float64]) -> float:
-    """Effective number of values divided by their number, at most 1."""
+    values = np.clip(ratios, low, high) if left_out else ratios
+    # Effective number of values divided by their number, at most 1.
     centred = values - values.mean()
     total = float((centred**2).sum())
     correlation = float((centred[1:] * centred[:-1]).sum()) / total if total else 0.0
     correlation = min(max(correlation, 0.0), 1 - 2 / max(len(values), 3))
-    return (1 - correlation) / (1 + correlation)
+    share = (1 - correlation) / (1 + correlation)
+    return replace(mean, error=mean.error / math.sqrt(share))
