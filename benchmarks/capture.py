@@ -74,11 +74,16 @@ def run(command):
     return {"loop_s": float(cost.output), "wall_s": cost.wall_s, "cpu_s": cost.cpu_s}
 
 
+def pinned(core, command):
+    """The same command with all of its processes on one core."""
+    return ["taskset", "-c", str(core), *command]
+
+
 @functools.cache
 def step_ms(framework, layers):
-    """Time of a step alone by CPU time, which other programs lengthen less, ms."""
-    one, many = (run(program(framework, layers, n))["cpu_s"] for n in (1, PROBE_STEPS))
-    return 1000 * max(many - one, 0.1) / PROBE_STEPS
+    """Time of a step alone on a core, ms: of the faster of two runs, as other programs run, too."""
+    command = pinned(min(os.sched_getaffinity(0)), program(framework, layers, PROBE_STEPS))
+    return 1000 * min(run(command)["loop_s"] for _ in range(2)) / PROBE_STEPS
 
 
 def layers_for(framework, length_ms):
@@ -97,11 +102,8 @@ def compare(framework, layers, steps, pairs, folder):
             for suffix, count in (("_start", 1), ("", steps)):
                 plain = program(framework, layers, count)
                 commands = (plain, observed(plain, folder))
-                pinned = [
-                    ["taskset", "-c", str(core), *command]
-                    for core, command in zip(cores[:: 1 - 2 * (pair % 2)], commands, strict=True)
-                ]
-                for kind, one in zip(("plain", "observed"), threads.map(run, pinned), strict=True):
+                placed = map(pinned, cores[:: 1 - 2 * (pair % 2)], commands)
+                for kind, one in zip(("plain", "observed"), threads.map(run, placed), strict=True):
                     found[f"{kind}{suffix}"].append(one)
     return found
 
