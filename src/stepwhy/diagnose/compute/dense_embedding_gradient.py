@@ -11,12 +11,19 @@ Each step fills, adds and updates the whole table, with its moments. That takes 
 rows the table has, whatever the size of the batch.
 
 ## How it is measured
-The cost is the time to make the dense gradient, and that of the optimizer. In TensorFlow 1,
-operations of the backward pass whose result is as large as such a gradient count as well: they pass
-it on, as through the slice or the sum from which the rows were looked up. The saving is up to
-a fifth more: other operations find their data in the caches again. Small tables and models
-that mostly consist of other layers do not count: there, the gradient of the table is made in a
-small part of the step.
+The cost is the time to make the dense gradient, and that of the optimizer. Where shapes were
+recorded, as in PyTorch on CPUs in steps of 5 ms or more, only the optimizer's operations on tables
+count, and only tables of which a step looks up at most a quarter of the rows. A table that the
+forward pass uses in any other way does not count: its gradient is dense anyway, as where a language
+model shares it with its output layer, or where it is regularised.
+
+Without shapes, other parameters may cost as much as the tables. The gradient must then take 5 % of
+the step to make, and 30 % together with the optimizer, so that small tables and models that mostly
+consist of other layers do not count. In TensorFlow 1, operations of the backward pass whose result
+is as large as such a gradient count as well: they pass it on, as through the slice or the sum from
+which the rows were looked up.
+
+The saving is up to a fifth more: other operations find their data in the caches again.
 
 ## Fix
 Keep the gradient sparse, and update only the rows that were used.
@@ -32,13 +39,19 @@ PyTorch and TensorFlow 1.
 
 from __future__ import annotations
 
+from collections import Counter
+from math import prod
+
 import numpy as np
 
+from stepwhy.analyse.program.operands import shapes_of
+from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.slices import is_inside
 from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import NULL, Kind, Phase
 
@@ -49,21 +62,26 @@ RULE = Rule(
     clear="Gradients of embeddings take a small part of the step",
     needs=(("host-ops", "graph-ops"), ("steps",)),
     refines="unfused-optimizer",
-    least_share=0.30,  # of the step, with the optimizer; below it other parameters may cost as much
+    least_share=0.05,  # of the step; below it the gain is less than the variation between steps
     most_saved=1.2,  # of the cost; what the tables displace from the caches is read again as well
-    least_saved=0.4,  # of the cost; the optimizer also updates the other layers
+    least_saved=0.4,  # of the cost; it may hold other layers, and the used rows are still updated
     change="update only the rows that were used",
     edit=Edit("ops", "replaced"),
 )
 
 LARGE = 1 << 20  # bytes; smaller gradients may be of any layer
 ALIKE = 0.01  # of a size; a slice of a table lacks a row or two
+WITHOUT_SHAPES = 0.30  # of the step; below it other parameters may cost as much
 MADE = 0.05  # of the step, to make the gradient; of small tables it takes less
+MOST_USED = 0.25  # of the rows of a table in a step; with more, most of the work is needed
 
 # Source: operator names of PyTorch (aten/src/ATen/native/Embedding.cpp), and the operation with
 # which TensorFlow converts an `IndexedSlices` to a tensor (indexed_slices.py).
 _OF_TORCH = regex(r"aten::embedding_dense_backward|aten::_embedding_bag_dense_backward")
 _OF_TENSORFLOW = regex(r"UnsortedSegmentSum")
+# Source: `embedding`, `_embedding_bag` and what they call, in the same file and EmbeddingBag.cpp.
+_LOOKS_UP = regex(r"aten::(embedding|_embedding_bag(_forward_only)?)")
+_PASSES = regex(r"(aten::)?(detach|alias)")
 # Source: `torch.nn.Embedding`: the optimizers that work with sparse gradients.
 _TAKES_SPARSE = regex(r"Optimizer\.step#(SGD|Adagrad|SparseAdam)\.step")
 _SHOWN = 3
@@ -85,16 +103,76 @@ def diagnose(facts: Facts) -> Finding:
     made_ns = on_scale(facts, mean_within(facts, time_of(facts, made)))
     updating = facts.slices(Kind.OP, Kind.KERNEL, Kind.FRAMEWORK, steady=True)
     updating = updating[facts.phases[updating] == Phase.OPTIMIZER]
-    updated_ns = on_scale(facts, mean_within(facts, time_of(facts, updating)))
+    tables = _tables(facts) if len(made) and is_pytorch(facts) else None
+    if tables is None:
+        updated_ns = on_scale(facts, mean_within(facts, time_of(facts, updating)))
+    else:
+        updated_ns = on_scale(facts, _update_ns(facts, updating, tables))
     evidence = (
         Evidence("time to make dense gradients", made_ns, "ns"),
-        Evidence("time of the optimizer", updated_ns, "ns"),
+        Evidence(
+            f"time of the optimizer{'' if tables is None else ' for tables'}", updated_ns, "ns"
+        ),
         *times(facts, "time of the operation", by_name(facts, made)[:_SHOWN]),
         *times_at_lines(facts, made),
     )
     cost = min(made_ns + updated_ns, facts.wall_ns)
-    is_short = made_ns < MADE * facts.wall_ns
-    return RULE.judge(facts, cost, evidence, _fix(facts, updating), shown=2, unless=is_short)
+    is_short = made_ns < MADE * facts.wall_ns or cost < WITHOUT_SHAPES * facts.wall_ns
+    unless = is_short if tables is None else not tables
+    return RULE.judge(facts, cost, evidence, _fix(facts, updating), shown=2, unless=unless)
+
+
+def _tables(facts: Facts) -> frozenset[str] | None:
+    """Shapes of the tables of which a step uses few rows; None if shapes were not recorded."""
+    trace, shapes = facts.trace, shapes_of(facts.trace)
+    rows = facts.slices(Kind.OP, steady=True)
+    rows = rows[(shapes[rows] != NULL) & (facts.phases[rows] == Phase.FORWARD)]
+    names = trace.slices.name[rows]
+    lookups = rows[trace.matches(names, _LOOKS_UP.fullmatch)]
+    if not len(lookups):
+        return None
+    used: Counter[str] = Counter()
+    for shape, count in Counter(shapes[lookups].tolist()).items():
+        table, indices, *_ = trace.string(shape).split(",")
+        used[table] += count * _elements(indices)
+    of_others = ~is_inside(facts, lookups, rows) & ~trace.matches(names, _PASSES.fullmatch)
+    others = np.unique(shapes[rows[of_others]]).tolist()
+    elsewhere = {one for shape in others for one in trace.string(shape).split(",")}
+    most = MOST_USED * max(facts.steady_count, 1)
+    return frozenset(
+        table
+        for table, count in used.items()
+        if table not in elsewhere and count <= most * int(table.split("x")[0] or 0)
+    )
+
+
+def _update_ns(facts: Facts, updating: AnyRows, tables: frozenset[str]) -> int:
+    """Time of the mean step in which the optimizer works on tables, ns.
+
+    An operation on a list of tensors (`aten::_foreach_add_`) counts by the tables' share of its
+    elements, unless it calls an operation for each.
+    """
+    shapes = shapes_of(facts.trace)[updating]
+    texts = {shape: facts.trace.string(shape) for shape in set(shapes.tolist()) - {int(NULL)}}
+    first = {shape: text.split(",")[0].split("+") for shape, text in texts.items()}
+
+    def time(*chosen: int) -> Intervals:
+        return time_of(facts, updating[np.isin(shapes, chosen)])
+
+    alone = time(*(shape for shape, tensors in first.items() if len(tensors) == 1))
+    found = 0.0
+    for shape, tensors in first.items():
+        is_list = len(tensors) > 1
+        sizes = Counter({tensor: _elements(tensor) * n for tensor, n in Counter(tensors).items()})
+        share = sum(sizes[table] for table in tables) / max(sizes.total(), 1)
+        if share:
+            found += share * mean_within(facts, time(shape) - alone if is_list else time(shape))
+    return round(found)
+
+
+def _elements(shape: str) -> int:
+    """Number of elements of a shape such as '25000x32'; 0 if it is unknown."""
+    return prod(map(int, shape.split("x"))) if shape else 0
 
 
 def _fix(facts: Facts, updating: AnyRows) -> Fix:

@@ -46,13 +46,13 @@ import msgspec
 import numpy as np
 
 from stepwhy.analyse.program.semantic_ops import matched_ops, work_ns
-from stepwhy.base.columns import nesting
-from stepwhy.base.columns.types import Ints, Mask
+from stepwhy.base.columns.types import Ints
 from stepwhy.diagnose.compute.shared.one_hot import gradients_of, of_pytorch
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
 from stepwhy.diagnose.shared.measure import by_string, on_scale, times
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
+from stepwhy.diagnose.shared.slices import is_inside
 from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import NULL
 
@@ -151,15 +151,15 @@ def _products(facts: Facts) -> _Products:
     slow = (table.zeros[places] > 0) & (own_ns > 0) & (own_ns >= LEAST_RATIO * without_ns)
     one_hot = of_pytorch(facts)
     if one_hot is not None:
-        slow &= ~_is_inside(facts, one_hot.rows, rows)
+        slow &= ~is_inside(facts, one_hot.rows, rows)
     share = np.where(slow, 1 - without_ns / np.maximum(own_ns, 1), 0.0)
     of_product = np.where(slow, places, NULL)
     patterns = facts.trace.strings_where(_WITH_GRADIENTS)
     for row in np.flatnonzero(slow & np.isin(table.zero_pattern[places], patterns)).tolist():
         back = gradients_of(facts, rows[[row]])
         if len(back):
-            inside = _is_inside(facts, back, rows) & (table.zeros[places] == 0)
-            share[inside], of_product[inside] = share[row], places[row]
+            within = is_inside(facts, back, rows) & (table.zeros[places] == 0)
+            share[within], of_product[within] = share[row], places[row]
     lost_ns = np.rint(share * taken_ns).astype(np.int64)
     chosen = lost_ns > 0
     # What makes an operand is as much less as that has values.
@@ -167,14 +167,6 @@ def _products(facts: Facts) -> _Products:
     made_ns = round(float(zeros * taken_ns[(table.makes_zeros[places] == 1) & ~chosen].sum()))
     unknown_ns = int(taken_ns[(table.zeros[places] > 0) & (own_ns <= 0)].sum())
     return _Products(rows[chosen], of_product[chosen], lost_ns[chosen], made_ns, unknown_ns)
-
-
-def _is_inside(facts: Facts, outer: Ints, rows: Ints) -> Mask:
-    """Whether slices are some others, or lie within them; (rows,)."""
-    is_outer = np.zeros(len(facts.trace.slices), dtype=np.bool_)
-    is_outer[outer] = True
-    found: Mask = nesting.nearest(facts.nesting, is_outer)[rows] != NULL
-    return found
 
 
 def _evidence(facts: Facts, found: _Products, cost: int) -> Iterator[Evidence]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
+from stepwhy.base.columns import nesting
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.diagnose.shared.measure import outermost
@@ -42,6 +43,14 @@ def launched_ops(facts: Facts) -> AnyRows:
     rows = rows[outermost(facts, Kind.OP)[rows] == rows]
     chosen: AnyRows = rows[np.isin(facts.trace.slices.track[rows], facts.threads.all)]
     return chosen
+
+
+def is_inside(facts: Facts, outer: AnyRows, rows: AnyRows) -> Mask:
+    """Whether slices are some others, or lie within them; (rows,)."""
+    is_outer = np.zeros(len(facts.trace.slices), dtype=np.bool_)
+    is_outer[outer] = True
+    found: Mask = nesting.nearest(facts.nesting, is_outer)[rows] != NULL
+    return found
 
 
 def strings_among(facts: Facts, texts: Collection[str]) -> Mask:
