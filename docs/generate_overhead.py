@@ -34,13 +34,16 @@ observed steps are interrupted more often. py-spy takes some 0.07 s of CPU time 
 a process without children, and samples again once the run is so long that this stays below 0.3 %
 of a core for each process, and below 1 % in all.
 
-Steps of 1 ms of PyTorch remain slower after the traced window, although only their ends are noted
-then: by some 4 % in runs of half a minute, alone and observed at once (3.7 % in ten pairs, 4.1 % in
-six after stepwhy stopped making a state of functorch that later backward passes copied). In a count
-of instructions, the steps after the window have 0.7 % more, some of them for what is done once in a
-while, whatever the length of a step. What else slows them is not known. `python
-benchmarks/after_window.py` measures whether a window of PyTorch's own profiler does the same in a
-program without stepwhy.
+Steps of 1 ms of PyTorch take some 4 % longer for the whole run, in runs of half a minute, alone and
+observed at once (3.7 % in ten pairs, 4.1 % in six). Runs of eleven seconds tell where that comes
+from, with the first four seconds left out, in three pairs each, on a machine that was not quiet
+enough to resolve half a point: 0.8 % remain with neither instrumentation nor sampling, 2 to 4 %
+without sampling, 3 to 4 % with everything. So sampling from outside takes about a point where the
+training has no other core to leave it. Half of the rest was timed inside: 6 µs in each step between
+the optimizer and the program, and 1 to 2 ms whenever steps are written to the log, every 0.4 s. The
+other half was not timed; it may be what the training then fetches again into the caches. `python
+benchmarks/after_window.py` measures whether a window of PyTorch's own profiler slows the steps
+after it in a program without stepwhy.
 
 The rows of the table were measured earlier, with the runs in turns.
 
