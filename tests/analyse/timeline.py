@@ -112,6 +112,7 @@ class Run(Timeline):
     def __init__(self):
         super().__init__()
         self.at = 0
+        self.op = ""
         self.wobble = np.random.default_rng(1)
 
     def go(self, count, length, *, traced=()):
@@ -130,7 +131,7 @@ class Run(Timeline):
     def trace_step(self, length):
         """A traced step, half of it an operation."""
         self.steps(self.at, self.at + length)
-        self.add(self.thread(), Kind.OP, self.at, self.at + length / 2)
+        self.add(self.thread(), Kind.OP, self.at, self.at + length / 2, name=self.op)
         self.mark(self.at, self.at + length, profiled=1)
         self.at += length
 
@@ -159,8 +160,9 @@ class SharedMachine(Run):
                 value=round(value * self.unit_ns),
             )
 
-    def work(self, count, length, *, waiting=0.0, others=None, traced=()):
+    def work(self, count, length, *, waiting=0.0, others=None, traced=(), op=""):
         """Steps that wait for a core for a share of their time, which other programs use."""
+        self.op = op
         others = bool(waiting) if others is None else others
         for place in range(count):
             before = self.at

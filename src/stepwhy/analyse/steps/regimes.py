@@ -21,7 +21,7 @@ from stepwhy.analyse.steps.contention import contention, differs, least_contende
 from stepwhy.analyse.steps.sampled_lines import FEWEST_SAMPLES
 from stepwhy.analyse.steps.step_search import count_warm_up
 from stepwhy.base.columns.intervals import Intervals
-from stepwhy.trace import NULL, Columns, SampleRole
+from stepwhy.trace import NULL, Columns, Kind, SampleRole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -109,22 +109,53 @@ def find_regimes(trace: Trace, recorded: StepTable) -> Regimes:
     contended = [row for part in pairwise(noticed) for row in _contended_splits(trace, *part)]
     bounds = sorted([*noticed, *contended])
     regimes = tuple(_regime(trace, recorded, first, end) for first, end in pairwise(bounds))
+    return Regimes(regimes, _described(trace, recorded, regimes))
+
+
+def _described(trace: Trace, recorded: StepTable, regimes: Sequence[Regime]) -> int:
+    """Index of the stretch that the result is about."""
     longest = max(range(len(regimes)), key=lambda i: (regimes[i].traced > 0, regimes[i].total_ns))
-    calmer = least_contended([regime.contention for regime in regimes], longest)
-    described = next((i for i in calmer if _shows_work(regimes[i], regimes[longest])), longest)
-    return Regimes(regimes, described)
+    busy = regimes[longest]
+    for place in least_contended([regime.contention for regime in regimes], longest):
+        calm = regimes[place]
+        is_long = calm.end - calm.first >= 2 * _SHORTEST
+        if is_long and (_is_explained(calm, busy) or _run_alike(trace, recorded, calm, busy)):
+            return place
+    return longest
 
 
-def _shows_work(calm: Regime, busy: Regime) -> bool:
-    """Whether a less contended stretch shows the work of a contended one.
+def _is_explained(calm: Regime, busy: Regime) -> bool:
+    """Whether the wait for cores explains most of the difference in length between two stretches.
 
-    The wait for cores has to explain most of the difference in length; where no step of the calm
-    one was traced, nearly all of it.
+    Where no step of the calm one was traced, it has to explain nearly all of it.
     """
-    if calm.end - calm.first < 2 * _SHORTEST or calm.median_ns is None or busy.median_ns is None:
+    if calm.median_ns is None or busy.median_ns is None:
         return False
     own_ns = [r.median_ns * (1 - (r.contention or 0.0)) for r in (calm, busy) if r.median_ns]
     return max(own_ns) <= (_RELATED if calm.traced else _SIMILAR) * min(own_ns)
+
+
+def _run_alike(trace: Trace, recorded: StepTable, calm: Regime, busy: Regime) -> bool:
+    """Whether steps of two stretches were traced that run the same operations, on the same shapes.
+
+    Then contention explains their difference even if the wait for cores does not: threads that
+    spin while they wait for one that has no core seem to work.
+    """
+    calm_steps, busy_steps = (_operations(trace, recorded, one) for one in (calm, busy))
+    return not calm_steps.isdisjoint(busy_steps)
+
+
+def _operations(trace: Trace, recorded: StepTable, regime: Regime) -> set[bytes]:
+    """What each traced step of a stretch runs: how often it runs each operation on which shapes."""
+    inside = _inside(trace, recorded, regime.first, regime.end)
+    rows = np.flatnonzero(trace.is_kind(Kind.OP))
+    starts = trace.slices.start_ns[rows]
+    shapes = np.full(len(trace.slices), NULL, dtype=np.int32)
+    shapes[trace.operands.slice] = trace.operands.shapes
+    pairs = np.stack([trace.slices.name[rows], shapes[rows]], axis=1)
+    bounds = zip(recorded.host_starts[inside], recorded.host_ends[inside], strict=True)
+    within = (pairs[(starts >= start) & (starts < end)] for start, end in bounds)
+    return {np.sort(part.view(np.int64).ravel()).tobytes() for part in within if len(part)}
 
 
 def within(trace: Trace, recorded: StepTable, regimes: Regimes) -> StepTable:

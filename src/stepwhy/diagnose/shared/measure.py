@@ -127,14 +127,15 @@ def _longest_first(groups: list[Group]) -> list[Group]:
 
 
 def times(facts: Facts, what: str, groups: Iterable[Group]) -> tuple[Evidence, ...]:
-    """The time per step of each group, with its name as the place.
+    """The time per step of each group on the scale of the breakdown, with its name as the place.
 
     Args:
         facts: Facts of the run.
         what: What is measured.
         groups: The groups.
     """
-    return tuple(Evidence(what, facts.mean_ns(g.total_ns), "ns", g.name) for g in groups)
+    named = ((group.name, on_scale(facts, facts.mean_ns(group.total_ns))) for group in groups)
+    return tuple(Evidence(what, time_ns, "ns", name) for name, time_ns in named)
 
 
 def nearest(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
