@@ -945,6 +945,8 @@ PASSED = {
     "MonitoredTrainingSession": "checkpoint_dir=folder",
     "TFRecordDataset": "paths",
     "map": "parse",
+    "batch": "batch_size",
+    "take": "n",
 }
 
 
@@ -952,12 +954,14 @@ def completed(code):
     """The code with the arguments that it leaves out; a new batch size takes the place of one."""
 
     def passed(found):
-        arguments = PASSED[found[1]]
-        if "batch_size" in found[2]:
+        if found[2] is None and found[1] not in PASSED:
+            return found[0]
+        arguments, new = PASSED[found[1]], found[2] or ""
+        if "batch_size" in new:
             arguments = arguments.removesuffix(SIZE)
-        return f"{found[1]}({arguments},{found[2]})"
+        return f"{found[1]}({arguments},{new})"
 
-    return re.sub(r"(\w+)\(\s*\.\.\.,([^()]*)\)", passed, code)
+    return re.sub(r"(\w+)\(\s*\.\.\.(?:,([^()]*))?\)", passed, code)
 
 
 def test_all_code_runs_or_compiles():

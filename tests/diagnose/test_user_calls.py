@@ -176,6 +176,49 @@ def test_batches_that_are_prefetched_are_not_prefetched_again():
     )
 
 
+def test_a_call_that_has_to_come_earlier_is_moved():
+    text = f"images = {SOURCE}.map(name).map(decode).cache().take(n).batch(32).prefetch(2)"
+    made = [(n, text, "a.py(3): f") for n in range(7)]
+    stages = [
+        ("Prefetch[1]", "a.py(3): f", 5, -1),
+        ("Batch[2]", "a.py(3): f", 5, -1),
+        ("Take[3]", "a.py(3): f", 5, -1),
+        ("MemoryCache[4]", "a.py(3): f", 5, -1),
+    ]
+    code = "dataset = dataset.take(...).cache()   # not after it"
+    assert pipeline(code, made, *stages) == (
+        "# a.py(3)\n"
+        "images = (\n"
+        "    tf.data.Dataset.from_tensor_slices(paths)\n"
+        "    .map(name)\n"
+        "    .map(decode)\n"
+        "    .take(n)\n"
+        "    .cache()\n"
+        "    .batch(32)\n"
+        "    .prefetch(2)\n"
+        ")"
+    )
+    assert pipeline(code, made, *stages[:2]) == code
+
+
+def test_batches_come_before_the_function_that_takes_longest():
+    made = [
+        (0, "rows = rows.map(read)", "a.py(2): f"),
+        (0, "rows = rows.map(parse).batch(32)", "a.py(3): f"),
+        (1, "rows = rows.map(parse).batch(32)", "a.py(3): f"),
+    ]
+    stages = [
+        ("BatchV2[1]", "a.py(3): f", 5, -1),
+        ("Map[2]", "a.py(3): f", 70, -1),
+        ("Map[3]", "a.py(2): f", 60, -1),
+    ]
+    code = "dataset = dataset.batch(...).map(...)   # the function then gets a batch"
+    assert pipeline(code, made, *stages) == "# a.py(3)\nrows = rows.batch(32).map(parse)"
+    # In a statement of its own, the function cannot simply change places with the batches.
+    stages[1], stages[2] = ("Map[2]", "a.py(3): f", 50, -1), ("Map[3]", "a.py(2): f", 99, -1)
+    assert pipeline(code, made, *stages) == code
+
+
 @pytest.mark.parametrize(
     "call", ["rows.map(parse, **options)", "rows.map(*arguments)", "rows.map(", "map(parse)"]
 )

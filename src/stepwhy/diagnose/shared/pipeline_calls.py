@@ -2,8 +2,9 @@
 
 Code of a fix says what changes, as a statement about `dataset`: `map(..., ARGUMENT)` is the call of
 the function that takes longest, `batch(SIZE)` that which forms batches. `prefetch(...)` follows the
-last call, `cache()` the last function whose result is the same in each epoch. Where all that is
-recorded, the program's own statements take their place, with only this new.
+last call, `cache()` the last function whose result is the same in each epoch. `batch(...).map(...)`
+says that the first of two calls comes before the second one, which it does not yet. Where all that
+is recorded, the program's own statements take their place, with only this new.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from stepwhy.trace import NULL, Trace
 
 _ASKED = regex(
     r"^dataset = dataset\.(?P<name>map|batch|cache|prefetch)\((?P<given>[^#\n]*)\)[^\n]*$",
+    re.MULTILINE,
+)
+_MOVED = regex(
+    r"^dataset = dataset\.(?P<name>batch|take)\(\.\.\.\)\.(?P<before>map|cache)\([^\n]*$",
     re.MULTILINE,
 )
 _CHAINED = regex(r"tf\.data\[(\d+)\]")
@@ -55,9 +60,40 @@ def with_pipeline(finding: Finding, facts: Facts) -> Finding:
         facts: Facts of the run.
     """
     fix = finding.fix
-    if fix is None or not _ASKED.search(fix.code):
+    if fix is None:
         return finding
+    moved = _MOVED.search(fix.code)
+    if moved is not None:
+        return replace(finding, fix=replace(fix, code=_with_moved(fix.code, moved, facts.trace)))
     return replace(finding, fix=replace(fix, code=_code(fix.code, facts.trace)))
+
+
+def _with_moved(code: str, moved: re.Match[str], trace: Trace) -> str:
+    """The program's statement with one call before another one, if it has both in that order."""
+    stages, links = trace.stages, list(_links(trace).values())
+    links.sort(key=lambda link: -int(stages.elements[link.row] * stages.processing_ns[link.row]))
+    late, early = (
+        next((link for link in links if _call_of(link) == moved[which]), None)
+        for which in ("name", "before")
+    )
+    if late is None or early is None or late.statement != early.statement:
+        return code
+    tree = _statement(early.statement)
+    if tree is None or early.place > late.place:
+        return code
+    chain = _chain(tree.value)
+    tree.value = _object(chain)
+    chain.insert(early.place, chain.pop(late.place))
+    for call in chain:
+        call.func = ast.Attribute(tree.value, _method(call))
+        tree.value = call
+    return f"{code[: moved.start()]}# {early.line}\n{_text(tree)}{code[moved.end() :]}"
+
+
+def _call_of(link: _Link) -> str:
+    """Name of the method that makes a stage; '' if it is not known."""
+    tree = _statement(link.statement)
+    return "" if tree is None else _method(_chain(tree.value)[link.place])
 
 
 def _code(code: str, trace: Trace) -> str:
@@ -179,6 +215,12 @@ def _chain(node: ast.expr | None) -> list[ast.Call]:
     return found
 
 
+def _object(chain: list[ast.Call]) -> ast.expr:
+    """What the first call of a chain is a method of."""
+    assert isinstance(chain[0].func, ast.Attribute)  # noqa: S101 - so are all calls of chains
+    return chain[0].func.value
+
+
 def _method(call: ast.Call) -> str:
     assert isinstance(call.func, ast.Attribute)  # noqa: S101 - so are all calls of chains
     return call.func.attr
@@ -190,8 +232,7 @@ def _text(tree: ast.Assign | ast.Return | ast.Expr) -> str:
     if len(line) <= _WIDEST:
         return line
     chain = _chain(tree.value)
-    assert isinstance(chain[0].func, ast.Attribute)  # noqa: S101 - so are all calls of chains
-    start = ast.unparse(chain[0].func.value)
+    start = ast.unparse(_object(chain))
     before = line[: len(line) - len(ast.unparse(chain[-1]))]
     links = [ast.Call(ast.Name(_method(call)), call.args, call.keywords) for call in chain]
     first, *others = ("\n".join(laid_out("    .", link).splitlines()) for link in links)
