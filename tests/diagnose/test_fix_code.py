@@ -947,6 +947,7 @@ PASSED = {
     "map": "parse",
     "batch": "batch_size",
     "take": "n",
+    "Embedding": "words, width",
 }
 
 
