@@ -9,15 +9,18 @@ DRIVER, WORKER, THREAD = SampleRole.DRIVER, SampleRole.WORKER, SampleRole.THREAD
 
 
 def trace(*samples):
-    """Samples as (role, line, package, entry, count)."""
+    """Samples as (role, line, package, entry, count, names that it calls, what it has called)."""
     builder = TraceBuilder()
-    for role, line, leaf, entry, count in samples:
+    for role, line, leaf, entry, count, *calls in samples:
+        names, called = (*calls, "", "")[:2]
         builder.add(
             "samples",
             role=int(role),
             line=builder.intern(line),
             package=builder.intern(leaf),
             entry=builder.intern(entry) if entry else NULL,
+            names=builder.intern(names) if names else NULL,
+            called=builder.intern(called) if called else NULL,
             count=count,
         )
     return builder.finish(Meta("step-log"))
@@ -77,3 +80,13 @@ def test_the_role_that_does_most_of_it():
 def test_too_few_samples():
     assert find_preparation(trace((DRIVER, "a.py(1): f", "", "DataLoader", 19))) is None
     assert find_preparation(trace()) is None
+
+
+def test_what_another_line_calls_is_not_called_by_the_line_of_the_work():
+    found = find_preparation(
+        trace(
+            (DRIVER, "data.py(9): collate", "", "DataLoader", 80, "tensor"),
+            (DRIVER, "data.py(3): load", "numpy", "DataLoader", 20, "", "numpy: roll"),
+        )
+    )
+    assert (found.kind_line, found.kind_call) == ("data.py(9): collate", "")

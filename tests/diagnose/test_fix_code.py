@@ -457,6 +457,12 @@ graph.__exit__(None, None, None)""",
     ),
     (
         "python_preprocessing",
+        "convert",
+        TORCH + "import numpy as np; arrays = [np.ones(3)] * 2",
+        "assert batch.shape == (2, 3)",
+    ),
+    (
+        "python_preprocessing",
         "query",
         TORCH + TABLE,
         "assert sample.tolist() == [6, 7]",

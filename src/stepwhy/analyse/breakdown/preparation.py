@@ -118,7 +118,8 @@ def _of_role(samples: Sequence[_Sample], moments: int, *, fed: bool) -> Preparat
     kind, kind_line, of_kind = _kind(inside)
     calls = Counter[str]()
     for s in inside:
-        calls[s.called] += s.count if (s.kind, s.line) == (kind, kind_line) else 0
+        if (s.kind, s.line) == (kind, kind_line):
+            calls[s.called] += s.count
     return Preparation(
         role=role,
         entry=entries.most_common(1)[0][0],

@@ -22,6 +22,7 @@ class WorkKind(StrEnum):
     PARSE = "text or records parsed for each sample"
     SLICES = "parts read from a chunked or compressed file"
     QUERY = "a database asked for each sample"
+    CONVERT = "lists converted to tensors, value by value"
     DECODE = "files or bytes decoded"
     FILES = "files opened or read"
     OTHER = ""
@@ -59,6 +60,7 @@ _DATABASES = frozenset({"sqlalchemy", "psycopg2", "psycopg", "pymysql", "peewee"
 # Functions in C, by the name that a line calls.
 _PARSES_IN_C = regex(r"\b(?:fromstring|strptime|fromisoformat|loads)\b")
 _QUERIES_IN_C = regex(r"\b(?:execute|fetchone|fetchmany|fetchall)\b")
+_CONVERTS_IN_C = regex(r"\b(?:(?:as_)?tensor|\w*Tensor)\b")
 _SEARCHES = regex(r"\bindex\b")
 
 
@@ -87,6 +89,8 @@ def kind_of(package: str, called: str, loop: str, names: str) -> WorkKind:
         return WorkKind.FILES
     if loop and not package:
         return WorkKind.SEARCH if _SEARCHES.search(names) else WorkKind.ELEMENTS
+    if not called and not package and _CONVERTS_IN_C.search(names):
+        return WorkKind.CONVERT
     return WorkKind.OTHER
 
 

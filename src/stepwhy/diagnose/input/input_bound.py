@@ -29,7 +29,8 @@ that.
 
 ## When it abstains
 When no fetch of a batch is recorded: a loop may still wait for a loader that the profiler does not
-know. When the device was in use but not recorded.
+know. When the device was in use but not recorded. Does not apply if the thread that runs the loop
+prepares the batches and the program may use one core only.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from msgspec.structs import replace
 
 from stepwhy.analyse.input.batch_work import fetches_from_workers, find_batch_work
 from stepwhy.analyse.input.overlap import workers_for
+from stepwhy.analyse.steps.cores import usable_cores
 from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.diagnose.input.shared.loaders import batches_ready
 from stepwhy.diagnose.input.shared.long_waits import long_waits
@@ -78,6 +80,7 @@ SHARE = 0.10  # of the step; below it the gain is less than the variation betwee
 WORKING_SHARE = 0.5  # of the fetches' time; above it the driving thread itself prepares the batch
 WORTH_NAMING = 0.05  # of the fetches' time, for a line of the input code
 
+_ONE_CORE = "The program may use one core only: nothing can prepare batches beside the step."
 _WORK = (Kind.OP, Kind.PYTHON, Kind.FRAMEWORK, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)
 
 
@@ -94,6 +97,8 @@ def diagnose(facts: Facts) -> Finding:
     evidence = (*_evidence(facts, fetches, working), *([ready] if ready else []))
     if facts.share("input_wait") < SHARE:
         return RULE.nothing(evidence[:1])
+    if working and usable_cores(facts.trace) == 1:
+        return RULE.not_applicable(_ONE_CORE)
     if ready:
         title = "Make batches cheaper to receive"
         gone = Edit("input", "gone")

@@ -168,7 +168,7 @@ def _of_serial(facts: Facts, work: Preparation) -> Finding:
         return RULE.not_applicable(_SERIAL)
     share = Evidence("share of the step", ways.gone_ns / max(facts.wall_ns, 1), "fraction")
     evidence = (share, *spared.evidence(), Evidence("runs in", _runs_in(work), ""))
-    return _spare(ways.gone_ns, ways, spared, evidence, _OTHERWISE)
+    return _spare(ways.gone_ns, ways, spared, evidence, _OTHERWISE if ways.workers else "")
 
 
 def _spare(
@@ -194,6 +194,7 @@ _WAYS = {
     WorkKind.ARCHIVE: "archive",
     WorkKind.PARSE: "parse",
     WorkKind.SLICES: "slices",
+    WorkKind.CONVERT: "convert",
     WorkKind.QUERY: "query",
 }
 

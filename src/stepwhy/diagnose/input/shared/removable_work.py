@@ -123,11 +123,13 @@ _ONE = "predicted saving with one worker"
 
 def of_serial_work(facts: Facts, work: BatchWork, spared: Removable) -> Alternatives:
     """What is predicted where the thread that runs the loop prepares the batches itself."""
+    gone_ns = round(spared.share * work.exposed_ns)
+    if usable_cores(facts.trace) == 1:
+        return Alternatives(gone_ns)
     count = workers_for(facts, work)
     gain = gain_of(facts, work, "prepare batches in parallel")
     beside = Edit("input", "workers", count=count)
     low_ns = 0 if starts_processes(facts, beside) else gain.low_ns
-    gone_ns = round(spared.share * work.exposed_ns)
     return Alternatives(gone_ns, count, (low_ns + gain.high_ns) // 2)
 
 
@@ -172,6 +174,7 @@ TITLES = {
     WorkKind.ARCHIVE: "Unpack the archive once: each sample unpacks all of it again",
     WorkKind.PARSE: "Parse the records once, before the training: each epoch parses them again",
     WorkKind.SLICES: "Load the file once, or store it in the order in which it is read",
+    WorkKind.CONVERT: "Stack arrays before they become a tensor, which takes lists value by value",
     WorkKind.QUERY: "Read the table into arrays once: each sample asks the database",
 }
 """Titles of the finding, by kind of work."""
