@@ -171,9 +171,6 @@ def test_the_report_covers_a_typical_stage_and_names_the_longest_one():
     result = explained(AGGREGATED)
     busy = [d.busy_ns for d in result.devices]
     assert busy.index(max(busy)) == 3  # the last stage, which has the loss, too
-    assert (
-        "The report covers rank 0, which waits about as long as most of the slowest"
-        in result.notes[0]
-    )
+    assert "The report covers rank 0, a typical one of the slowest" in result.notes[0]
     assert result.findings[0].id == "stage-imbalance"
     assert result.findings[0].evidence[0].where == "stage 3"

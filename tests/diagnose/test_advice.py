@@ -88,7 +88,7 @@ NEEDS = {
         "pytorch"
     ),
     r"PYTORCH_|ProfilerActivity": framework("pytorch"),
-    r"\btf\.|session\.run|dataset\.(shuffle|map|batch|cache|prefetch|apply)": framework(
+    r"\btf\.|session\.run|dataset\.(shuffle|map|batch|cache|prefetch|apply|take)": framework(
         "tensorflow"
     ),
     r"\bkeras\.|(predict|train)_on_batch|model\.fit\(": framework("tensorflow"),

@@ -40,10 +40,11 @@ NO_VIEWS = {
 
 def rank_note(choice: RankChoice) -> str:
     """The note on which rank a result of several ranks covers, and why."""
-    waits = "about as long as most" if choice.is_pipeline else "least"
     reason = f"the slowest of {choice.ranks}"
     if not choice.is_slowest:
-        reason = f"which waits {waits} of the slowest among {choice.ranks}"
+        which = "a typical one" if choice.is_pipeline else "one"
+        why = "" if choice.is_pipeline else ", which waits least for the others"
+        reason = f"{which} of the slowest of {choice.ranks}{why}"
     unequal = ""
     if choice.least_computing is not None:
         rank, compute_ns = choice.least_computing

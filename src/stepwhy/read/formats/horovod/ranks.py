@@ -52,12 +52,7 @@ def notes_on_ranks(ranges: Ranges) -> tuple[str, ...]:
     count = len(ranges.of(RangeRole.NEGOTIATION))
     if count < _MIN_NEGOTIATIONS:
         return ()
-    # Negotiations with ticks of several ranks, grouped by tensor.
-    of_ranks = (ranges.role == RangeRole.NEGOTIATION) | (ranges.role == RangeRole.TICK)
-    some = np.flatnonzero(of_ranks).astype(np.int32)
-    some = some[np.argsort(ranges.row[some], kind="stable")]
-    parts = [_select(ranges, some[low:high]) for low, high in whole_groups(ranges.row[some])]
-    negotiations = _Negotiations(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    negotiations = _negotiations(ranges)
     if len(negotiations) < _MIN_WITH_TICKS * count:
         known = f"{format_count(len(negotiations))} of {format_count(count)} negotiations"
         return (_CACHED.format(known=known),)
@@ -88,6 +83,15 @@ def _median(values: Ints) -> float:
     ordered = np.sort(values)
     low, high = int(ordered[(len(ordered) - 1) // 2]), int(ordered[len(ordered) // 2])
     return (low + high) / 2
+
+
+def _negotiations(ranges: Ranges) -> _Negotiations:
+    """Negotiations with ticks of several ranks, grouped by tensor."""
+    of_ranks = (ranges.role == RangeRole.NEGOTIATION) | (ranges.role == RangeRole.TICK)
+    some = np.flatnonzero(of_ranks).astype(np.int32)
+    some = some[np.argsort(ranges.row[some], kind="stable")]
+    parts = [_select(ranges, some[low:high]) for low, high in whole_groups(ranges.row[some])]
+    return _Negotiations(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _select(ranges: Ranges, some: NDArray[np.int32]) -> _Negotiations:
