@@ -136,6 +136,11 @@ CONTEXTS = {
     ("repeated_preprocessing", "tf-unfilled"): ("tensorflow", TF2, "next(iter(dataset))"),
     ("repeated_preprocessing", "tf-epochs"): ("tensorflow", TF2, "next(iter(dataset))"),
     ("feed_dict_copy", "converted"): ("tensorflow", GRAPH + FEEDS, END),
+    ("feed_dict_copy", "constant"): (
+        "tensorflow",
+        GRAPH + "table = np.ones([4, 3])",
+        "assert session.run(table_input).shape == (4, 3)" + END,
+    ),
     ("feed_dict_copy", "large"): ("tensorflow", GRAPH + FEEDS, "session.run(rows)" + END),
     ("launch_bound", "training"): ("torch", MODEL + EAGER, "model(batch).sum().backward()"),
     ("launch_bound", "inference"): ("torch", MODEL + EAGER, "assert output.shape == (4, 2)"),

@@ -12,12 +12,14 @@ conversion. An array of the placeholder's type costs little: feeding is not slow
 The time from the start of the traced runs to their first operation, excluding the preparation of
 the graph and the fixed overhead of a run. It counts only as far as the fed values explain it:
 `stepwhy run` records their types and sizes in traced runs. Where values are converted, copying the
-converted arrays into the runtime, at 6 GB/s, does not count: it remains. Less than 0.6 ms is not
-reported, because the fixed overhead varies by as much.
+converted arrays into the runtime, at 6 GB/s, does not count: it remains. It counts for arrays of
+1 MiB or more that are the same in all traced runs, which tell by a fingerprint: these need not be
+fed. Less than 0.6 ms is not reported, because the fixed overhead varies by as much.
 
 ## Fix
-Convert once, before the loop, to arrays of the placeholder's type. If the data is too large for
-that, read it in the graph with `tf.data`, in parallel with the step.
+Convert once, before the loop, to arrays of the placeholder's type. Keep what never changes in a
+variable of the graph. If the data is too large for that, read it in the graph with `tf.data`, in
+parallel with the step.
 
 ## Fix risk
 None: the values are the same.
@@ -49,6 +51,7 @@ RULE = Rule(
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 
+LARGE = 1 << 20  # bytes; less is copied in a small part of the overhead of a run
 # Bytes per second of an array of the placeholder's type; 12 MiB took 2.0 ms, 48 MiB 6.2 ms.
 _COPIED = 6e9
 
@@ -68,13 +71,20 @@ def diagnose(facts: Facts) -> Finding:
     )
     kinds = {f.kind for f in feeds if f.bytes is None or f.bytes >= (feeds[0].bytes or 0) / 2}
     fix = RULE.fix("large" if kinds == {"copy"} else "converted")
-    # Time to copy all fed values once they have the right type.
-    copying_ns = sum((feed.bytes or 0) / _COPIED * 1e9 for feed in feeds)
+    kept = [feed for feed in feeds if feed.is_constant and (feed.bytes or 0) >= LARGE]
+    # Time to copy all other fed values once they have the right type.
+    copying_ns = sum((feed.bytes or 0) / _COPIED * 1e9 for feed in feeds if feed not in kept)
     remaining_ns = 0 if fix is RULE.fix("large") else copying_ns
     cost = round(feeding_ns(parts, feeds) - remaining_ns)
     if cost < max(SHARE * parts.wall_ns, LEAST_NS):
         return RULE.nothing(evidence)
     gain = saving("convert what is fed once", cost, min(cost + CALL_NS, parts.before_ns))
+    if feeds[0] in kept:
+        # What was copied is freed after the last operation.
+        freed_ns = max(parts.after_ns - CALL_NS, 0)
+        gain = saving("feed only what changes", cost, cost + CALL_NS + freed_ns)
+        edit, fix = Edit("dispatch", "gone"), RULE.fix("constant")
+        return RULE.finding(cost, evidence, fix, gain, edit, title=_CONSTANT_TITLE)
     if fix is RULE.fix("large"):
         return RULE.finding(
             cost, evidence, fix, gain, Edit("input", "prefetch"), title=_LARGE_TITLE
@@ -99,4 +109,5 @@ def _conversion(feed: SessionValue) -> str:
     return f"{feed.python_type}, {conversions[feed.kind]}"
 
 
+_CONSTANT_TITLE = "Keep in the graph what is fed again unchanged: each run copies all of it"
 _LARGE_TITLE = "Let the graph read the large values that are fed"

@@ -34,12 +34,14 @@ class SessionValue(msgspec.Struct, frozen=True):
         python_type: Type in Python, such as 'float64' or 'list of float'; '' if unknown.
         graph_type: Type of the placeholder of a fed value; '' if unknown.
         bytes: Size per step; None if unknown.
+        is_constant: Whether it was the same in all of several recorded steps.
     """
 
     name: str
     python_type: str
     graph_type: str
     bytes: int | None
+    is_constant: bool = False
 
     @property
     def kind(self) -> str:
@@ -78,12 +80,20 @@ def session_values(facts: Facts, *, fed: bool) -> list[SessionValue]:
     trace, table = facts.trace, facts.trace.session_values
     inside = facts.steps.in_steady(trace.slices.start_ns[table.slice])
     sizes: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    marks: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for row in ((table.fed == int(fed)) & inside).nonzero()[0]:
         names = (table.name[row], table.python_type[row], table.graph_type[row])
         name, python_type, graph_type = (trace.string(int(text)) for text in names)
         sizes[name, python_type, graph_type].append(int(table.bytes[row]))
+        marks[name, python_type, graph_type].append(int(table.fingerprint[row]))
     found = [
-        SessionValue(*key, None if NULL in parts else facts.mean_ns(sum(parts)))
+        SessionValue(
+            *key,
+            bytes=None if NULL in parts else facts.mean_ns(sum(parts)),
+            is_constant=min(facts.steady_count, len(parts)) > 1
+            and len(set(marks[key])) == 1
+            and NULL not in marks[key],
+        )
         for key, parts in sizes.items()
     ]
     return sorted(found, key=lambda each: -(each.bytes or 0))
