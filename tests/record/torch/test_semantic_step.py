@@ -271,6 +271,21 @@ def test_the_step_is_no_usual_one(plain: Launch) -> None:
     assert all(step["profiled"] for step in during)
 
 
+def test_what_was_noted_of_operations_is_gone_once_it_is_written(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], forks: Callable[[str], Forks]
+) -> None:
+    # Each search of the garbage collector would visit it until the training ends.
+    counted = """
+import gc
+print(sum(type(each).__module__.endswith("record.torch.result_use") for each in gc.get_objects()))
+"""
+    script = tmp_path / "train.py"
+    script.write_text(f"{_HEAD}{_PLAIN}{counted}")
+    (found,) = notes(forks("torch").launch([script], tmp_path / "run"))
+    assert "constant" in found
+    assert capfd.readouterr().out.split()[-1] == "0"
+
+
 def test_only_what_lasts_is_constant(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], forks: Callable[[str], Forks]
 ) -> None:

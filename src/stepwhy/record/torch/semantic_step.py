@@ -197,7 +197,9 @@ class SemanticStep:
         self.touched = True
         if not self._stop_watching():
             return
-        waste = self._results.finish() if self._results is not None else None
+        # Thousands of objects, which each later search of the garbage collector would visit.
+        results, self._results = self._results, None
+        waste = results.finish() if results is not None else None
         fresh, self._fresh = self._fresh, None
         self._waiting = None
         if self._hook is not None:
