@@ -131,7 +131,9 @@ class Run(Timeline):
     def trace_step(self, length):
         """A traced step, half of it an operation."""
         self.steps(self.at, self.at + length)
-        self.add(self.thread(), Kind.OP, self.at, self.at + length / 2, name=self.op)
+        row = self.add(self.thread(), Kind.OP, self.at, self.at + length / 2, name=self.op)
+        if self.op:
+            self.builder.add("operands", slice=row, shapes=self.builder.intern("8x8,8x8"))
         self.mark(self.at, self.at + length, profiled=1)
         self.at += length
 

@@ -138,8 +138,9 @@ def _is_explained(calm: Regime, busy: Regime) -> bool:
 def _run_alike(trace: Trace, recorded: StepTable, calm: Regime, busy: Regime) -> bool:
     """Whether steps of two stretches were traced that run the same operations, on the same shapes.
 
-    Then contention explains their difference even if the wait for cores does not: threads that
-    spin while they wait for one that has no core seem to work.
+    Without shapes, one of them may have worked on larger arrays. With equal ones, contention
+    explains their difference even if the wait for cores does not: threads that spin while they wait
+    for one that has no core seem to work.
     """
     calm_steps, busy_steps = (_operations(trace, recorded, one) for one in (calm, busy))
     return not calm_steps.isdisjoint(busy_steps)
@@ -155,7 +156,8 @@ def _operations(trace: Trace, recorded: StepTable, regime: Regime) -> set[bytes]
     pairs = np.stack([trace.slices.name[rows], shapes[rows]], axis=1)
     bounds = zip(recorded.host_starts[inside], recorded.host_ends[inside], strict=True)
     within = (pairs[(starts >= start) & (starts < end)] for start, end in bounds)
-    return {np.sort(part.view(np.int64).ravel()).tobytes() for part in within if len(part)}
+    known = (part for part in within if (part[:, 1] != NULL).any())
+    return {np.sort(part.view(np.int64).ravel()).tobytes() for part in known}
 
 
 def within(trace: Trace, recorded: StepTable, regimes: Regimes) -> StepTable:

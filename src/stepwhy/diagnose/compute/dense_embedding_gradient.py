@@ -133,8 +133,9 @@ def _tables(facts: Facts) -> frozenset[str] | None:
         return None
     used: Counter[str] = Counter()
     for shape, count in Counter(shapes[lookups].tolist()).items():
-        table, indices, *_ = trace.string(shape).split(",")
-        used[table] += count * _elements(indices)
+        table, indices, *_ = *trace.string(shape).split(","), ""
+        if table and indices:
+            used[table] += count * _elements(indices)
     of_others = ~is_inside(facts, lookups, rows) & ~trace.matches(names, _PASSES.fullmatch)
     others = np.unique(shapes[rows[of_others]]).tolist()
     elsewhere = {one for shape in others for one in trace.string(shape).split(",")}
@@ -142,7 +143,7 @@ def _tables(facts: Facts) -> frozenset[str] | None:
     return frozenset(
         table
         for table, count in used.items()
-        if table not in elsewhere and count <= most * int(table.split("x")[0] or 0)
+        if table not in elsewhere and count <= most * int(table.split("x")[0])
     )
 
 

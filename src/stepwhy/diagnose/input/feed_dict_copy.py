@@ -12,9 +12,10 @@ conversion. An array of the placeholder's type costs little: feeding is not slow
 The time from the start of the traced runs to their first operation, excluding the preparation of
 the graph and the fixed overhead of a run. It counts only as far as the fed values explain it:
 `stepwhy run` records their types and sizes in traced runs. Where values are converted, copying the
-converted arrays into the runtime, at 6 GB/s, does not count: it remains. It counts for arrays of
-1 MiB or more that are the same in all traced runs, which tell by a fingerprint: these need not be
-fed. Less than 0.6 ms is not reported, because the fixed overhead varies by as much.
+converted arrays into the runtime, at 6 GB/s, does not count: it remains. It does count for the
+largest array if that has 1 MiB or more and was the same in all traced steps, judged by a
+fingerprint of its values: it need not be fed. Less than 0.6 ms is not reported, because the fixed
+overhead varies by as much.
 
 ## Fix
 Convert once, before the loop, to arrays of the placeholder's type. Keep what never changes in a
@@ -54,6 +55,8 @@ SHARE = 0.10  # of the step; below it the gain is less than the variation betwee
 LARGE = 1 << 20  # bytes; less is copied in a small part of the overhead of a run
 # Bytes per second of an array of the placeholder's type; 12 MiB took 2.0 ms, 48 MiB 6.2 ms.
 _COPIED = 6e9
+_GONE = Edit("dispatch", "gone")
+_ONCE = "convert what is fed once"
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -69,27 +72,28 @@ def diagnose(facts: Facts) -> Finding:
         *_sizes(feeds),
         *launching_lines(facts),
     )
-    kinds = {f.kind for f in feeds if f.bytes is None or f.bytes >= (feeds[0].bytes or 0) / 2}
-    fix = RULE.fix("large" if kinds == {"copy"} else "converted")
-    kept = [feed for feed in feeds if feed.is_constant and (feed.bytes or 0) >= LARGE]
-    # Time to copy all other fed values once they have the right type.
-    copying_ns = sum((feed.bytes or 0) / _COPIED * 1e9 for feed in feeds if feed not in kept)
-    remaining_ns = 0 if fix is RULE.fix("large") else copying_ns
-    cost = round(feeding_ns(parts, feeds) - remaining_ns)
+    if feeds[0].is_constant and (feeds[0].bytes or 0) >= LARGE:
+        cost = round(feeding_ns(parts, feeds) - _copying_ns(feeds[1:]))
+        # What was copied is freed after the last operation.
+        most_ns = cost + CALL_NS + max(parts.after_ns - CALL_NS, 0)
+        way, title, what, edit = "constant", _CONSTANT_TITLE, "feed only what changes", _GONE
+    elif {f.kind for f in feeds if (f.bytes or 0) >= (feeds[0].bytes or 0) / 2} == {"copy"}:
+        cost = round(feeding_ns(parts, feeds))
+        most_ns = min(cost + CALL_NS, parts.before_ns)
+        way, title, what, edit = "large", _LARGE_TITLE, _ONCE, Edit("input", "prefetch")
+    else:
+        cost = round(feeding_ns(parts, feeds) - _copying_ns(feeds))
+        most_ns = min(cost + CALL_NS, parts.before_ns)
+        way, title, what, edit = "converted", "", _ONCE, _GONE
     if cost < max(SHARE * parts.wall_ns, LEAST_NS):
         return RULE.nothing(evidence)
-    gain = saving("convert what is fed once", cost, min(cost + CALL_NS, parts.before_ns))
-    if feeds[0] in kept:
-        # What was copied is freed after the last operation.
-        freed_ns = max(parts.after_ns - CALL_NS, 0)
-        gain = saving("feed only what changes", cost, cost + CALL_NS + freed_ns)
-        edit, fix = Edit("dispatch", "gone"), RULE.fix("constant")
-        return RULE.finding(cost, evidence, fix, gain, edit, title=_CONSTANT_TITLE)
-    if fix is RULE.fix("large"):
-        return RULE.finding(
-            cost, evidence, fix, gain, Edit("input", "prefetch"), title=_LARGE_TITLE
-        )
-    return RULE.finding(cost, evidence, fix, gain, Edit("dispatch", "gone"))
+    gain = saving(what, cost, most_ns)
+    return RULE.finding(cost, evidence, RULE.fix(way), gain, edit, title=title)
+
+
+def _copying_ns(feeds: list[SessionValue]) -> float:
+    """Time to copy fed values once they have the right type."""
+    return sum((feed.bytes or 0) / _COPIED * 1e9 for feed in feeds)
 
 
 def _sizes(feeds: list[SessionValue]) -> list[Evidence]:
