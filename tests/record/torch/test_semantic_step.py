@@ -274,10 +274,13 @@ def test_the_step_is_no_usual_one(plain: Launch) -> None:
 def test_what_was_noted_of_operations_is_gone_once_it_is_written(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], forks: Callable[[str], Forks]
 ) -> None:
-    # Each search of the garbage collector would visit it until the training ends.
+    # Each search of the garbage collector would visit it until the training ends. What only refers
+    # to itself is gone with the next search.
     counted = """
 import gc
-print(sum(type(each).__module__.endswith("record.torch.result_use") for each in gc.get_objects()))
+gc.collect()
+modules = [str(type(each).__module__) for each in gc.get_objects()]
+print(sum(module.endswith("record.torch.result_use") for module in modules))
 """
     script = tmp_path / "train.py"
     script.write_text(f"{_HEAD}{_PLAIN}{counted}")
