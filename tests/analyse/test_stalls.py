@@ -14,13 +14,16 @@ MS = 1_000_000
 
 
 def run(durations_ms, events, framework="pytorch"):
-    """A run whose first step is profiled; events are (kind, step, duration in ms)."""
+    """A run whose first step is profiled; events are (kind, step, duration in ms[, name])."""
     starts = np.cumsum([0, *durations_ms[:-1]]).tolist()
     marks = "\n".join(
         f"{start} ms | {duration} ms | {int(i == 0)}"
         for i, (start, duration) in enumerate(zip(starts, durations_ms, strict=True))
     )
-    rows = "\n".join(f"{kind} | {starts[i]} ms | {ms} ms | f" for kind, i, ms in events)
+    rows = "\n".join(
+        f"{kind} | {starts[i]} ms | {ms} ms | {''.join(name) or 'f'}"
+        for kind, i, ms, *name in events
+    )
     return parse(
         f"framework: {framework}\nsignals: +step-log\n"
         "main step |[--------]|\nCPU:0 kernel |mmmmmmmmmm|\n"
@@ -133,6 +136,14 @@ def test_a_collection_in_the_profiled_step_does_not_count_twice():
 def test_collections_in_most_steps_do_not_hide_checkpoints():
     short = [("gc", step, 1) for step in range(1, 13)]
     assert stalls_of(run(USUAL, [*SAVES, *short])).mean_ns == {"storage": 10 * MS}
+
+
+def test_short_collections_in_most_steps_do_not_hide_long_ones():
+    short = [("gc", step, 1, "generation 1") for step in range(1, 13)]
+    long = [("gc", step, 40, "generation 2") for step in (4, 8, 12)]
+    stalls = stalls_of(run(USUAL, sorted([*short, *long], key=lambda event: event[1])))
+    assert stalls.mean_ns == {"python": 10 * MS}
+    assert len(stalls.free) == 9
 
 
 def test_compilation_counts_with_the_first_run_of_what_it_makes():

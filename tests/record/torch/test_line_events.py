@@ -3,13 +3,14 @@
 import pytest
 
 from stepwhy.record.torch import line_window
+from stepwhy.record.torch.line_rows import Operations
 
 
 class Recorded:
     """An event of Kineto on the thread that drives the loop."""
 
-    def __init__(self, name, start):
-        values = (name, start, 1)
+    def __init__(self, name, start, duration=1):
+        values = (name, start, duration)
         self.name, self.start_ns, self.duration_ns = (lambda v=v: v for v in values)
 
     def start_thread_id(self):
@@ -41,3 +42,33 @@ def test_of_too_many_operations_those_of_the_last_step_are_kept(monkeypatch, mos
     monkeypatch.setattr(line_window, "_MOST_EVENTS", most)
     events = line_window._events(Results(), READINGS, from_ns)
     assert (events and len(events)) == kept
+
+
+class Nested:
+    """Marks of the thread, and a step in which operations call others, which call others."""
+
+    def events(self):
+        here = [Recorded(line_window._HERE, start) for start in (10, 20)]
+        inner = [Recorded("aten::as_strided", 201), Recorded("aten::select", 200, 3)]
+        outer = [Recorded("aten::unbind", 200, 4), Recorded("aten::add", 204)]
+        around = [Recorded("Optimizer.step#SGD.step", 205, 9), Recorded("aten::mul", 206)]
+        engine = [
+            Recorded("autograd::engine::evaluate_function: MulBackward0", 220, 5),
+            Recorded("MulBackward0", 221, 3),
+            Recorded("aten::mul", 222),
+        ]
+        return here + inner + outer + around + engine
+
+
+def test_of_too_many_operations_those_that_others_call_are_left_out(monkeypatch):
+    every = line_window._events(Nested(), READINGS)
+    monkeypatch.setattr(line_window, "_MOST_EVENTS", 8)
+    kept = line_window._events(Nested(), READINGS, 200)
+    assert [event.name for event in kept] == [
+        "aten::unbind", "aten::add", "Optimizer.step#SGD.step", "aten::mul",
+        "autograd::engine::evaluate_function: MulBackward0", "MulBackward0", "aten::mul",
+    ]  # fmt: skip
+    assert len(every) == 11
+    whole, short = Operations(every), Operations(kept)
+    assert [unit for unit in whole.units if unit[0] >= 200] == short.units
+    assert whole.calls == short.calls

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 CATEGORIES = {"trace": "compile", "compile": "compile", "save": "storage"}
 """Category of the breakdown by kind of event."""
 
+# Name of the events of kind "gc" that search all objects; see `record.watchers.garbage`.
+_OLDEST_GENERATION = "generation 2"
+
 _LOADING = ("epoch", "workers")
 # The observer logs no more events, and no more of loaders or evaluations, so later steps are
 # unknown.
@@ -185,9 +188,12 @@ def find_stalls(trace: Trace, steps: Rows) -> Stalls:
         trace: The trace of an observed run.
         steps: Rows of its `marks`, ascending; (steps,).
     """
-    # In most steps, collections are part of the usual step, as the profiled steps show it.
-    for kinds in (("gc",), ()):
-        collections = rows_of_kinds(trace, *kinds)
+    # In most steps, collections are part of the usual step, as the profiled steps show it. Those of
+    # the oldest generation may be rare all the same.
+    every_one = rows_of_kinds(trace, "gc")
+    names = trace.events.name[every_one]
+    oldest = every_one[np.isin(names, trace.strings_where([_OLDEST_GENERATION]))]
+    for collections in (every_one, oldest, every_one[:0]):
         collected = events_in(trace, steps, collections)
         some = collections if collected.recur else collections[:0]
         every = events_in(trace, steps, np.union1d(stalling(trace), some))

@@ -126,7 +126,16 @@ def _of_elements(
         cost, evidence, where = elements.python_ns, (), ""
     reads = Evidence("single elements read per step", elements.per_step, "count", where)
     cost = max(cost + elements.cost_ns, 0)
-    return _judge(facts, cost, (reads, *evidence), RULE.fix("whole-tensors"))
+    evidence = (reads, *evidence, *_garbage(facts))
+    return _judge(facts, cost, evidence, RULE.fix("whole-tensors"))
+
+
+def _garbage(facts: Facts) -> tuple[Evidence, ...]:
+    """Time per step in which the garbage of the elements is collected, where that recurs."""
+    collecting = steady_events(facts, rows_of_kinds(facts.trace, "gc"))
+    if not collecting.recur:
+        return ()
+    return (Evidence("pauses of the garbage collector", cost_per_step(facts, collecting), "ns"),)
 
 
 def _python_at(facts: Facts, lines: Collection[str]) -> int:

@@ -101,14 +101,17 @@ class Operations:
             if not event.is_op or inside[number]:
                 continue
             # A call of the engine, a node, or a function of other code.
-            if number in callers and (
-                _NAMESPACE not in event.name or event.name.startswith(_OF_BACKWARD)
-            ):
+            if number in callers and not is_unit(event.name):
                 continue
             inside[number] = True
             start = max(event.start, end)
             end = max(event.end, start)
             yield start, end, event.name
+
+
+def is_unit(name: str) -> bool:
+    """Whether an operation is of the line that calls it, whatever it calls itself, by its name."""
+    return _NAMESPACE in name and not name.startswith(_OF_BACKWARD)
 
 
 class StepRows:
@@ -236,4 +239,4 @@ def _merged(rows: Iterable[Row]) -> list[Row]:
     return found
 
 
-__all__ = ["Event", "Marks", "Operations", "StepRows"]
+__all__ = ["Event", "Marks", "Operations", "StepRows", "is_unit"]

@@ -18,13 +18,13 @@ from stepwhy.record.core.process import lifetime
 from stepwhy.record.torch import device
 from stepwhy.record.torch.function_modes import hidden_from_modes
 from stepwhy.record.torch.kineto import Kineto, graph_task
-from stepwhy.record.torch.line_rows import Event, Marks, Operations, StepRows
+from stepwhy.record.torch.line_rows import Event, Marks, Operations, StepRows, is_unit
 from stepwhy.record.torch.own_profilers import own_profilers
 from stepwhy.record.windows.line_clock import LineClock, is_in_use
 from stepwhy.record.windows.line_file import LINES_FILE, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from stepwhy.record.core.recorder import Recorder
@@ -39,7 +39,8 @@ _LONGEST_STEP_NS = 10_000_000_000
 _MOST_ATTEMPTS = 3
 # A step that waits for a chance to start is observed fully, which costs 20 µs.
 _MOST_WAITING = 64
-# Handling one takes 5 µs. Of more, the last step alone may do; only to look at one takes 0.3 µs.
+# Handling one takes 5 µs. Of more, the last step alone may do, without what operations call
+# themselves; only to look at one takes 0.3 µs.
 _MOST_EVENTS = 50_000
 _MOST_RECORDED = 500_000
 _HERE = "stepwhy: lines"
@@ -299,7 +300,7 @@ def _events(
         return None
     thread, offset_ns = here[0].start_thread_id(), _offset_ns([_start(e) for e in here], readings)
     if from_ns:
-        found = [e for e in found if _start(e) - offset_ns >= from_ns]
+        found = list(_outermost(e for e in found if _start(e) - offset_ns >= from_ns))
     if len(found) > _MOST_EVENTS:
         return None
     return [
@@ -308,6 +309,22 @@ def _events(
         if e.start_thread_id() == thread and not e.is_async()
         for start in (_start(e) - offset_ns,)
     ]
+
+
+def _outermost(events: Iterable[Any]) -> Iterator[Any]:
+    """Events without those that operations of the same thread have called themselves.
+
+    Each read of a single element makes two, and each row of a tensor one, which is most of them
+    where there are very many.
+    """
+    ends: dict[int, int] = {}
+    for event in sorted(events, key=lambda e: (_start(e), -_duration(e))):
+        start, thread = _start(event), event.start_thread_id()
+        if start + _duration(event) <= ends.get(thread, 0):
+            continue
+        if is_unit(event.name()) and not event.is_async():
+            ends[thread] = start + _duration(event)
+        yield event
 
 
 def _offset_ns(starts: Sequence[int], readings: Sequence[tuple[int, int]]) -> int:
