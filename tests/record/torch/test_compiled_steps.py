@@ -28,6 +28,7 @@ from torch._dynamo.utils import clear_compilation_metrics, counters, get_compila
 from torch.utils.data import DataLoader
 
 STEPS = int(sys.argv[1])
+gc.disable()  # only a step that collects garbage frees the optimizers before
 
 def compiled(function, **options):
     return torch.compile(function, backend="eager", **options)
@@ -136,6 +137,7 @@ for way in sys.argv[2:]:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+    optimizer.itself = optimizer
     step = globals()[way](model, optimizer)
     for _ in range(STEPS):
         step(torch.randn(4, 4))

@@ -6,6 +6,8 @@ import functools
 import weakref
 from typing import TYPE_CHECKING
 
+from stepwhy.record.core.compiled_code import never_compiled
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
@@ -81,6 +83,7 @@ class FunctionKinds:
         return number
 
 
+@never_compiled  # it is called while garbage is collected, which a compiled function may do
 def _forget(known: dict[int, Any], key: int, _: object) -> None:
     """Remove an object that was deleted, so that its id may be reused."""
     known.pop(key, None)

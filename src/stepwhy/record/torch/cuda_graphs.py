@@ -77,7 +77,12 @@ class CudaGraphs:
         key, clocks = id(graph), self.clocks
         if stands_in and key in clocks:
             return True
-        clocks[key] = weakref.ref(graph, lambda _: clocks.pop(key, None)), weakref.ref(clock)
+
+        @never_compiled
+        def forget(_: object) -> None:
+            clocks.pop(key, None)
+
+        clocks[key] = weakref.ref(graph, forget), weakref.ref(clock)
         return True
 
     def clock_of(self, graph: Any) -> Any:

@@ -56,7 +56,8 @@ class GradientWalk:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        # No `WeakSet`: Dynamo compiles what that calls while a compiled function collects garbage.
+        self._optimizers: list[weakref.ref[Any]] = []
         self.is_due = False
         self._left = self._checks = 0
         self._unowned: list[weakref.ref[Any]] = []
@@ -71,7 +72,12 @@ class GradientWalk:
     def know(self, optimizer: Any) -> None:
         """Remember an optimizer, without keeping it alive; never raises."""
         with contextlib.suppress(Exception):
-            self._optimizers.add(optimizer)
+            others = [one for one in self._known() if one is not optimizer]
+            self._optimizers = [weakref.ref(one) for one in (*others, optimizer)]
+
+    def _known(self) -> list[Any]:
+        """The remembered optimizers that are still there."""
+        return [one for known in self._optimizers if (one := known()) is not None]
 
     @never_compiled
     def stepped(self, optimizer: Any) -> None:
@@ -190,7 +196,7 @@ class GradientWalk:
             The optimizer, its parameters in the graph, and the nodes that lead only to these.
         """
         leaves = {id(leaf): leaf for leaf in graph.leaves()}
-        for optimizer in list(self._optimizers):
+        for optimizer in self._known():
             own = {id(p) for p in _parameters_of(optimizer)} & leaves.keys() & owned
             if not own or own == leaves.keys() & owned:
                 continue
@@ -217,7 +223,7 @@ class GradientWalk:
         # With `inputs`, the engine runs only the nodes that lead to them.
         if kwargs.get("inputs") is not None or len(args) > _POSITION_OF_INPUTS:
             return
-        parameters = [p for one in list(self._optimizers) for p in _parameters_of(one)]
+        parameters = [p for one in self._known() for p in _parameters_of(one)]
         if not parameters:
             raise RefusedError("no optimizer of torch.optim has parameters")
         roots = roots if isinstance(roots, (tuple, list)) else (roots,)

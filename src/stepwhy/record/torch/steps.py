@@ -209,8 +209,12 @@ class StepObserver(WatchedLoop):
         self._lines.pause()
         self.window.next_step(self._log.count, start=False, step_ns=0)
 
+    @never_compiled
     def _lose_clock(self, clock: object) -> None:
-        """The clock is gone: another optimizer may follow it, or passes without one."""
+        """The clock is gone: another optimizer may follow it, or passes without one.
+
+        Called while garbage is collected, which a compiled function may do.
+        """
         if clock is self._clock:
             self.by_hand = True
 
