@@ -107,6 +107,3 @@ def explain(
     return Explanation(
         *explain_with_timeline(names, redact=redact, predict=predict, executor=executor)
     )
-
-
-__all__ = ["Explanation", "explain"]

@@ -253,6 +253,3 @@ def _world() -> int:
 def _complain(what: str, error: Exception) -> None:
     """Print one line about a problem."""
     output.line(f"stepwhy: {what}: {visible(f'{type(error).__name__}: {error}')}")
-
-
-__all__ = ["TraceReady", "on_trace_ready"]

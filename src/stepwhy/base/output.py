@@ -143,15 +143,3 @@ def _write_to_stderr(text: str) -> None:
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):  # closed, gone, or never there
         return
-
-
-__all__ = [
-    "document",
-    "guard",
-    "is_watched",
-    "line",
-    "line_without_waiting",
-    "redact",
-    "rendered",
-    "stop",
-]

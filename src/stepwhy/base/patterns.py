@@ -35,6 +35,3 @@ class _Regex:
         value = getattr(self._compiled, name)
         setattr(self, name, value)
         return value
-
-
-__all__ = ["regex"]

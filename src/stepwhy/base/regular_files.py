@@ -70,6 +70,3 @@ def read_regular(path: str | Path, most: int) -> bytes:
 def _check(mode: int) -> None:
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "Not a regular file")
-
-
-__all__ = ["open_regular", "read_regular"]

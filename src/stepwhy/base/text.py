@@ -159,16 +159,3 @@ def _shortened(line: str, escape: Callable[[str], str], longest: int = LONGEST_L
             return line
     left_out = len(line) - begin - end
     return f"{first[:begin]} [{left_out:,} characters left out] {last[-end:]}"
-
-
-__all__ = [
-    "LONGEST_LINE",
-    "block",
-    "escape_json",
-    "escape_json_bytes",
-    "natural_key",
-    "one_line",
-    "plain",
-    "utf8",
-    "visible",
-]

@@ -274,6 +274,3 @@ def _cleaned_up_when_terminated() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
         if received:
             signal.raise_signal(received[0])
-
-
-__all__ = ["create", "output_file", "output_folder", "replaces", "write_whole"]

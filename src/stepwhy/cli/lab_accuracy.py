@@ -151,9 +151,3 @@ def _measured(pair: Pair, size: str, repeats: int, folder: Path) -> PairAccuracy
 
 def _today() -> date:
     return datetime.now().astimezone().date()
-
-
-__all__ = [
-    "ACCURACY_FILE", "GPU_GRADE_FILE", "calibration", "measure_accuracy", "recompute",
-    "stored_accuracy", "stored_gpu_grade", "to_measure",
-]  # fmt: skip

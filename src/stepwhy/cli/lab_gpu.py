@@ -235,6 +235,3 @@ def _clocks(items: Items) -> GpuClocks:
         reasons=reasons,
         missing="; ".join(sorted(missing)) or ("" if sampled else "nothing was measured"),
     )
-
-
-__all__ = ["gpu_grade"]

@@ -91,6 +91,3 @@ def read_items(folder: Path) -> tuple[dict[str, Item], list[str]]:
             f"{folder} holds no results of the GPU lab", "Name the folder that gpu-lab wrote"
         )
     return found, damaged
-
-
-__all__ = ["Clocks", "Item", "read_items"]

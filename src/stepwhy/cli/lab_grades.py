@@ -55,6 +55,3 @@ def stored(place: Path) -> tuple[GradedPair, ...]:
     if not place.is_file():
         return ()
     return msgspec.json.decode(place.read_bytes(), type=Grade).pairs
-
-
-__all__ = ["grades", "stored"]

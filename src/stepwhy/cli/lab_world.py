@@ -167,9 +167,3 @@ def _lines(text: str) -> Iterator[tuple[str, int]]:
     file, _, span = text.rpartition(":")
     first, _, last = span.partition("-")
     return ((file, number) for number in range(int(first), int(last or first) + 1))
-
-
-__all__ = [
-    "WORLD_GRADE_FILE", "Declared", "WorldProgram", "chosen_programs", "stored_world", "truth_of",
-    "world_grades", "world_programs",
-]  # fmt: skip

@@ -20,5 +20,3 @@ redact_option = click.option(
     callback=_choose,
     help="Show tokens, passwords, user names, home folders and addresses as they were recorded.",
 )
-
-__all__ = ["redact_option"]

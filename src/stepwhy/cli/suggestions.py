@@ -30,6 +30,3 @@ def suggestion(words: Sequence[str], commands: Sequence[str]) -> str:
     if near:
         return f"Did you mean 'stepwhy {near[0]}'?"
     return "'stepwhy --help' lists all commands."
-
-
-__all__ = ["suggestion"]

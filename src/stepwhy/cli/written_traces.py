@@ -111,6 +111,3 @@ def _is_trace(path: Path) -> bool:
     except InputError:
         pass
     return False
-
-
-__all__ = ["folders_of", "written_traces"]

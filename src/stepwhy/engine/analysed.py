@@ -160,6 +160,3 @@ def analyse(
         place=place,
         detail=detail,
     )
-
-
-__all__ = ["Analysed", "Detail", "analyse", "detailed"]

@@ -224,6 +224,3 @@ def read_placement(
         f"{redactor.text(shown(name))} does not record where operations ran",
         "Record a TensorFlow session with 'stepwhy run', or with output_partition_graphs",
     )
-
-
-__all__ = ["Ranks", "explain", "explain_opened", "ranks_of", "read_placement", "read_ranks"]

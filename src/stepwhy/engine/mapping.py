@@ -157,6 +157,3 @@ def _bytes_of(place: Place) -> tuple[int, int]:
     except OSError:  # reading it says why
         return 0, 0
     return size, size * (_EXPANDS if place.path.suffix in _PACKED else 1)
-
-
-__all__ = ["processes_for", "reduce_encoded", "reduce_with"]

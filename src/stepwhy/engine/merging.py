@@ -115,6 +115,3 @@ def check_one_run(ranks: Sequence[OfRank]) -> None:
         f"these are {len(ranks)} different runs, not ranks of one run: {why}",
         f"Explain them one at a time, starting with {run}",
     )
-
-
-__all__ = ["Parts", "check_one_run", "ranks_of_run"]

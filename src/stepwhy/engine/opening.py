@@ -210,14 +210,3 @@ def _open(path: Path, name: str, within: Path | None) -> list[Opened]:
     return [
         Opened(f"{name}/{r.name}" if is_run else name, r.format, r.trace) for r in read_folder(path)
     ]
-
-
-__all__ = [
-    "counted",
-    "nothing_readable",
-    "open_one",
-    "open_place",
-    "open_places",
-    "open_run",
-    "redacted_progress",
-]

@@ -82,6 +82,3 @@ def unpack(data: bytes) -> Ints:
     np.cumsum(found, out=values[1:])
     values[1:] += first
     return values
-
-
-__all__ = ["BadColumnError", "pack", "unpack"]

@@ -63,6 +63,3 @@ def _priced(found: Finding | None, result: Result, run: Ranks) -> Priced:
     if isinstance(inputs, Refusal):
         return Priced(str(found.edit), refusal=inputs.reason)
     return Priced(str(found.edit), inputs)
-
-
-__all__ = ["Priced", "explain_priced"]

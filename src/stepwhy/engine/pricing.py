@@ -170,6 +170,3 @@ def saving_of(prediction: Prediction) -> Saving:
         remaining_ns=quantise(prediction.remaining_ns),
         note=" ".join(prediction.notes),
     )
-
-
-__all__ = ["priced", "saving_of"]

@@ -36,6 +36,3 @@ def redacted_errors(redactor: Redactor) -> Iterator[None]:
         if (what, todo) == (error.what, error.todo):
             raise
         raise type(error)(what, todo) from None
-
-
-__all__ = ["Redact", "redacted_errors", "redactor_of"]

@@ -135,6 +135,3 @@ def _cost(sums: NDArray[np.int64], steps: int) -> Cost:
     count, *others = sums.tolist()
     means = (None if value == NULL else round(value / steps) for value in others)
     return Cost(round(count / steps, 2), **dict(zip(MEASURES[1:], means, strict=True)))  # type: ignore[arg-type]
-
-
-__all__ = ["ORDERS", "profile", "profiles"]

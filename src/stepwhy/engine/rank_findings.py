@@ -131,6 +131,3 @@ def _costliest_of_others(
         explained_by=late if hidden else "",
         hidden=hidden,
     )
-
-
-__all__ = ["of_every_rank"]

@@ -209,17 +209,3 @@ def whole_ranks(analysed: Sequence[One]) -> tuple[list[One], list[str]]:
         missing = sorted(set(range(world_size)) - recorded)
         notes += [missing_ranks(missing)] if missing else []
     return whole or list(analysed), notes
-
-
-__all__ = [
-    "Opened",
-    "given_twice",
-    "is_cut",
-    "numbered",
-    "numbers_in",
-    "record_of",
-    "same_run",
-    "whole_ranks",
-    "why_several",
-    "without_copies",
-]

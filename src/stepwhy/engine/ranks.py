@@ -212,6 +212,3 @@ def _hang_sentence(name: str, calls: RunCalls) -> str:
         return mismatch_sentence(mismatch) if mismatch else ""
     hang = find_hang(calls)
     return hang_sentence(hang) if hang else ""
-
-
-__all__ = ["choose", "combine", "kept_detail"]

@@ -148,6 +148,3 @@ def _trace_of(place: Place) -> str:
         return place.shown
     path = Path(place.shown)
     return str(path.parent if path.name == IN_RUN else path.with_suffix(""))
-
-
-__all__ = ["has_reduced", "part_of", "reduce_in_place"]

@@ -199,6 +199,3 @@ class Details:
             fresh = replace(work, redactor=copy(work.redactor))
             self._last = number, _opened(fresh)[0]
         return self._last[1]
-
-
-__all__ = ["Details", "Named", "Part", "Work", "reduce_file", "works_of"]

@@ -45,6 +45,3 @@ def explain_with_series(
     return Explained(
         name, result, prose(result.verdict.sentence), markdown.render(result), tuple(found)
     )
-
-
-__all__ = ["explain_with_series"]

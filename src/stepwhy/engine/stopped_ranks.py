@@ -211,6 +211,3 @@ def _hang(
     if not missing and unread:
         return None  # it may be one of those
     return replace(hang, missing=missing, unrecorded=unrecorded)
-
-
-__all__ = ["StoppedRanks"]

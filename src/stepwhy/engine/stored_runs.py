@@ -86,6 +86,3 @@ def stored_samples(
         )
         for path in paths
     ]
-
-
-__all__ = ["stored_runs", "stored_samples"]

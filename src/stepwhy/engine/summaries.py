@@ -315,6 +315,3 @@ def _collectives_of(wire: _Collectives) -> Collectives:
     if not alike or (rows and not 0 <= role.min() <= role.max() < len(wire.roles)):
         raise BadColumnError
     return Collectives(roles=wire.roles, numbering=wire.numbering, **columns)
-
-
-__all__ = ["VERSION", "decode", "encode"]

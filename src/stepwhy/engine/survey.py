@@ -78,6 +78,3 @@ def _together(name: str, opened: list[Opened], progress: Progress | None) -> Sur
         return Surveyed(name, explain_opened(opened, [], progress))
     except InputError as error:  # ranks of different jobs in one file
         return Surveyed(name, None, error.what)
-
-
-__all__ = ["survey"]

@@ -191,6 +191,3 @@ def not_replayed(facts: Facts) -> tuple[str, ...]:
     """
     replay = facts.known(judge)
     return () if replay is None else replay.reasons
-
-
-__all__ = ["MOST_REPLAYS", "TimelineParts", "explain_with_timeline", "not_replayed", "replays_of"]

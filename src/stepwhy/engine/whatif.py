@@ -140,6 +140,3 @@ def _has(facts: Facts, edit: Edit) -> bool:
         "input": "input_wait", "kernels": "compute", "copies": "transfer", "syncs": "sync",
     }  # fmt: skip
     return facts.breakdown[categories.get(edit.what, edit.what)] > 0
-
-
-__all__ = ["LIMITS", "LIMITS_OF_RANKS", "LIMITS_OF_TRACES", "predict"]

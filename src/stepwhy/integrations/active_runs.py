@@ -83,6 +83,3 @@ def _to_wandb(report: Report, run: Any, at: dict[str, int]) -> None:
     from stepwhy.integrations import wandb  # noqa: PLC0415 - imports the library
 
     wandb.write(report, run, at)
-
-
-__all__ = ["ActiveRuns"]

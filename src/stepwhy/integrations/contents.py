@@ -150,6 +150,3 @@ def _page_of(watched: Watched) -> str:
         return read_regular(watched.run_dir / _PAGE, _MOST_PAGE).decode()
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-__all__ = ["Report", "Watched", "metrics", "report_of", "texts"]

@@ -59,6 +59,3 @@ class FitHooks(Reporting):
     def _forget_fit(self) -> None:
         if self._unfinished is not None:
             self._unfinished.detach()
-
-
-__all__ = ["FitHooks"]

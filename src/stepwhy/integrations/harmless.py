@@ -40,6 +40,3 @@ def attempt(problem: str, work: Callable[[], T]) -> T | None:
     except Exception as error:  # noqa: BLE001 - the training goes on
         output.line(f"stepwhy: {problem}: {visible(f'{type(error).__name__}: {error}')}")
         return None
-
-
-__all__ = ["attempt", "harmless"]

@@ -137,6 +137,3 @@ class StepwhyCallback(Reporting, Callback):
         step = int(trainer.global_step)
         done = lightning_loggers.log(self, trainer.loggers, step)
         self._active_runs.log(self, step, axis=lightning_loggers.AXIS, without=done)
-
-
-__all__ = ["StepwhyCallback"]

@@ -82,5 +82,3 @@ _WRITERS: dict[str, Writer] = {
     "MLFlowLogger": _to_mlflow,
     "WandbLogger": _to_wandb,
 }
-
-__all__ = ["AXIS", "log"]

@@ -89,6 +89,3 @@ def write(report: Report, client: Any, run_id: str, step: int) -> None:
     )
     client.log_text(run_id, report.json, f"{_FOLDER}/result.json")
     client.log_text(run_id, report.page, f"{_FOLDER}/report.html")
-
-
-__all__ = ["default_client", "log_result", "write"]

@@ -77,6 +77,3 @@ class Observation:
         """End with the program, which an exception may have ended."""
         last: BaseException | None = getattr(sys, "last_value", None)
         harmless(self.end)(UnfinishedError() if last is None else last)
-
-
-__all__ = ["Observation", "UnfinishedError"]

@@ -21,6 +21,3 @@ def _is_beside(config: str) -> bool:
     except (ValueError, TypeError, KeyError, RecursionError):
         return False
     return kind not in {"chief", "worker"}
-
-
-__all__ = ["is_first_rank"]

@@ -90,6 +90,3 @@ def calling(kind: str) -> object | None:
             return found
         frame = frame.f_back
     return None
-
-
-__all__ = ["Reporting", "calling"]

@@ -22,6 +22,3 @@ def write(report: Report, writer: Any, step: int) -> None:
         writer.add_scalar(name, value, step)
     writer.add_text("stepwhy/findings", report.markdown, step)
     writer.flush()
-
-
-__all__ = ["write"]

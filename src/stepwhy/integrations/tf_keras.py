@@ -28,6 +28,3 @@ class StepwhyCallback(FitHooks, Callback):
         quiet: Print no report, only problems.
         log: Whether to log the result to the active runs of MLflow and Weights & Biases.
     """
-
-
-__all__ = ["StepwhyCallback"]

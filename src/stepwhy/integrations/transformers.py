@@ -166,6 +166,3 @@ def _tensorboard_of(handler: Any) -> tuple[Any, str] | None:
     writer = next((writer for writer in writers if writer is not None), None)
     folder = getattr(writer, "log_dir", None) or getattr(writer, "logdir", None)
     return (type(writer), str(folder)) if folder else None
-
-
-__all__ = ["StepwhyCallback"]

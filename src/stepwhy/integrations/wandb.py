@@ -74,6 +74,3 @@ def write(report: Report, run: Any, at: Mapping[str, int] | None = None) -> None
     with artifact.new_file("result.json", mode="w", encoding="utf-8") as file:
         file.write(report.json)
     run.log_artifact(artifact)
-
-
-__all__ = ["log_result", "write"]

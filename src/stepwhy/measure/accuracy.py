@@ -106,6 +106,3 @@ def _middle(values: Sequence[Any]) -> Any:
         return None if None in values else values[0]
     middle = median(values)
     return round(middle) if all(isinstance(value, int) for value in values) else middle
-
-
-__all__ = ["accuracy_of", "failed", "typical"]

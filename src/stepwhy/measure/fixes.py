@@ -259,6 +259,3 @@ def fix_for_edit(edit: Edit, framework: str) -> tuple[FixAbout, str] | None:
         return None
     argument = _BY_NAME[name].argument_for(edit)
     return (_BY_NAME[name], argument) if argument is not None else None
-
-
-__all__ = ["FIXES", "FixAbout", "first_fix", "fix_for", "fix_for_edit", "fix_named"]

@@ -116,6 +116,3 @@ def _kept(
     if low <= gain <= high:
         return "yes"
     return "overlap" if gain - reach <= high and gain + reach >= low else "no"
-
-
-__all__ = ["gpu_pair", "overhead"]

@@ -89,6 +89,3 @@ def _live(points: Sequence[LivePoint]) -> Iterator[Bound]:
             yield Bound(bound, "The point was not judged", "not measured")
         else:
             yield Bound(bound, point.evidence, _OF_POINT.get(point.answer, "not measured"))
-
-
-__all__ = ["bounds"]

@@ -90,6 +90,3 @@ def framework_of(results: Sequence[Result]) -> str:
     """Framework and version of some runs; '' without a run."""
     runs = [result.run for result in results]
     return f"{runs[0].framework} {runs[0].framework_version}".strip() if runs else ""
-
-
-__all__ = ["framework_of", "grade_pair", "graded", "is_busy"]

@@ -118,6 +118,3 @@ def _alarms(result: Result) -> tuple[str, ...]:
 def _weight_ns(finding: Finding) -> int:
     saving_ns = finding.saving.high_ns if finding.saving else 0
     return max(finding.cost_ns_per_step or 0, saving_ns)
-
-
-__all__ = ["Truth", "grade_program", "graded_world"]

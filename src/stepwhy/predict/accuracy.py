@@ -67,6 +67,3 @@ def _fix(pair: PairAccuracy) -> Measured:
         error=round((model.remaining_ns - pair.measured_ns) / pair.inputs.step_ns, 4),
         inside=pair.is_inside,
     )
-
-
-__all__ = ["recomputed", "record_of"]

@@ -221,17 +221,3 @@ def shipped_record() -> Record:
     if not file.is_file():
         return Record()
     return msgspec.json.decode(file.read_bytes(), type=Record)
-
-
-__all__ = [
-    "CALIBRATION_FILE",
-    "COVERAGE",
-    "GpuGain",
-    "Measured",
-    "Record",
-    "Structure",
-    "calibrated",
-    "score",
-    "shipped_record",
-    "weighted_quantile",
-]

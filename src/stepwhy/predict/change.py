@@ -133,18 +133,3 @@ def shorten_host(change: Change, where: Intervals, kept: float) -> None:
     removed = Measure(where).within(start_ns, np.append(start_ns[1:], start_ns[-1:]))
     own = change.duration_ns[: len(points)]
     own -= np.minimum(np.rint((1 - kept) * removed).astype(np.int64), own)
-
-
-__all__ = [
-    "Change",
-    "NothingToChangeError",
-    "kept_share",
-    "matcher",
-    "remove_launches",
-    "remove_work",
-    "scale",
-    "shorten_host",
-    "stop_work",
-    "waits_for",
-    "work_of_kinds",
-]

@@ -165,6 +165,3 @@ def _move_beside(change: Change, rows: Rows) -> None:
     change.floor_ns = max(change.floor_ns, beside)
     change.slowed_ns += _SLOWED_BESIDE * beside
     change.note("Kernels may take up to 30 % longer beside copies or exchanges.")
-
-
-__all__ = ["change_communication", "change_copies"]

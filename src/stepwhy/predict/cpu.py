@@ -195,6 +195,3 @@ def _overlapped_ns(inputs: PricingInputs) -> int:
         cpu_ns=None if inputs.on_accelerator else inputs.cpu_ns,
         cores=inputs.cores,
     )
-
-
-__all__ = ["TOO_WIDE", "Bounds", "hard_bounds", "is_too_wide", "predict", "price", "structure"]

@@ -250,6 +250,3 @@ def _subtracted_ns(facts: Facts, edits: tuple[Edit, ...], removed_ns: int) -> in
             cost = removed_ns
         left[category] -= min(cost, left[category])
     return sum(left.values())
-
-
-__all__ = ["price_replayed"]

@@ -339,24 +339,3 @@ def of_events(nodes: Nodes, latest: Times) -> Edges:
             edges(nodes.first + source, nodes.first + target, Cause.EVENT, Evidence.INFERRED)
         )
     return joined(found)
-
-
-__all__ = [
-    "COINCIDENCE_NS",
-    "NEVER_NS",
-    "Cause",
-    "Edges",
-    "Evidence",
-    "Nodes",
-    "edges",
-    "joined",
-    "latest_ns",
-    "of_copies",
-    "of_events",
-    "of_host",
-    "of_launches",
-    "of_queues",
-    "of_recorded_waits",
-    "of_streams",
-    "of_waits",
-]

@@ -55,6 +55,3 @@ def reach(gains: Sequence[GpuGain]) -> float:
     ratios = [gain.ratio for gain in gains]
     found = weighted_quantile(ratios, [1.0] * len(ratios), COVERAGE)
     return max(1.0, found or 1.0)
-
-
-__all__ = ["COVERAGE", "gains_of", "reach"]

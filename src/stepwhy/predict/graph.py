@@ -199,6 +199,3 @@ def _latest(nodes: Nodes, some: Edges) -> tuple[Times, Rows]:
     decides = np.flatnonzero((reached_ns == latest[some.target]) & (reached_ns > NEVER_NS))
     binding[some.target[decides][::-1]] = decides[::-1]
     return np.where(latest > NEVER_NS, latest, nodes.start_ns), binding
-
-
-__all__ = ["OPAQUE_NS", "Graph", "build_graph"]

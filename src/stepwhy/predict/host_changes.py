@@ -70,6 +70,3 @@ def change_waits(change: Change, edit: Edit) -> None:
     waits = is_end[edges.target] & (edges.cause == Cause.WAIT)
     change.lag_ns[waits] = NEVER_NS
     change.delay_ns[ends] = 0
-
-
-__all__ = ["change_host", "change_input", "change_launches", "change_waits"]

@@ -164,6 +164,3 @@ def _add_work(facts: Facts, edits: Sequence[Edit], known: PricingInputs) -> Pric
         work_ns=work.work_ns if work is not None else _cost_ns(facts, moved),
         workers=moved.count or 1,
     )
-
-
-__all__ = ["gather"]

@@ -177,6 +177,3 @@ def _longest_part(
     times = np.bincount(place, weights=duration_ns, minlength=len(firsts)).astype(np.int64)
     np.maximum.at(longest, run[firsts], times)
     return longest
-
-
-__all__ = ["change_work"]

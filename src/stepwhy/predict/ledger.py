@@ -154,9 +154,3 @@ def whole_record() -> Record:
     """The fixes of the lab and those of this user."""
     shipped = shipped_record()
     return Record((*shipped.fixes, *map(measured_fix, read())), shipped.on_gpu)
-
-
-__all__ = [
-    "LEDGER", "LedgerEntry", "append", "entry_of", "ledger_path", "measured_fix", "read",
-    "whole_record",
-]  # fmt: skip

@@ -317,6 +317,3 @@ def _group_of(operation: Operation, place: int) -> tuple[object, ...] | None:
     if _OF_ENDS.fullmatch(name):
         return name, place, number
     return (name, number) if _OF_ALL.fullmatch(name) else None
-
-
-__all__ = ["Operation", "Schedule", "UnknownScheduleError", "schedule_of"]

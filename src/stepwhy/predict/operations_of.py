@@ -100,6 +100,3 @@ _ACCEPTS: Final[dict[tuple[str, str], Callable[[Operation, str], bool]]] = {
     ("ops", "faster"): _computes,
     ("ops", "gone"): _computes,
 }
-
-
-__all__ = ["rows_of", "unpriced"]

@@ -120,6 +120,3 @@ def held_up(durations_ns: Times) -> NDArray[np.bool_]:
     least = max(_HELD_UP * float(np.median(durations_ns)), _HELD_UP_NS)
     held: NDArray[np.bool_] = durations_ns >= least
     return held
-
-
-__all__ = ["Point", "Points", "driving_launches", "driving_waits", "find_points", "held_up"]

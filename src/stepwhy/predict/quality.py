@@ -138,6 +138,3 @@ def _silences(facts: Facts, until_ns: int) -> Measure:
     gaps = Intervals.single(since_ns, until_ns) - intervals_of(trace, np.flatnonzero(is_seen))
     long = gaps.ends - gaps.starts > _SILENCE_NS
     return Measure(Intervals(gaps.starts[long], gaps.ends[long]))
-
-
-__all__ = ["CriticalPath", "critical", "judge"]

@@ -164,6 +164,3 @@ def _prediction(steps: _Steps, edits: tuple[Edit, ...], own_ns: Times) -> Predic
         naive_ns=round(steps.step_ns - float(lost_ns)),
         notes=(_ONCE,),
     )
-
-
-__all__ = ["price_steps"]

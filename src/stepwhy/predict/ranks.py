@@ -167,6 +167,3 @@ def _notes(edits: Sequence[Edit]) -> tuple[str, ...]:
         for edit in edits
         if edit.change == "even" and edit.pattern
     )
-
-
-__all__ = ["Job", "is_table", "job_of", "price_ranks"]

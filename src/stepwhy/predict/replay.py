@@ -132,9 +132,3 @@ def recorded_steps(graph: Graph) -> Replayed:
 def replayed(graph: Graph, schedule: Schedule) -> Replayed:
     """The steps of a schedule."""
     return steps_of(graph, run(graph, schedule).start, schedule.duration_ns)
-
-
-__all__ = [
-    "Replayed", "Schedule", "delays_in_place", "recorded", "recorded_steps", "replayed", "run",
-    "steps_of", "usual_delays",
-]  # fmt: skip

@@ -137,6 +137,3 @@ def _host(change: Change, step: int) -> tuple[int, int]:
     is_gone = (change.lag_ns == NEVER_NS) & (recorded(graph).lag_ns != NEVER_NS)
     is_gone &= (edges.target >= begin) & (edges.target <= end)
     return int(saved_ns.sum()), len(np.unique(edges.target[is_gone]))
-
-
-__all__ = ["ReplayedStep", "most_usual", "replayed_step"]

@@ -107,6 +107,3 @@ def _shares(
         return [None for _ in parts]
     without = schedule.steps_ns(schedule.with_usual(rows) for rows in parts)
     return [(replayed_ns - ns) / slower_ns for ns in without]
-
-
-__all__ = ["slowdown_of"]

@@ -138,6 +138,3 @@ def _stream(facts: Facts, rows: Times, starts: Times, ends: Times) -> Row:
     remains = ends > starts
     kept = tuple(one for one, stays in zip(names, remains.tolist(), strict=True) if stays)
     return Row(f"predicted {name}", kept, starts[remains], ends[remains])
-
-
-__all__ = ["ReplayedSteps", "Row", "predicted_rows", "replay_steps"]

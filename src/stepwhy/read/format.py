@@ -72,6 +72,3 @@ def declared(module: Any) -> Format:
     if not isinstance(found, Format):
         raise TypeError(f"{module.__name__} declares no FORMAT")
     return found
-
-
-__all__ = ["Format", "Recording", "declared"]

@@ -167,6 +167,3 @@ def _note_truncation(trace: Trace, source: Source) -> None:
             "The compressed file ends early: later events are missing. Copy it again.",
             dropped=False,
         )
-
-
-__all__ = ["GROUP", "all_formats", "read_folder", "read_trace", "reader_of"]

@@ -109,6 +109,3 @@ class Abstention(msgspec.Struct, frozen=True):
 
     code: AbstentionCode
     missing: tuple[str, ...] = ()
-
-
-__all__ = ["CODES", "MEANINGS", "SIGNALS", "Abstention", "AbstentionCode"]

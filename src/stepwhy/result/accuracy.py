@@ -169,6 +169,3 @@ class Accuracy(msgspec.Struct, frozen=True):
 
     pairs: tuple[PairAccuracy, ...]
     schema: str = ACCURACY_SCHEMA
-
-
-__all__ = ["ACCURACY_SCHEMA", "MOST_NOISE", "Accuracy", "PairAccuracy", "PricingInputs"]

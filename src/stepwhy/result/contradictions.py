@@ -232,6 +232,3 @@ def _together_clear(result: Result) -> Iterator[str]:
     share = result.breakdown.categories.get("storage", 0) / max(result.breakdown.wall_ns, 1)
     if share >= _LARGE and clear.issuperset(_STORAGE):
         yield f"Neither saving nor logging takes long, but storage is {format_fraction(share)}."
-
-
-__all__ = ["contradictions"]

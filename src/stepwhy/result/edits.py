@@ -264,8 +264,3 @@ def _examples(what: What) -> list[str]:
     halved = {("launches", "2x"): "0.5x"}
     where = {"link": ":6-7", "group": ":dp"}.get(what, "")
     return [f"{what}{where}={halved.get((what, change), change)}" for change in changes]
-
-
-__all__ = [
-    "ALLOWED", "OF_RANKS", "Change", "Edit", "Family", "What", "family_of", "is_edit", "parse_edit",
-]  # fmt: skip

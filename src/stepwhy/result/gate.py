@@ -21,6 +21,3 @@ class Gate(msgspec.Struct, frozen=True):
     limit: float
     outcome: GateOutcome
     reason: str = ""
-
-
-__all__ = ["Gate", "GateOutcome"]

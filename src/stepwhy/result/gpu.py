@@ -161,8 +161,3 @@ class GpuGrade(msgspec.Struct, frozen=True):
     schema: str = GPU_GRADE_SCHEMA
     stepwhy: str = ""
     reach: float = 1.0
-
-
-__all__ = [
-    "GPU_GRADE_SCHEMA", "Bound", "GpuClocks", "GpuGrade", "GpuPair", "LivePoint", "Overhead",
-]  # fmt: skip

@@ -121,6 +121,3 @@ class Mismatch(msgspec.Struct, frozen=True):
     sequence: int
     what: Literal["operation", "elements", "types"]
     variants: tuple[Variant, ...]
-
-
-__all__ = ["At", "Call", "Group", "Hang", "Mismatch", "Standing", "Variant"]

@@ -78,6 +78,3 @@ class LineBreakdown(msgspec.Struct, frozen=True):
     wall_ns: int
     lines: tuple[LineTime, ...]
     source: Literal["clock", "record", "samples"]
-
-
-__all__ = ["LineBreakdown", "LineModule", "LineOperation", "LineTime"]

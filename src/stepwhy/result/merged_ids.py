@@ -38,6 +38,3 @@ def _merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         id_, by = current_id(one.id), current_id(one.explained_by)
         found.setdefault(id_, replace(one, id=id_, explained_by="" if by == id_ else by))
     return tuple(found.values())
-
-
-__all__ = ["MERGED", "current_id", "stored_result"]

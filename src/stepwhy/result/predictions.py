@@ -151,8 +151,3 @@ class WhatIfResult(msgspec.Struct, frozen=True):
     slowdown: Slowdown | None = None
     schema: str = WHATIF_SCHEMA
     stepwhy: str = ""
-
-
-__all__ = [
-    "WHATIF_SCHEMA", "Method", "Prediction", "Refusal", "Replay", "Slowdown", "WhatIfResult",
-]  # fmt: skip

@@ -102,6 +102,3 @@ class ProfileResult(msgspec.Struct, frozen=True):
     lines: LineBreakdown | None = None
     schema: str = OPS_SCHEMA
     stepwhy: str = ""
-
-
-__all__ = ["OPS_SCHEMA", "WEIGHTS", "Cost", "NodeKind", "ProfileNode", "ProfileResult", "View"]

@@ -116,6 +116,3 @@ class GroupUse(msgspec.Struct, frozen=True):
     transfer_ns: int | None
     bus_bandwidth: int | None
     split: str
-
-
-__all__ = ["GroupUse", "RankSteps", "RankStepsRow", "RankUse"]

@@ -103,14 +103,3 @@ class Trial(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     schema: str = TRIAL_SCHEMA
     stepwhy: str = ""
-
-
-__all__ = [
-    "TRIAL_SCHEMA",
-    "Losses",
-    "Trial",
-    "TrialMethod",
-    "TrialRunSummary",
-    "TrialVerdict",
-    "TriedFix",
-]

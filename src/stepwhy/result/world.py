@@ -74,6 +74,3 @@ class WorldGrade(msgspec.Struct, frozen=True):
     python: str = ""
     schema: str = WORLD_GRADE_SCHEMA
     stepwhy: str = ""
-
-
-__all__ = ["WORLD_GRADE_SCHEMA", "GradedProgram", "Half", "WorldGrade"]

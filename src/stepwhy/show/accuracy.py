@@ -179,9 +179,3 @@ def _off(pair: PairAccuracy, predicted_ns: int | None) -> float | None:
 def _percentile(values: Sequence[float], level: float) -> float:
     """The smallest value that a share of the values does not exceed."""
     return sorted(values)[max(math.ceil(level * len(values)) - 1, 0)]
-
-
-__all__ = [
-    "Contest", "Fit", "contest", "error_of", "fit", "fit_cells", "naive_error", "sentences",
-    "why_left_out", "width_of",
-]  # fmt: skip

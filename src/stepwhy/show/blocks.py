@@ -192,10 +192,3 @@ def flat(text: str) -> str:
     core = one_line(text)
     before, after = (" " * text[at : at + 1].isspace() for at in (0, len(text) - 1))
     return f"{before}{core}{after}" if core else before
-
-
-__all__ = [
-    "UNIT", "Bar", "Block", "Bullets", "Card", "Checks", "Code", "Fact", "Facts", "Figure", "Gain",
-    "Group", "Headline", "Section", "Sentence", "Span", "Table", "Tone", "flat", "sentence",
-    "sentences",
-]  # fmt: skip

@@ -109,6 +109,3 @@ def whole_screen(console: Console) -> Iterator[Callable[[RenderableType], None]]
 
     with Live(console=console, screen=True, auto_refresh=False) as live:
         yield lambda view: live.update(view, refresh=True)
-
-
-__all__ = ["Console", "Text", "description_column", "progress_bar", "whole_screen"]

@@ -14,6 +14,3 @@ def framed(page: str) -> str:
         page: A whole page, as `show.html.render` makes it.
     """
     return _FRAME.format(html.escape(page))
-
-
-__all__ = ["framed"]

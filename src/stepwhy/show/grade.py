@@ -54,6 +54,3 @@ def remark(pair: GradedPair) -> str:
         *(f"contradiction: {one_line(text).rstrip('.')}" for text in pair.contradictions),
     ]
     return "; ".join(filter(None, remarks))
-
-
-__all__ = ["is_passed", "remark", "summary"]

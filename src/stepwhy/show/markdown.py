@@ -242,6 +242,3 @@ def _footer(result: Result, *, show_all: bool) -> list[str]:
         shown += [f"- {label}{_spans(spans)}" for spans in fact.lines[:most]]
     version = f" {prose(result.stepwhy)}" if result.stepwhy else ""
     return ["---", "", *shown, "", f"Made by stepwhy{version}."]
-
-
-__all__ = ["MOST_LINES", "render"]

@@ -112,6 +112,3 @@ def _word(word: str) -> str:
 
 def _longest_fence(text: str) -> int:
     return max(map(len, _FENCES.findall(text)), default=0)
-
-
-__all__ = ["code", "code_block", "line", "prose", "table"]

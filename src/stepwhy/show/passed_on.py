@@ -15,6 +15,3 @@ def with_short_paths(result: Result) -> Result:
     """The result with the paths of its inputs shortened to two names."""
     inputs = (replace(one, path="/".join(Path(one.path).parts[-2:])) for one in result.inputs)
     return replace(result, inputs=tuple(inputs))
-
-
-__all__ = ["with_short_paths"]

@@ -72,6 +72,3 @@ def _cost(result: Result, finding: Finding) -> str:
     if finding.cost_ns_per_step is None:
         return ""
     return f" (costs {units.format_ns(finding.cost_ns_per_step)} {words.per_whole(result)})"
-
-
-__all__ = ["Place", "place_of", "render"]

@@ -65,6 +65,3 @@ def takes_longer(rank: RankUse) -> str:
     label = words.CATEGORY_WORDS[rank.longer].label
     operation = " ".join(filter(None, (short_name(rank.operation), rank.phase)))
     return " · ".join(one_line(part) for part in (label, operation, rank.line) if part)
-
-
-__all__ = ["SHOWN", "others_sentence", "takes_longer", "those_that_matter"]

@@ -74,6 +74,3 @@ def json_lines(columns: Sequence[str], batches: Batches) -> Iterator[str]:
 
 def _narrow(value: Any) -> Any:
     return str(value) if isinstance(value, int) and abs(value) >= _LARGEST else value
-
-
-__all__ = ["csv_lines", "json_lines"]

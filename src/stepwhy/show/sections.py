@@ -423,9 +423,3 @@ def _health(inputs: tuple[Input, ...], *, show_all: bool) -> Iterator[tuple[Span
                     Span(f" {text}"),
                     Span(f" ({counter}: {units.format_count(count)}{where})", "soft"),
                 )
-
-
-__all__ = [
-    "checks", "explained_sentence", "findings", "first_screen", "picture", "ranks", "reading",
-    "risk", "steps_texts", "tables",
-]  # fmt: skip

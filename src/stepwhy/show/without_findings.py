@@ -139,6 +139,3 @@ def _largest_operations(result: Result) -> str:
         if shares[name] > _LEAST_SHOWN
     ]
     return _and(named)
-
-
-__all__ = ["nothing_found", "with_summary"]

@@ -82,6 +82,3 @@ def _ids(ids: Sequence[str] | None) -> str:
     if ids is None:
         return "-"
     return ", ".join(map(one_line, ids)) or "none"
-
-
-__all__ = ["HALVES", "TITLES", "cells", "note", "totals"]

@@ -171,6 +171,3 @@ def _run(words: Sequence[str], *expected: int) -> tuple[dict[str, Any], int]:
         f"the step time was not measured: {lines[-1].removeprefix('stepwhy: ').rstrip('.')}",
         f"Run it by hand to see more: stepwhy {words[0]}",
     )
-
-
-__all__ = ["StepTime", "TooSlow", "Unsure"]

@@ -81,6 +81,3 @@ def in_short(error: Exception) -> str:
     """The message of an error in one short, printable line, although it may quote the file."""
     text = " ".join(str(error).split())
     return text[:200] if text.isprintable() else type(error).__name__
-
-
-__all__ = ["header_of", "health_of", "in_short", "meta_of", "strings_of"]

@@ -332,6 +332,3 @@ class _Drawing(msgspec.Struct):
 
 def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("|")]
-
-
-__all__ = ["NotationError", "parse", "parse_quantity"]

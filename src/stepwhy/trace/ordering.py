@@ -86,6 +86,3 @@ def _inverse(order: Order) -> NDArray[np.int32]:
     new_rows = np.empty(len(order), dtype=np.int32)
     new_rows[order] = np.arange(len(order), dtype=np.int32)
     return new_rows
-
-
-__all__ = ["order_all", "order_others", "reorder"]

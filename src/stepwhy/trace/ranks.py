@@ -124,6 +124,3 @@ def _moved(
 def _chosen(columns: Columns, rows: AnyRows | NDArray[np.bool_]) -> Columns:
     """Some rows of a table."""
     return Columns(**{name: values[rows] for name, values in vars(columns).items()})
-
-
-__all__ = ["SIGNAL", "split_ranks"]

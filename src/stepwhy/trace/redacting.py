@@ -84,6 +84,3 @@ def _health(health: Health, redactor: Redactor) -> Health:
         help_text = redactor.text(one.help)
         clean.count(one.counter, one.severity, help_text, count=one.count, dropped=one.dropped)
     return clean
-
-
-__all__ = ["redacted"]

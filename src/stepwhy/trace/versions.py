@@ -77,6 +77,3 @@ def _older_names(table: str, column: str, version: int) -> tuple[str, str]:
         column = renames.columns.get((table, column), column)
         table = renames.tables.get(table, table)
     return table, column
-
-
-__all__ = ["column_name", "table_name"]

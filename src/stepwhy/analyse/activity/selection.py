@@ -55,6 +55,3 @@ def of_threads(trace: Trace, threads: Collection[int]) -> Tracks:
     found = np.zeros(len(trace.tracks), dtype=bool)
     found[list(threads)] = True
     return found
-
-
-__all__ = ["Rows", "Tracks", "mask", "of_role", "of_threads", "rows_of"]

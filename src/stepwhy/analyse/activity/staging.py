@@ -48,6 +48,3 @@ def staging_time(trace: Trace, computing: Intervals) -> Intervals:
     before = np.searchsorted(computing.starts, staging.ends) - 1
     computed = np.where(before < 0, staging.starts, computing.ends[before])
     return Intervals.of(np.maximum(staging.starts, computed), staging.ends)
-
-
-__all__ = ["staging_time"]

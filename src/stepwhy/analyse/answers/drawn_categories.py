@@ -44,6 +44,3 @@ def categories_of(facts: Facts) -> Ints:
     found: Ints = of_kind[trace.slices.kind]
     found[(trace.slices.kind == Kind.MEMCPY) & (trace.slices.copy == Copy.D2D)] = place("compute")
     return found
-
-
-__all__ = ["categories_of"]

@@ -287,17 +287,3 @@ class _Places:
             else:
                 text = self._paths.text(path)
                 yield _Place(op, f"{text}/{op}" if text else op, string(line))
-
-
-__all__ = [
-    "BOOKKEEPING",
-    "MEASURES",
-    "MOST_OPERATIONS",
-    "OTHERS",
-    "Costs",
-    "OpCost",
-    "add_up",
-    "costliest",
-    "op_costs",
-    "own_times",
-]

@@ -117,6 +117,3 @@ def _rows(work: Ints) -> list[Ints]:
     alone = np.sort(np.argsort(-more, kind="stable")[:_ALONE])
     others = np.setdiff1d(every, alone)
     return [*alone[:, None], *np.array_split(others, _MOST_ROWS - _ALONE)]
-
-
-__all__ = ["StepTimes", "rank_steps", "step_times"]

@@ -152,6 +152,3 @@ def _how(ledger: Ledger, rows: Ints, *, is_split: bool) -> str:
         return "no"
     is_own = ledger.roles[int(ledger.role[rows[0]])].operation == ALL_TO_ALL
     return "bound" if is_own or not ledger.complete[rows].all() else "exact"
-
-
-__all__ = ["group_uses", "last_rows", "rank_uses"]

@@ -117,6 +117,3 @@ def means(rows: Sequence[TreeRow], steps: int) -> Iterator[tuple[Ints, Ints]]:
         if rows[place].node.parent != NULL:
             total[rows[place].node.parent] += total[place]
     return zip(own, total, strict=True)
-
-
-__all__ = ["TreeRow", "means", "tree_rows"]

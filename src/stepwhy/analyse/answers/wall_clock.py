@@ -141,6 +141,3 @@ def _of_one_run(facts: Facts) -> WallClock:
 def _sorted(parts: dict[GapKind, int]) -> tuple[GapPart, ...]:
     ordered = sorted(parts.items(), key=lambda part: -part[1])
     return tuple(GapPart(kind, ns) for kind, ns in ordered if ns > 0)
-
-
-__all__ = ["wall_clock"]

@@ -144,6 +144,3 @@ def apply(
         before = applied[-1].after if applied else breakdown
         applied.append(Applied(why, before, correct(before, known)))
     return tuple(applied)
-
-
-__all__ = ["BY_OTHER_EVIDENCE", "TO_UNPROFILED", "Applied", "Correction", "Known", "apply"]

@@ -116,14 +116,3 @@ def exposed_syncs(
     exposed = round(usual * int(alone.sum()) / int(every.sum()))
     exposed = min(exposed, observed.without_stalls_ns)
     return ExposedSyncs(round(float(alone.mean())) if exposed else 0, exposed)
-
-
-__all__ = [
-    "NO_SYNCS",
-    "ExposedSyncs",
-    "exposed_syncs",
-    "sync_rows",
-    "sync_time",
-    "synced_steps",
-    "usual_sync_ns",
-]

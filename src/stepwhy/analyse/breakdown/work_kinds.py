@@ -92,6 +92,3 @@ def kind_of(package: str, called: str, loop: str, names: str) -> WorkKind:
     if not called and not package and _CONVERTS_IN_C.search(names):
         return WorkKind.CONVERT
     return WorkKind.OTHER
-
-
-__all__ = ["REMOVABLE", "WorkKind", "kind_of"]

@@ -175,12 +175,3 @@ def _lone_stage(facts: Facts) -> str:
     alone = threads == NULL if _SINGLE_CALLS.fullmatch(name) else (threads, tuned) == (1, 0)
     is_most = work_ns[top] > WORKING_SHARE * work_ns.sum()
     return name.partition("[")[0] if alone and is_most and _CALLING.fullmatch(name) else ""
-
-
-__all__ = [
-    "WORKING_SHARE",
-    "BatchWork",
-    "fetches_from_workers",
-    "find_batch_work",
-    "starts_processes",
-]

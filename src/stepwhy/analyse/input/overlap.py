@@ -99,6 +99,3 @@ def workers_for(facts: Facts, work: BatchWork) -> int:
     # The training loop needs a core of its own; threads of tf.data take turns with its operations.
     free = _MOST_WORKERS if cores is None else cores if work.is_ahead else max(cores - 1, 1)
     return min(needed, free)
-
-
-__all__ = ["displaced_ns", "job_cpu_ns", "overlapped_ns", "rest_ns", "workers_for"]

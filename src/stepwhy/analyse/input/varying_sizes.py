@@ -96,6 +96,3 @@ def _dimension(shapes: Sequence[str]) -> tuple[int, tuple[int, ...]] | None:
     columns = [tuple(map(int, column)) for column in zip(*sizes, strict=True)]
     differing = [place for place, column in enumerate(columns) if len(set(column)) > 1]
     return (differing[0], columns[differing[0]]) if len(differing) == 1 else None
-
-
-__all__ = ["VaryingSize", "varying_size"]

@@ -244,13 +244,3 @@ def _summary(joint: _Joint, place: int, durations: Ints, wall_ns: int) -> Rank:
             numbering="marker",
         ),
     )
-
-
-__all__ = [
-    "FEWEST_COLLECTIVES",
-    "CallLateness",
-    "Unclear",
-    "call_lateness",
-    "late_by_calls",
-    "lateness_of_calls",
-]

@@ -81,6 +81,3 @@ def longer_ns(one: Rank, other: Rank) -> int | None:
 
 def _mean_ns(log: StepLog, first: int, stop: int) -> int:
     return round(float(log.wall_ns[first:stop].mean()))
-
-
-__all__ = ["Stretch", "describe_same", "described", "longer_ns"]

@@ -305,6 +305,3 @@ def _variants(calls: Mapping[int | None, Call], what: Difference) -> tuple[Varia
         by_value[collective_of(value) or value if what == "operation" else value].append(rank)
     groups = sorted(by_value.values(), key=lambda ranks: (len(ranks), -rank_number(ranks[0])))
     return tuple(Variant(calls[ranks[0]], tuple(ranks)) for ranks in groups)
-
-
-__all__ = ["find_hang", "find_mismatch", "hangs_by_mismatch", "where"]

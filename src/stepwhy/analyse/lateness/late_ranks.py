@@ -261,6 +261,3 @@ def _find_turns(peers: Peers) -> Turns | None:
         even_ns=round(float(peers.waits.mean())),
         excess_ns=peers.excess_ns((np.arange(count)[:, None] == last) & is_long),
     )
-
-
-__all__ = ["FEWEST_TURNS", "Late", "Lateness", "Turns", "judge", "lateness_of", "ledger_of"]

@@ -131,6 +131,3 @@ def _at_most_ns(one: OpTime, theirs: Sequence[OpTime]) -> int:
     if known:
         return sum(known)
     return theirs[-1].self_ns if len(theirs) >= MOST_OPERATIONS else 0
-
-
-__all__ = ["LateWork", "late_work"]

@@ -304,6 +304,3 @@ def _arrivals(table: dict[str, Ints], clocks: Clocks) -> Ints:
     np.logical_and.at(is_known, collective, (clocks.offset_ns != NULL)[rank])
     is_known &= clocks.spread_ns != NULL
     return np.where(is_known[collective], start_ns - first[collective], NULL)
-
-
-__all__ = ["Ledger", "make_ledger", "members_of", "rows_of_role"]

@@ -156,6 +156,3 @@ def _root(joined: list[int], place: int) -> int:
     while joined[place] != place:
         place = joined[place]
     return place
-
-
-__all__ = ["Peers", "find_peers"]

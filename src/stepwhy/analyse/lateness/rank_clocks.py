@@ -155,6 +155,3 @@ def _lateness(
     differences = times - times[:1]
     means = np.round(differences.mean(axis=0)).astype(np.int64)
     return rows.ravel(), (differences - means).ravel()
-
-
-__all__ = ["Clocks", "align"]

@@ -180,6 +180,3 @@ def _ranges(facts: Facts, rows: Rows) -> Rows:
         inside = around != NULL
         found[known[inside]] = trace.slices.name[around[inside]]
     return found
-
-
-__all__ = ["find_collectives", "step_numbers"]

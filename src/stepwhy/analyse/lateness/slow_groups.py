@@ -139,6 +139,3 @@ def _per_step(ledger: Ledger, rows: Ints, values: Ints) -> Ints:
     sums = np.zeros(len(ledger.steps), dtype=np.int64)
     np.add.at(sums, step, values[rows])
     return sums
-
-
-__all__ = ["SlowGroup", "comparable_groups", "find_slow_groups"]

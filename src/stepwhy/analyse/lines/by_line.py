@@ -123,6 +123,3 @@ def _source(facts: Facts) -> Literal["clock", "record", "samples"]:
     if (facts.derived(traced_lines) != NULL).any():
         return "record"
     return "samples" if facts.derived(timed_parts) is None else "clock"
-
-
-__all__ = ["line_breakdown"]

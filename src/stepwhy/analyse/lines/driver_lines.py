@@ -308,16 +308,3 @@ def _joined(parts: Sequence[DriverParts]) -> DriverParts:
     kept = kept[np.argsort(columns[0][kept], kind="stable")]
     starts, ends, line, unit, engine = (column[kept] for column in columns)
     return DriverParts(starts, ends, line, unit, engine.astype(bool))
-
-
-__all__ = [
-    "ENGINE",
-    "DriverParts",
-    "NotedStep",
-    "carried_parts",
-    "matched",
-    "node_rows",
-    "noted_steps",
-    "unit_rows",
-    "visits_of",
-]

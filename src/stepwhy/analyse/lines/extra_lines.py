@@ -181,6 +181,3 @@ def _split(trace: Trace, lines: int) -> list[str]:
     """The lines of a visit, outermost first; [] in other code."""
     text = trace.string(lines)
     return text.split("; ") if text else []
-
-
-__all__ = ["FEWEST_SEEN", "ExtraLine", "GrowingLine", "extra_line", "growing_line"]

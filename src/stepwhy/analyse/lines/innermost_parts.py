@@ -54,6 +54,3 @@ def _edges(facts: Facts, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ND
     # At one time, ends come first, the innermost before what contains it; then starts.
     order = np.lexsort((np.concatenate([rows, -rows]), is_start, times))
     return times[order], owner[order]
-
-
-__all__ = ["innermost_parts"]

@@ -92,6 +92,3 @@ def _module(name: str, times: Counter[Owner], runs: Mapping[Owner, int], steps: 
             for owner, ns in longest
         ),
     )
-
-
-__all__ = ["MOST", "line_modules"]

@@ -371,15 +371,3 @@ def sampled_shares(facts: Facts, category: str) -> dict[Owner, float]:
         Owner(line, Phase.UNKNOWN, "") if line else NOBODY: count / total
         for line, count in counts.items()
     }
-
-
-__all__ = [
-    "NOBODY",
-    "Credited",
-    "Owner",
-    "Part",
-    "credited",
-    "driver_parts",
-    "module_shares",
-    "sampled_shares",
-]

@@ -132,6 +132,3 @@ def _is_range(trace: Trace, *, with_ranges: bool) -> NDArray[np.bool_]:
     of_ranges = is_named[place] & with_ranges
     found: NDArray[np.bool_] = np.where(is_annotation, of_ranges, is_module[place])
     return found
-
-
-__all__ = ["DEEPEST", "LONGEST", "MOST_PATHS", "Paths"]

@@ -79,6 +79,3 @@ def _usual_share(facts: Facts) -> float | None:
         return None
     share = float(np.median(marks.optimizer_ns[known] / marks.dur_ns[known]))
     return share if 0 < share < 1 else None
-
-
-__all__ = ["OptimizerTime", "optimizer_time"]

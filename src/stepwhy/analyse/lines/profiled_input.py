@@ -63,6 +63,3 @@ def _events(facts: Facts, starts: Ints) -> Ints:
     rows = rows[facts.trace.slices.track[rows] == facts.threads.driving]
     part = np.searchsorted(starts, facts.trace.slices.start_ns[rows], side="right") - 1
     return np.bincount(part[part >= 0], minlength=len(starts))
-
-
-__all__ = ["unprofiled_input"]

@@ -41,6 +41,3 @@ def has_program_line(trace: Trace) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (slices.source != NULL) & ~of_framework
     found[found] = ~trace.matches(slices.source[found], is_of_library)
     return found
-
-
-__all__ = ["has_program_line", "is_of_library"]

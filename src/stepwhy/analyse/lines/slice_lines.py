@@ -184,6 +184,3 @@ def _inside(facts: Facts, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         np.bool_
     )
     return found
-
-
-__all__ = ["node_lines", "recorded_lines", "slice_lines", "spread", "traced_lines"]

@@ -121,6 +121,3 @@ def _untransformed(part: str) -> str:
     while match := _TRANSFORMED.fullmatch(part):
         part = match[1]
     return part
-
-
-__all__ = ["SliceModules", "instruction_scopes", "slice_modules"]

@@ -78,6 +78,3 @@ def with_times(parts: DriverParts | None, timed: DriverParts) -> DriverParts:
     engine = np.append(parts.engine, False)[place]
     columns = (column[known] for column in (starts, ends, line, unit, engine))
     return DriverParts(*columns)
-
-
-__all__ = ["lines_at", "timed_parts", "with_times"]

@@ -119,6 +119,3 @@ def shares_of(facts: Facts, matched: Matched, values: NDArray[np.int64]) -> NDAr
     np.add.at(counts, names, 1)
     mean = (sums / np.maximum(counts, 1))[facts.trace.slices.name[matched.rows]]
     return np.where(matched.places == NULL, mean, values[matched.places])
-
-
-__all__ = ["Matched", "has_semantics", "matched_ops", "shares_of", "why_none", "work_ns"]

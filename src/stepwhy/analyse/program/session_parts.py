@@ -319,6 +319,3 @@ def _slower(facts: Facts) -> float | None:
     if (free <= 0).any():
         return None
     return ratio_of_medians(facts.steps.durations_ns[facts.steps.steady], free)[0]
-
-
-__all__ = ["LONGEST_SCHEDULING_NS", "RUN", "Burst", "SessionParts", "find_session_parts"]

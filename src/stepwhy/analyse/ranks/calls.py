@@ -184,6 +184,3 @@ def _positions(trace: Trace) -> Iterator[Position]:
 
 def _known(number: int) -> int | None:
     return None if number == NULL else number
-
-
-__all__ = ["Position", "RankCalls", "RunCalls", "calls_of", "joined", "rank_number"]

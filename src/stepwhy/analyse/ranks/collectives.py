@@ -63,6 +63,3 @@ class Collectives(msgspec.Struct, frozen=True):
     bytes: Ints
     steps: Ints
     numbering: str
-
-
-__all__ = ["ALL_RANKS", "Collectives", "Role"]

@@ -30,6 +30,3 @@ def median_of_others(values: NDArray[Any]) -> NDArray[np.float64]:
 
     result: NDArray[np.float64] = (nth((count - 2) // 2) + nth((count - 1) // 2)) / 2
     return result
-
-
-__all__ = ["median_of_others"]

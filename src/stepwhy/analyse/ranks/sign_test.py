@@ -50,6 +50,3 @@ def even_chance(is_late: NDArray[np.bool_]) -> float:
     gaps = range(1, (steps - 1) // (len(late) - 1) + 1)
     even = sum(steps - gap * (len(late) - 1) for gap in gaps)
     return even / comb(steps, len(late))
-
-
-__all__ = ["CHANCE", "even_chance", "sign_test"]

@@ -138,6 +138,3 @@ def _varying(cpu_ns: NDArray[np.int64]) -> VaryingWork:
         spread=float(((high - low) / np.maximum(middle, 1)).min()),
         longest=tuple((latest / cpu_ns.shape[1]).tolist()),
     )
-
-
-__all__ = ["StepLog", "VaryingWork", "find_varying", "log_of"]

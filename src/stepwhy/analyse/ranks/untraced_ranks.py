@@ -109,6 +109,3 @@ def _variance(rank: UntracedRank) -> float:
     """Variance of the share of samples, as if one more was outside and one more was not."""
     share = (rank.outside + 1) / (rank.samples + 2)
     return share * (1 - share) / rank.samples
-
-
-__all__ = ["SampledLateness", "UntracedRank", "find_late_by_samples"]

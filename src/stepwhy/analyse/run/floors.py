@@ -45,6 +45,3 @@ def operations_floor_ns(facts: Facts) -> int | None:
         return None
     share = shortest / float(per_step.mean(axis=1).sum())
     return round(min(share, 1.0) * facts.breakdown["compute"])
-
-
-__all__ = ["FEWEST_STEPS", "operations_floor_ns"]

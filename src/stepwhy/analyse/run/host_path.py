@@ -103,6 +103,3 @@ def least_step_ns(facts: Facts, edits: Sequence[Edit]) -> int:
         if edit.change in _FEWER and edit.what in {"kernels", "copies", "communication"}:
             touched.update(_OPERATIONS)
     return min(host_path_ns(facts, frozenset(touched)), facts.wall_ns)
-
-
-__all__ = ["host_path_ns", "least_step_ns"]

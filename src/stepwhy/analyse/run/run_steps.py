@@ -47,6 +47,3 @@ def run_steps(facts: Facts) -> RunSteps:
         recorded.durations_ns[:count].astype(np.int64),
     )
     return RunSteps(*times, np.zeros(count, dtype=np.bool_), is_observed=False)
-
-
-__all__ = ["RunSteps", "run_steps"]

@@ -42,6 +42,3 @@ def is_whole_graph(facts: Facts) -> bool:
     if "whole-step" not in trace.meta.signals:
         return False
     return bool(np.isin(trace.slices.scope, trace.strings_where({SOURCE})).any())
-
-
-__all__ = ["FEWEST_IN_LOOP", "is_single", "is_whole_graph", "lone_runs"]

@@ -149,6 +149,3 @@ def _grouped(seen: Counter[tuple[str, str, bool]], per_sample_ns: float) -> tupl
         package = max(packages, key=packages.__getitem__)
         places.append(StartPlace(line, package, imports, round(group.total() * per_sample_ns)))
     return tuple(sorted(places, key=lambda p: -p.time_ns))
-
-
-__all__ = ["StartPlace", "StartUp", "find_startup"]

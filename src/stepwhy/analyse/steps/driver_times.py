@@ -116,6 +116,3 @@ def _typical_rows(trace: Trace, rows: NDArray[np.int64], *, uneven: bool) -> NDA
     low, high = np.percentile(durations_ns, [25, 75])
     found: NDArray[np.int64] = rows[(durations_ns >= low) & (durations_ns <= high)]
     return found
-
-
-__all__ = ["DriverTimes", "driver_times"]

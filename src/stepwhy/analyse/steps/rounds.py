@@ -229,6 +229,3 @@ def is_cut(trace: Trace, recorded: StepTable) -> bool:
     ends = marks.start_ns + marks.dur_ns
     nearest = int(np.abs(ends - recorded.host_ends[-1]).argmin())
     return bool(marks.drained[nearest] == 0)
-
-
-__all__ = ["Rounds", "find_rounds", "is_cut", "with_rounds"]

@@ -248,18 +248,3 @@ def usual_times(trace: Trace, steps: Rows, stalls: Stalls) -> Times:
         return free  # later stalls were not logged
     rest: Times = durations - stalled.inside_ns
     return rest if rest.mean() - free.mean() > _WAITED * durations.mean() else free
-
-
-__all__ = [
-    "Stalls",
-    "StepEvents",
-    "events_in",
-    "find_saves",
-    "find_stalls",
-    "restarts",
-    "rows_of_kinds",
-    "stalling",
-    "time_of",
-    "time_of_kinds",
-    "usual_times",
-]

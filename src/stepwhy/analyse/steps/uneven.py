@@ -89,6 +89,3 @@ def waits_in_some_steps(durations_ns: NDArray[np.int64]) -> bool:
     sizes = [_STRETCHES[0], *(size for size in _STRETCHES[1:] if size <= len(durations_ns))]
     without_longest = (durations_ns.sum() - durations_ns.max()) / (len(durations_ns) - 1)
     return any(map(everywhere, sizes)) or without_longest > _MOSTLY_LONG * median
-
-
-__all__ = ["comes_in_bursts", "lacks_waits", "waits", "waits_in_some_steps"]

@@ -91,6 +91,3 @@ class Rows(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
     schema: str = "stepwhy.rows/1"
-
-
-__all__ = ["WRONG_ARGUMENTS", "Answer", "Failure", "LeftOut", "Rows", "RunFound", "RunList"]

@@ -148,14 +148,3 @@ class SqlArguments(_OfOnePath, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = ""
     limit: Limit = 100
     offset: Offset = 0
-
-
-__all__ = [
-    "Arguments",
-    "CompareArguments",
-    "ExplainArguments",
-    "OpsArguments",
-    "RunsArguments",
-    "SqlArguments",
-    "WhatIfArguments",
-]

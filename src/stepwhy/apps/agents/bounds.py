@@ -147,6 +147,3 @@ def _shorten_texts(value: Any, most: int) -> Any:
     if isinstance(value, dict):
         return {key: _shorten_texts(item, most) for key, item in value.items()}
     return value
-
-
-__all__ = ["MOST_DATA", "MOST_TEXT", "fitted", "how_to_see", "shortened", "size_of"]

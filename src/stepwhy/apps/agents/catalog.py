@@ -153,5 +153,3 @@ TOOLS: dict[str, Tool] = {
     )
 }
 """The tools, by name."""
-
-__all__ = ["INSTRUCTIONS", "TOOLS", "Tool"]

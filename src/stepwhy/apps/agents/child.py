@@ -129,6 +129,3 @@ def _variables(*, allow_remote: bool) -> dict[str, str]:
         if is_secret_variable(name)
         or (allow_remote and (name.startswith(_OF_REMOTE) or name.lower() in _PROXIES))
     }
-
-
-__all__ = ["LONGEST_S", "Calls"]

@@ -193,6 +193,3 @@ def _is_same(path: Path, root: Path) -> bool:
         return path.samefile(root)
     except OSError:
         return False
-
-
-__all__ = ["Folders", "folders_of"]

@@ -82,6 +82,3 @@ def _found(path: Path, kind: str) -> Found:
     except OSError:
         return Found(path, kind, None, 0.0)
     return Found(path, kind, status.st_size if kind == "file" else None, status.st_mtime)
-
-
-__all__ = ["Found", "runs_below"]

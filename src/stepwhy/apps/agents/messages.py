@@ -59,6 +59,3 @@ def reply_in(line: bytes) -> Progressed | Answer | Failure | None:
         return _decoder.decode(line)
     except msgspec.DecodeError:
         return None
-
-
-__all__ = ["Progressed", "Reply", "Request", "line_of", "reply_in", "request_in"]

@@ -154,6 +154,3 @@ def _drop_prose(schema: Any, *, names_fields: bool = False) -> Any:
         key: _drop_prose(schema[key], names_fields=key in ("properties", _DEFINITIONS))
         for key in kept
     }
-
-
-__all__ = ["make_server", "serve"]

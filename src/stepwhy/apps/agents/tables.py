@@ -133,6 +133,3 @@ def _cell(value: Any) -> str:
 
 def _document(lines: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
-
-
-__all__ = ["lines_table", "ops_table", "printed", "remarks", "rows_table", "runs_table"]

@@ -286,6 +286,3 @@ def _page_of_ops(result: ProfileResult, order: str, offset: int, limit: int) -> 
     places: dict[int | None, int] = {number: place for place, number in enumerate(chosen)}
     shown = (replace(nodes[n], parent=places.get(nodes[n].parent)) for n in chosen)
     return replace(result, nodes=tuple(shown))
-
-
-__all__ = ["ANSWERS", "Desk", "paths_of"]

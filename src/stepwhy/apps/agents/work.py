@@ -62,6 +62,3 @@ def answer(
 
 def _wrong(what: str, todo: str) -> Failure:
     return Failure(WRONG_ARGUMENTS, visible(what), todo)
-
-
-__all__ = ["answer"]

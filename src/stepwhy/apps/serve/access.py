@@ -160,6 +160,3 @@ def _is_same(origin: str, host: str) -> bool:
 
 def _equal(text: str, secret: str) -> bool:
     return hmac.compare_digest(text.encode(errors="replace"), secret.encode())
-
-
-__all__ = ["FORM_FIELD", "TOKEN_HEADER", "TOKEN_PARAMETER", "Access", "is_loopback"]

@@ -309,6 +309,3 @@ async def read_form(request: Request) -> dict[str, str]:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FORM_FIELDS))
     except ValueError:
         raise HTTPException(400, "The form cannot be read.") from None
-
-
-__all__ = ["Site", "read_form"]

@@ -116,6 +116,3 @@ def _text(entry: Entry) -> str:
         *summary.devices,
     )
     return "\n".join(parts)
-
-
-__all__ = ["NOT_EXPLAINED", "PAGE_SIZE", "Choices", "Filter", "choices", "filter_of", "verdict_of"]

@@ -106,6 +106,3 @@ class Guard:
 def plain_headers(headers: Headers) -> dict[str, str]:
     """Headers by name in lower case; repeated ones are joined, so that none is overlooked."""
     return {name: ", ".join(headers.getlist(name)) for name in {key.lower() for key in headers}}
-
-
-__all__ = ["OWN_PAGE", "STORED_PAGE", "Guard", "plain_headers"]

@@ -85,6 +85,3 @@ class Index:
             entries.sort(key=lambda entry: (-entry.summary.time_ns, entry.path))
             self._entries = {entry.id: entry for entry in entries}
             self.version += 1
-
-
-__all__ = ["Index"]

@@ -147,6 +147,3 @@ class Jobs:
         said = out[-_LONGEST_REASON:].decode(errors="replace").strip()
         said = said or error[-_LONGEST_REASON:].decode(errors="replace").strip()
         return one_line(output.public(said)) or f"it ended with {process.returncode}"
-
-
-__all__ = ["Job", "Jobs"]

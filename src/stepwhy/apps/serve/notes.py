@@ -85,6 +85,3 @@ def write_note(root: Path, folder: Path, note: Note) -> None:
             f"the note of {folder.name} cannot be written: {error.strerror}",
             "Check the permissions of the run directory",
         ) from None
-
-
-__all__ = ["Note", "note_of", "read_note", "write_note"]

@@ -213,6 +213,3 @@ def _step_text(summary: Summary) -> str:
 
 def _asset(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-__all__ = ["Shell", "compare_page", "list_page", "message_page", "run_page", "script", "style"]

@@ -153,6 +153,3 @@ def _row(a: Finding | None, b: Finding | None) -> FindingRow:
         b_ns=found[1].cost_ns_per_step if found[1] else None,
         elsewhere="" if change == "both" or looked else other.verdict if other else "no_data",
     )
-
-
-__all__ = ["FindingRow", "Pair", "pair"]

@@ -124,6 +124,3 @@ class PatientProtocol(H11Protocol):
     def _cancel(timer: asyncio.TimerHandle | None) -> None:
         if timer is not None:
             timer.cancel()
-
-
-__all__ = ["MOST_CONNECTIONS", "PatientProtocol"]

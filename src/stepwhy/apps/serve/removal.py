@@ -60,6 +60,3 @@ def _check_run(folder: int, name: str) -> None:
         os.close(run)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a run directory")
-
-
-__all__ = ["delete_run"]

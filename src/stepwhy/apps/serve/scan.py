@@ -103,6 +103,3 @@ def _status(path: str | Path) -> os.stat_result | None:
 
 def _mark(status: os.stat_result) -> str:
     return f"{status.st_mtime_ns}:{status.st_size}:{status.st_ino}"
-
-
-__all__ = ["NOTE_FILE", "PAGE_FILE", "RESULT_FILE", "RUN_FILE", "Found", "Kind", "scan"]

@@ -136,6 +136,3 @@ def _log_to_stderr() -> None:
     logger.handlers[:] = [_Lines(logging.WARNING)]
     logger.setLevel(logging.WARNING)
     logger.propagate = False
-
-
-__all__ = ["Started", "listening", "serve"]

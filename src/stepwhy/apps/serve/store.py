@@ -144,6 +144,3 @@ def store_file(root: Path) -> Path | None:
             return folder / f"{name}.sqlite"
     except OSError:
         return None
-
-
-__all__ = ["VERSION", "Store", "store_file"]

@@ -316,15 +316,3 @@ def _head(root: Path, path: Path) -> str:
 
 def _short(text: str) -> str:
     return visible(text, _LONGEST)
-
-
-__all__ = [
-    "MOST_RESULT_BYTES",
-    "Entry",
-    "State",
-    "Summary",
-    "entry_id",
-    "program_of",
-    "summarise",
-    "with_result",
-]

@@ -15,6 +15,3 @@ def date_text(time_ns: int) -> str:
         return f"{datetime.fromtimestamp(time_ns / 1e9).astimezone():%Y-%m-%d %H:%M}"
     except (OverflowError, ValueError, OSError):
         return ""
-
-
-__all__ = ["date_text"]

@@ -197,6 +197,3 @@ def _label(entry: Entry, axis: Axis) -> str:
     if axis == "commit":
         return entry.summary.commit[:_COMMIT_DIGITS]
     return date_text(entry.summary.time_ns)
-
-
-__all__ = ["Dot", "Group", "Trend", "trends"]

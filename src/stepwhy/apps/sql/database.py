@@ -175,6 +175,3 @@ def _unique(names: list[str]) -> Iterator[str]:
             new = f"{name}_{number}"
         seen.add(new)
         yield new
-
-
-__all__ = ["Answer", "answer", "database_of", "open_database"]

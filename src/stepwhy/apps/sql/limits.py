@@ -123,13 +123,3 @@ def bounded_memory(limits: Limits) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-__all__ = [
-    "Clock",
-    "Limits",
-    "bounded_memory",
-    "limits_of",
-    "too_much_memory",
-    "too_much_time",
-]

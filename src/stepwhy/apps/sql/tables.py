@@ -155,6 +155,3 @@ def _add_rank(table: Any, rank: int) -> Any:
 
 def _is_text(column: Column) -> bool:
     return column.unit == "string" or column.unit in ENUMS
-
-
-__all__ = ["NAMES", "Described", "RunTables", "open_tables"]

@@ -311,5 +311,3 @@ _OF_RANK: dict[str, Callable[[Facts], Any]] = {
     "line_ops": _line_ops,
     "ops": _ops,
 }
-
-__all__ = ["VIEWS", "findings_view", "rank_steps_view", "ranks_view", "view_of"]

@@ -89,6 +89,3 @@ class LogFollower:
                 return log.read(_MOST_BYTES), _Identity(os.fstat(log.fileno()).st_ino, head)
         except OSError:
             return None
-
-
-__all__ = ["LogFollower"]

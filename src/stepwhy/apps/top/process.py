@@ -122,6 +122,3 @@ def _gpus(gpus: Any) -> dict[int, int]:
         for gpu in found
         if is_amount(gpu.get("index")) and is_amount(gpu.get("used_bytes"))
     }
-
-
-__all__ = ["LiveProcess"]

@@ -104,6 +104,3 @@ def _rate(lines: list[bytes]) -> float:
         return 0.0
     elapsed_ns = known[1] - known[0]
     return (len(last) - 1) * 1e9 / elapsed_ns if elapsed_ns > 0 else 0.0
-
-
-__all__ = ["Logged", "Window", "logged", "windows"]

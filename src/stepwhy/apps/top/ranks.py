@@ -308,6 +308,3 @@ class LogTail:
         self._offset = begin + len(data) - len(rest)
         # After a skip, the first line is the end of one.
         return whole.split(b"\n")[has_skipped:]
-
-
-__all__ = ["LiveRanks", "LogTail"]

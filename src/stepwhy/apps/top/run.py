@@ -72,6 +72,3 @@ class LiveRun:
             if before is None or rate > before[0]:
                 chosen[process.rank] = (rate, process)
         return [process for _, process in chosen.values()]
-
-
-__all__ = ["LiveRun"]

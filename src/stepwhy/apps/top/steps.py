@@ -271,6 +271,3 @@ def members(line: bytes) -> dict[str, Any]:
 def is_amount(value: object) -> TypeGuard[int]:
     """Whether a logged value is a time, duration or size; the file may contain anything."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
-
-
-__all__ = ["StepMeter", "Steps", "is_amount", "members"]

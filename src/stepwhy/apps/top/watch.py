@@ -236,6 +236,3 @@ def _heard(one: Asked, folder: Path, step: int) -> Asked:
     if length.lines > step + _GIVEN_UP_STEPS + math.ceil(_GIVEN_UP_S * length.per_s):
         return one._replace(state="silent" if accepted is None else "missed")
     return one._replace(state="asked" if accepted is None else "accepted")
-
-
-__all__ = ["JobWatch"]

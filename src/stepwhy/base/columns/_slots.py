@@ -94,6 +94,3 @@ class Slots:
     def _home(self, hashes: Hashes) -> Places:
         """First slot of each hash."""
         return (hashes >> np.uint32(self._shift)).astype(np.int64)
-
-
-__all__ = ["Slots"]

@@ -53,6 +53,3 @@ def put(target: NDArray[Any], rows: AnyRows, values: NDArray[Any] | bool) -> Non
     """
     for chunk in chunks(len(rows)):
         target[rows[chunk]] = values if isinstance(values, bool) else values[chunk]
-
-
-__all__ = ["CHUNK", "chunks", "put", "take"]

@@ -246,18 +246,3 @@ def _processor_of_compiler() -> bytes:
 
     name, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     return f"{binding.get_process_triple()}\0{name}\0{features}".encode()
-
-
-__all__ = [
-    "DamagedError",
-    "checked_version",
-    "claim",
-    "code_folder",
-    "draft",
-    "processor",
-    "publish",
-    "release",
-    "sources",
-    "user_cache",
-    "write_manifest",
-]

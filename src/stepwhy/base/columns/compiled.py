@@ -181,6 +181,3 @@ def _start_compiler() -> None:
         code_cache.release()
         return
     compiler.returncode = 0  # it outlives this process, which neither waits for it nor warns
-
-
-__all__ = ["can_compile", "enabled", "for_rows", "load", "prepare", "refusal"]

@@ -233,18 +233,3 @@ def rows_by_group(
     order = by_code(groups)[0].astype(np.int32)
     ends = np.cumsum(np.bincount(groups, minlength=count))
     return order, np.split(order, ends[:-1])
-
-
-__all__ = [
-    "by_code",
-    "count_distinct",
-    "distinct",
-    "distinct_rows",
-    "first_rows",
-    "group_rows",
-    "is_dense",
-    "keep_codes",
-    "looked_up",
-    "numbered",
-    "rows_by_group",
-]

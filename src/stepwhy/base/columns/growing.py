@@ -121,6 +121,3 @@ class BufferedColumn:
         """All values, without a copy; nothing can be flushed while the array is alive."""
         self.flush()
         return self._held.values()
-
-
-__all__ = ["BufferedColumn", "Growing", "NarrowColumn"]

@@ -228,6 +228,3 @@ def _hashes(keys: NDArray[np.int64]) -> NDArray[np.uint32]:
     mixed = keys.view(np.uint64) * _FACTOR
     mixed >>= np.uint64(32)
     return mixed.astype(np.uint32)
-
-
-__all__ = ["Codes", "Interner", "KeyCodes"]

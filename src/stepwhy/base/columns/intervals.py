@@ -325,6 +325,3 @@ def windows_at(times: Times, starts: Times, ends: Times) -> NDArray[np.int32]:
         inside = (place >= 0) & (times[chunk] < ends[place])
         found[chunk][inside] = place[inside]
     return found
-
-
-__all__ = ["Intervals", "Measure", "first_of", "windows_at"]

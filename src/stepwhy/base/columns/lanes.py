@@ -50,6 +50,3 @@ class _LanePool:
         lane = heappop(self._free) if self._free else len(self._busy)
         heappush(self._busy, (end, lane))
         return lane
-
-
-__all__ = ["assign_lanes"]

@@ -120,6 +120,3 @@ def _run(name: str, arguments: tuple[NDArray[Any] | int, ...]) -> tuple[int, lis
     loop: Callable[..., int] = getattr(_longest_plain, name)
     done = loop(*lists)
     return done, [np.asarray(a, dtype=np.int64) if isinstance(a, list) else a for a in lists]
-
-
-__all__ = ["Network", "Paths", "critical_path", "longest_paths", "network"]

@@ -77,6 +77,3 @@ def give_back() -> None:
 
     with suppress(AttributeError, OSError, TypeError):  # not on every system
         ctypes.CDLL(None).malloc_trim(0)
-
-
-__all__ = ["LARGE", "empty", "give_back", "give_back_after", "larger", "room"]

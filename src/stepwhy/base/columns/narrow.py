@@ -41,6 +41,3 @@ def narrowest(low: int, high: int) -> np.dtype[Any]:
     """Return the smallest type that holds two numbers, their sums and their differences."""
     limits = ((dtype, 1 << (8 * dtype.itemsize - 2)) for dtype in _NARROW)
     return next((t for t, limit in limits if -limit <= low and high < limit), np.dtype(np.int64))
-
-
-__all__ = ["constant", "is_constant", "narrowed", "narrowest"]

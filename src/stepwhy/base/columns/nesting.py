@@ -367,18 +367,3 @@ def _ends(slices: Spans, rows: Rows) -> Times:
     ends: Times = slices.start_ns[rows]
     ends += slices.dur_ns[rows]
     return ends
-
-
-__all__ = [
-    "Nesting",
-    "Spans",
-    "callers",
-    "climb",
-    "inherit",
-    "innermost_at",
-    "innermost_time",
-    "inside",
-    "nearest",
-    "nest",
-    "outermost",
-]

@@ -80,6 +80,3 @@ def _merged(kernels: Any, start_ns: Block, dur_ns: Block, bounds: list[int]) -> 
         kernels.merge_rows(starts, durations, order, spare, *bounds[place : place + 3])
         del bounds[place + 1]
     return order
-
-
-__all__ = ["parents_first", "stable_order"]

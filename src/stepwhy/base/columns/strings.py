@@ -147,6 +147,3 @@ def texts_at(texts: Sequence[str], places: NDArray[np.signedinteger[Any]]) -> li
     if isinstance(texts, Strings):
         return texts.some(places)
     return [texts[place] for place in places.tolist()]
-
-
-__all__ = ["FEW", "Strings", "strings_from", "text_chunks", "texts_at"]

@@ -96,6 +96,3 @@ def _exact_sums(
         kept = slice(None) if where is None else where[chunk]
         sums += np.bincount(group[chunk][kept], values[chunk][kept], groups)
     return sums.astype(np.int64)
-
-
-__all__ = ["LARGEST", "counts_of", "sums_of", "total_of"]

@@ -180,6 +180,3 @@ def _is_private_group(group: int) -> bool:
         return False
     is_same = (found.gr_gid, found.gr_name) == (user.pw_gid, user.pw_name)
     return is_same and set(found.gr_mem) <= {user.pw_name}
-
-
-__all__ = ["UntrustedError", "opened_file", "opened_folder"]

@@ -21,5 +21,3 @@ AnyRows = NDArray[np.signedinteger[Any]]
 
 Times = NDArray[np.int64]
 """Times or durations, ns."""
-
-__all__ = ["AnyInts", "AnyRows", "Floats", "Ints", "Mask", "Rows", "Times"]

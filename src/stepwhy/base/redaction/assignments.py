@@ -150,5 +150,3 @@ STRICT = (
     ),
 )
 """Stricter rules for command lines, where redacting too much does no harm."""
-
-__all__ = ["ASSIGNMENT", "OPTION", "STRICT", "is_secret_name", "is_secret_variable"]

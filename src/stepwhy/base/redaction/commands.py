@@ -75,6 +75,3 @@ def _argument(argument: str, redactor: Redactor) -> str:
     if _names_secret(name):
         return f"{name}={REDACTED}"
     return f"{redactor.text(name)}={shorten_path(redactor.text(value))}"
-
-
-__all__ = ["CODE", "redact_command", "shorten_path"]

@@ -80,5 +80,3 @@ HOMES = (
         rf"(?P<s>/(?:afs/[A-Za-z0-9_.\-]+|eos)/(?:users?|home)/(?:[a-z]/)?{_USER}){_END}", _ASCII)),
 )  # fmt: skip
 """Home folders of Linux, macOS, Windows, WSL and clusters; the group `user` is the user name."""
-
-__all__ = ["HOMES", "is_identifying"]

@@ -72,6 +72,3 @@ def login_places(command: Sequence[str]) -> Iterator[tuple[int, int, int]]:
             if start < end and last > begin:
                 yield number, max(start - begin, 0), min(last, end) - begin
         begin = end + 1
-
-
-__all__ = ["LOGINS", "login_places"]

@@ -63,6 +63,3 @@ def _codes(values: NDArray[np.uint8]) -> NDArray[Any]:
     wide = values.astype(np.uint32)
     codes: NDArray[Any] = (wide[2:] << 14) ^ (wide[1:-1] << 7) ^ wide[:-2]
     return codes
-
-
-__all__ = ["Prefilter"]

@@ -259,6 +259,3 @@ def _merged(spans: list[tuple[int, int, str]]) -> Iterator[Span]:
         else:
             last = max(last, -negative_end)
     yield first, last, kind
-
-
-__all__ = ["REDACTED", "Redactor", "users_in"]

@@ -356,5 +356,3 @@ MACHINES = (
     ),
 )
 """Rules for addresses of machines."""
-
-__all__ = ["ADDRESSES", "MACHINES", "TOKENS", "HintedRule", "Rule", "begins_word", "words_of"]

@@ -74,6 +74,3 @@ def fixes_of(module: str) -> Mapping[str, Fix]:
 def _fix(found: re.Match[str]) -> Fix:
     text = found["text"].replace("\n", " ")
     return Fix(text, found["code"] or "", cast("Risk", found["risk"]))
-
-
-__all__ = ["SECTION", "advice", "advice_text", "fixes_of"]

@@ -23,6 +23,3 @@ def is_random(line: str) -> bool:
 def cheaper_augmentation() -> Fix:
     """What to do about a function whose results must not be stored."""
     return advice(__name__, "cheaper")
-
-
-__all__ = ["cheaper_augmentation", "is_random"]

@@ -101,6 +101,3 @@ def _holds_for_all(groups: AnyRows, mask: Mask) -> Mask:
     unset = np.bincount(place[~mask], minlength=len(keys))
     found: Mask = unset[place] == 0
     return found
-
-
-__all__ = ["NodeCalls", "callers", "is_node", "is_operation", "node_calls"]

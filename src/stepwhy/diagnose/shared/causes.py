@@ -313,6 +313,3 @@ def _behind_workers(
 def _family(finding: Finding, rules: Mapping[str, Rule]) -> str:
     rule = rules.get(finding.id)
     return rule.family if rule else ""
-
-
-__all__ = ["explains", "with_causes"]

@@ -92,6 +92,3 @@ def _before(parts: DriverParts, is_making: Mask, part: int) -> int:
 
 def _strings(facts: Facts, *names: str) -> Ints:
     return facts.trace.strings_where(set(names))
-
-
-__all__ = ["CONVERTED", "Constants", "constants"]

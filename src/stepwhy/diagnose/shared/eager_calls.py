@@ -252,16 +252,3 @@ def _between(facts: Facts, starts: Ints, is_next: Mask) -> AnyRows:
     following = np.searchsorted(starts, facts.trace.slices.start_ns[rows], side="left")
     found: AnyRows = rows[(following > 0) & np.append(is_next, False)[following]]
     return found
-
-
-__all__ = [
-    "EagerLoop",
-    "ElementLoop",
-    "IndependentCalls",
-    "eager_loop",
-    "element_loop",
-    "in_small",
-    "independent_calls",
-    "makes_batches_of_jax",
-    "single_examples",
-]

@@ -127,6 +127,3 @@ def _visits(lines: list[str], steps: int) -> list[float]:
     changes = zip(["", *lines], lines, strict=False)
     begins = Counter(line for before, line in changes if line != before)
     return [n / steps for line, n in begins.items() if line and counts[line] >= steps]
-
-
-__all__ = ["EagerFunctions", "functions_beside_gradient"]

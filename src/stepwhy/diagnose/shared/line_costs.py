@@ -78,6 +78,3 @@ def _is_among(name: str, named: Iterable[str]) -> bool:
     """Whether an operation is one of some, or calls or is called by one: names contain others."""
     bare = name.rpartition("::")[2]
     return any(bare in other or other.rpartition("::")[2] in name for other in named)
-
-
-__all__ = ["may_be_of"]

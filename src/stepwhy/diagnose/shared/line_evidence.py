@@ -132,9 +132,6 @@ def _elements(shapes: str) -> int:
     return max((prod(map(int, _DIGITS.findall(one))) for one in tensors), default=0)
 
 
-__all__ = ["GROWING", "PAIRS", "PER_SAMPLE", "SHAPES", "WAITS", "line_evidence"]
-
-
 # Source: elementwise operations of two tensors in tensorflow/core/ops/math_ops.cc.
 _OF_TWO = frozenset(
     {

@@ -54,6 +54,3 @@ def memory_room(facts: Facts) -> MemoryRoom | None:
         for use in known
     ]
     return min(rooms, key=lambda room: room.free, default=None)
-
-
-__all__ = ["MemoryRoom", "memory_room"]

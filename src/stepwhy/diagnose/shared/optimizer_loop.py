@@ -128,13 +128,3 @@ def _fusible_ns(facts: Facts) -> int:
         return 0
     times = np.bincount(facts.trace.slices.name[ops], facts.trace.slices.dur_ns[kernels])
     return facts.mean_ns(float(times.sum() - times.max()))
-
-
-__all__ = [
-    "SHARE",
-    "STEP",
-    "OptimizerLoop",
-    "costly_loop_time",
-    "optimizer_loop",
-    "optimizer_steps",
-]

@@ -238,6 +238,3 @@ def _text(tree: ast.Assign | ast.Return | ast.Expr) -> str:
     first, *others = ("\n".join(laid_out("    .", link).splitlines()) for link in links)
     lines = [f"    {start}{first.strip()}", *others]
     return f"{before}(\n" + "\n".join(lines) + "\n)"
-
-
-__all__ = ["with_pipeline"]

@@ -171,20 +171,3 @@ def work_of_stages(trace: Trace) -> tuple[Evidence, ...]:
         for r in longest[:_SHOWN]
         if work[r] > LITTLE * total
     )
-
-
-__all__ = [
-    "batches_before",
-    "cache_lines",
-    "caches",
-    "called_for_elements",
-    "calls",
-    "calls_in_parallel",
-    "fills_again",
-    "shuffles",
-    "stage_name",
-    "stage_rows",
-    "with_line",
-    "work_of_stages",
-    "works_ahead",
-]

@@ -80,6 +80,3 @@ def model_names(facts: Facts) -> list[str]:
 
 def _of_model(model: str) -> Faster:
     return next((faster for faster, pattern in _MODELS if pattern.search(model)), "")
-
-
-__all__ = ["Faster", "Precision", "faster_type", "model_names", "precision_of"]

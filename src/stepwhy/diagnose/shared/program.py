@@ -93,18 +93,3 @@ def _occurs(facts: Facts, pattern: re.Pattern[str], *kinds: Kind) -> bool:
     """Whether the name of any slice of some kinds matches a pattern."""
     names = distinct(facts.trace.slices.name[facts.slices(*kinds)])
     return any(pattern.search(facts.trace.string(int(name))) for name in names)
-
-
-__all__ = [
-    "CALLS_UNSEEN",
-    "feeds_placeholders",
-    "is_compiled",
-    "is_pytorch",
-    "is_training",
-    "on_gpu",
-    "replays_graphs",
-    "shows_calls",
-    "uses_ddp",
-    "uses_loader",
-    "uses_sessions",
-]

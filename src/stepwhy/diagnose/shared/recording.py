@@ -27,6 +27,3 @@ def record_later(facts: Facts, of_torch: Fix) -> Fix:
     if is_of_nsight(facts):
         return advice(__name__, "later-nsight")
     return of_torch if facts.trace.meta.format == "kineto" else advice(__name__, "later")
-
-
-__all__ = ["is_of_nsight", "record_later"]

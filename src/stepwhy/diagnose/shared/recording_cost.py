@@ -60,6 +60,3 @@ def _driver_events(facts: Facts) -> Ints:
         return np.zeros(0, dtype=np.int64)
     on_thread = of_threads(facts.trace, (facts.threads.driving,))[facts.trace.slices.track]
     return np.flatnonzero(on_thread & facts.is_steady)
-
-
-__all__ = ["without_recording"]

@@ -58,6 +58,3 @@ def launching_lines(facts: Facts) -> tuple[Evidence, ...]:
         for line, count in counts.most_common(_SHOWN)
         if count
     )
-
-
-__all__ = ["during_steps", "launching_lines", "own_lines"]

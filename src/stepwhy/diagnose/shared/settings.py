@@ -128,6 +128,3 @@ def _applies(setting: Setting, facts: Facts) -> bool:
     # An accelerator is used, traced or not.
     uses_gpu = facts.has_accelerator or meta.device_expected or bool(sampled_gpus(facts.trace))
     return uses_gpu or not setting.gpu
-
-
-__all__ = ["LAUNCHES_WAIT", "MOST_WAIT", "SETTINGS", "Setting", "applied", "setting_lines"]

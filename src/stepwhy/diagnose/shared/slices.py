@@ -81,14 +81,3 @@ def ops_of_nodes(facts: Facts, *kinds: Kind) -> dict[int, int]:
     rows = rows[slices.scope[rows] != NULL]
     rows = rows[np.lexsort((slices.name[rows], slices.scope[rows]))]
     return dict(zip(slices.scope[rows].tolist(), slices.name[rows].tolist(), strict=True))
-
-
-__all__ = [
-    "launched_ops",
-    "named",
-    "ops_of_nodes",
-    "scopes_among",
-    "steady_work",
-    "strings_among",
-    "strings_of",
-]

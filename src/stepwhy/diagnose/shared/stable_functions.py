@@ -39,6 +39,3 @@ def stable_lines(facts: Facts) -> list[Group]:
 def _function(line: str) -> str:
     match = _LINE.fullmatch(line)
     return f"{match['file']}: {match['function']}" if match else line
-
-
-__all__ = ["OF_FUNCTIONS", "stable_lines"]

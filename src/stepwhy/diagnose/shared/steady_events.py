@@ -91,6 +91,3 @@ def recorded_calls(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
         )
         for group in by_name(facts, rows)[:SHOWN]
     )
-
-
-__all__ = ["SHOWN", "SUMMARY", "cost_per_step", "recorded_calls", "steady_events", "summary"]

@@ -70,6 +70,3 @@ def _reading(facts: Facts, matched: Matched) -> float:
     step = np.searchsorted(facts.steps.starts, facts.trace.slices.start_ns[rows], side="right")
     counts = np.unique(step, return_counts=True)[1]
     return float((counts > usual).sum()) / max(facts.steady_count, 1)
-
-
-__all__ = ["Unread", "unread"]

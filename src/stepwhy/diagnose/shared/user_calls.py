@@ -115,6 +115,3 @@ def laid_out(before: str, call: ast.Call) -> str:
 
 def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
-
-
-__all__ = ["change", "in_users_words", "laid_out", "parsed"]

@@ -104,13 +104,3 @@ def unexplained_reason(rest_ns: int) -> str:
         f"Ranks wait {format_ns(rest_ns)} of each step for others, and no rank is late often "
         "enough to be the cause. Record more steps, of all ranks."
     )
-
-
-__all__ = [
-    "sees_all_ranks",
-    "slow_transfers_ns",
-    "unexplained_ns",
-    "unexplained_reason",
-    "unless_waiting",
-    "waits_ns",
-]

@@ -49,6 +49,3 @@ def _of_nodes(facts: Facts, rows: AnyRows) -> NDArray[np.int32]:
     lines = np.full(len(facts.trace.strings) + 1, NULL, dtype=np.int32)
     lines[nodes.name] = nodes.source
     return np.where(scopes == NULL, NULL, lines[scopes])
-
-
-__all__ = ["times_at_lines", "work_lines"]

@@ -43,6 +43,3 @@ def engine_of(name: str) -> Iterator[Executor | None]:
             yield cluster
     else:
         raise EngineError(f"there is no engine {name}", f"Choose {_NAMES}")
-
-
-__all__ = ["engine_of"]

@@ -187,6 +187,3 @@ def _close(pipe: Any) -> None:
         pipe.close()
     except OSError:  # what could not be written to a process that has ended
         return
-
-
-__all__ = ["LocalProcesses", "cores"]

@@ -111,6 +111,3 @@ class RayCluster(Executor):
         """
         if self._is_ours:
             self._ray.shutdown()
-
-
-__all__ = ["RayCluster"]

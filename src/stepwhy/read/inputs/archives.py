@@ -112,5 +112,3 @@ _KINDS = (
     (regex(rb"BZh[1-9]1AY&SY"), Kind("bzip2", _bzip2)),
     (regex(rb"PK\x03\x04"), Kind("zip", _zip)),
 )
-
-__all__ = ["Kind", "is_padding", "kind_of", "torn"]

@@ -145,6 +145,3 @@ def too_many(name: str, count: int) -> TooLargeError:
         f"{name} holds {count:,} traces; up to {MOST_TRACES:,} are explained together",
         f"Give some of them, or set {ANY_SIZE}=1 to try",
     )
-
-
-__all__ = ["MOST_ENTRIES", "MOST_TRACES", "Listing", "RunFolder", "too_many"]

@@ -26,6 +26,3 @@ def is_file(path: Path) -> bool:
 def is_there(path: Path) -> bool:
     """Whether a path leads to anything; False for a broken link."""
     return os.path.exists(path)  # noqa: PTH110
-
-
-__all__ = ["is_file", "is_folder", "is_there"]

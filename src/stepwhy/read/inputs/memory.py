@@ -133,12 +133,3 @@ def _read(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
-
-
-__all__ = [
-    "ANY_SIZE",
-    "MAPPED_TIMES",
-    "available_bytes",
-    "check_fits",
-    "data_bytes",
-]

@@ -62,6 +62,3 @@ def unreadable(path: Path, error: OSError) -> NotFoundError | NotAFileError:
         f"{path.name} cannot be read ({error.strerror or 'unknown error'})",
         "Check the path and its permissions",
     )
-
-
-__all__ = ["open_input", "unreadable"]

@@ -116,6 +116,3 @@ def _read(handle: int) -> bytes | None:
         return os.read(handle, _CHUNK)
     except BlockingIOError:
         return None
-
-
-__all__ = ["read_pipe"]

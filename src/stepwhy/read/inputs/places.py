@@ -178,6 +178,3 @@ def _check_number(name: str, places: list[P]) -> list[P]:
     if len(places) > MOST_TRACES and os.environ.get(ANY_SIZE) != "1":
         raise too_many(name, len(places))
     return places
-
-
-__all__ = ["Local", "resolve"]

@@ -82,6 +82,3 @@ def _signals_wait() -> Iterator[None]:
             signal.signal(number, handler)
         for number in arrived[:1]:
             signal.raise_signal(number)
-
-
-__all__ = ["private_folder"]

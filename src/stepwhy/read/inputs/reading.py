@@ -167,6 +167,3 @@ def _refuse_bomb(size: int, packed: int, name: str) -> None:
             "Check where it comes from; then unpack it and give the file inside, or set "
             f"{ANY_SIZE}=1 to read it as it is",
         )
-
-
-__all__ = ["read_source"]

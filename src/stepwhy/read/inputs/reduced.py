@@ -115,15 +115,3 @@ def _process_files(run_dir: Path) -> Iterator[Path]:
 
 def _folders(entries: Iterable[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
     return [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-
-
-__all__ = [
-    "ENDING",
-    "IN_RUN",
-    "MAGIC",
-    "digest_of",
-    "is_reduced",
-    "reduced_path",
-    "source_of",
-    "without_reduced",
-]

@@ -130,6 +130,3 @@ def _walk(
 def _is_file(entry: os.DirEntry[str]) -> bool:
     path = Path(entry)
     return is_there(path) and not is_folder(path)
-
-
-__all__ = ["matching", "runs_and_files_below"]

@@ -77,6 +77,3 @@ def _content(file: BinaryIO, name: str, most: int) -> bytes:
     if size > _SMALL:
         check_fits(size, name)
     return file.read(size)
-
-
-__all__ = ["MOST_BYTES", "MOST_RECORD_BYTES", "decompressed", "read_side_file"]

@@ -108,6 +108,3 @@ def _has_space(file: BinaryIO) -> bool:
     except OSError:
         return True
     return disk.f_bavail * disk.f_frsize > min(_LEAST_SPACE, disk.f_blocks * disk.f_frsize // 10)
-
-
-__all__ = ["Spool", "content_of", "is_spooled"]

@@ -10,6 +10,3 @@ class Stream(Protocol):
 
     def read1(self, size: int, /) -> bytes:
         """At most `size` bytes; b'' at the end."""
-
-
-__all__ = ["Stream"]

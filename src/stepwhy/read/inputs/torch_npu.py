@@ -100,6 +100,3 @@ def _numbers(folder: Path) -> set[int]:
     except OSError:
         return set()
     return {int(match[1]) for match in map(_INFO.fullmatch, entries) if match}
-
-
-__all__ = ["rank_beside", "traces_only", "world_size_beside"]

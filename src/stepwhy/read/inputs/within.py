@@ -91,6 +91,3 @@ def _open_below(root: Path, parts: Sequence[str]) -> int:
         return open_regular(parts[-1] if parts else ".", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
     finally:
         os.close(folder)
-
-
-__all__ = ["check_within", "not_a_file", "open_within"]

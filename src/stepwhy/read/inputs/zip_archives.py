@@ -102,6 +102,3 @@ class _Inflated:
             if chunk:
                 return chunk
         raise EOFError
-
-
-__all__ = ["open_zip"]

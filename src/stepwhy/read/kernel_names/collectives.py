@@ -60,6 +60,3 @@ def bus_bandwidth(operation: str, ranks: int, size: int | None, time_ns: int) ->
     factors |= dict.fromkeys(("all-gather", "reduce-scatter", ALL_TO_ALL), share)
     factor = factors.get(operation)
     return None if factor is None else round(factor * size * _NS_PER_S / time_ns)
-
-
-__all__ = ["ALL_TO_ALL", "ENDS_TOGETHER", "bus_bandwidth", "collective_of"]

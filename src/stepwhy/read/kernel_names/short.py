@@ -214,6 +214,3 @@ def _split(text: str) -> Iterator[str]:
 
 def _middle_out(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:_BEGIN]} ... {text[-_END:]}"
-
-
-__all__ = ["LONGEST", "short_name"]

@@ -92,6 +92,3 @@ def _start(signature: str) -> int:
         if letter == " " and not depth:
             return at + 1
     return 0
-
-
-__all__ = ["BRACKETS", "own_name", "plain_signature", "qualified_name"]

@@ -387,7 +387,3 @@ RANGES = (
     ),
 )
 """Ranges on host threads."""
-
-__all__ = [
-    "ACTIVITIES", "INSTRUCTIONS", "KERNELS", "MOVING", "OPERATIONS", "RANGES", "Family", "Row",
-]  # fmt: skip

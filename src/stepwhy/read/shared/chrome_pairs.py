@@ -151,6 +151,3 @@ def _closed_by(stack: list[tuple[int, int]], name: int) -> int:
             if stack[-depth][1] == name:
                 return -depth
     return -1
-
-
-__all__ = ["NO_NAME", "Pairs", "pair"]

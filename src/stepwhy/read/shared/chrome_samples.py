@@ -68,6 +68,3 @@ class Samples:
         for part in self._parts:
             builder.rows_from("counters", {**part, "name": shown[part["name"]]})
         self._parts.clear()
-
-
-__all__ = ["SAMPLE", "Samples"]

@@ -110,6 +110,3 @@ class _StepCandidates:
 
 def _column(ranges: Sequence[Range], value: Callable[[Range], int]) -> NDArray[np.int64]:
     return np.asarray([value(r) for r in ranges], dtype=np.int64)
-
-
-__all__ = ["NvtxRanges", "add_ranges"]

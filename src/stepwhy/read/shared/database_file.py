@@ -174,14 +174,3 @@ def limited_connection(path: Path, limits: Limits, how: str) -> sqlite3.Connecti
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     return connection
-
-
-__all__ = [
-    "DAMAGE",
-    "MAGIC",
-    "Length",
-    "Limits",
-    "check_finished",
-    "length_of",
-    "limited_connection",
-]

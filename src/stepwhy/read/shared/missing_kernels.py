@@ -18,6 +18,3 @@ _HELP = (
 def count_missing_kernels(health: Health) -> None:
     """Count a trace without the kernels that its run launched."""
     health.count(KERNELS_MISSING, "error", _HELP, dropped=False)
-
-
-__all__ = ["count_missing_kernels"]

@@ -141,6 +141,3 @@ def _check_size(metadata: Any, source: Source) -> None:
         )
     groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
     check_fits(sum(max(group.total_byte_size, 0) for group in groups), source.origin)
-
-
-__all__ = ["MAGIC", "ParquetTable", "has_columns", "parse_table"]

@@ -249,6 +249,3 @@ class _Machine:
         if place not in self._memo:
             raise _CutOffError
         self._stack.append(self._memo[place])
-
-
-__all__ = ["Loaded", "UnsafePickleError", "load_plain"]

@@ -51,6 +51,3 @@ def _shorten(path: str, root: str) -> str:
     if root and path.startswith(root):
         return path[len(root) :]
     return "/".join(_SEPARATOR.split(_HOME.sub("", path))[-_KEPT_COMPONENTS:])
-
-
-__all__ = ["folder_of", "is_program_file", "shown_line"]

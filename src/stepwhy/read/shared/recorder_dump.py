@@ -302,15 +302,3 @@ def program_line(frames: Sequence[_Frame]) -> str:
     own = (frame for frame in frames if is_program_file(frame.filename))
     frame = next(own, None)
     return "" if frame is None else shown_line(frame.filename, frame.line, frame.name)
-
-
-__all__ = [
-    "DEFAULT_GROUP",
-    "Dump",
-    "add_dump",
-    "is_dump",
-    "members_text",
-    "operation_of",
-    "program_line",
-    "read_dump",
-]

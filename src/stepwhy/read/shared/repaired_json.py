@@ -186,6 +186,3 @@ def _is_like(value: Any, other: Any) -> bool:
 def _skip(text: str, at: int) -> int:
     found = _SKIPPED.match(text, at)
     return found.end() if found else at
-
-
-__all__ = ["Repaired", "repaired", "without_nulls"]

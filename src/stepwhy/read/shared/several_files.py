@@ -80,6 +80,3 @@ def messages_joined(data: bytes | mmap, singular: Collection[int]) -> int:
         joined += number < last or (number == last and number in singular)
         last = number
     return joined
-
-
-__all__ = ["count_further", "count_joined", "count_text_after", "messages_joined"]

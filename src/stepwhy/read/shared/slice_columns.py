@@ -88,6 +88,3 @@ class SliceColumns:
 def _append_nulls(column: Growing, name: str, count: int) -> None:
     for chunk in chunks(count):
         column.append(np.full(chunk.stop - chunk.start, _NULLS[name], dtype=_TYPES[name]))
-
-
-__all__ = ["SliceColumns"]

@@ -106,6 +106,3 @@ def _calls_of(
         first += len(kind)
     places = [np.searchsorted(known, each) for each in ids]
     return [(rows[place], kinds[place]) for place in places]
-
-
-__all__ = ["Waits"]

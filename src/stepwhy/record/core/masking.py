@@ -303,6 +303,3 @@ def mask_file(path: Path) -> None:
             offset += _CHUNK_BYTES
     finally:
         os.close(handle)
-
-
-__all__ = ["Masker", "mask_file", "masked", "masker"]

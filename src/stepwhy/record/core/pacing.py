@@ -198,6 +198,3 @@ class ChangeDetector:
             return False
         self.restart()
         return True
-
-
-__all__ = ["ChangeDetector", "SamplingPace", "StepPace", "WritePace"]

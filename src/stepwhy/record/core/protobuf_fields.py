@@ -181,6 +181,3 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at + index + 1
     raise ValueError(_INVALID)
-
-
-__all__ = ["LeafFields"]

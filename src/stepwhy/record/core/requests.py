@@ -130,6 +130,3 @@ def _members(path: Path, schema: str) -> dict[str, object]:
         if isinstance(found, dict) and found.get("schema") == schema:
             return found
     return {}
-
-
-__all__ = ["ANSWER_FILE", "REQUEST_FILE", "Request", "Requests", "answered", "ask", "requested"]

@@ -142,6 +142,3 @@ def _position(call: ast.Call) -> tuple[int, ...]:
     if method.lineno != line:
         return line, column - len(method.attr.encode())
     return method.lineno, method.col_offset, end, call.end_col_offset or 0
-
-
-__all__ = ["Chained", "user_chain"]

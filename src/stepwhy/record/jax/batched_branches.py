@@ -122,6 +122,3 @@ def _stack(traceback: Any) -> list[_Line]:
         for frame in (traceback.frames if traceback is not None else ())
         if (file := user_file(frame.file_name))
     ]
-
-
-__all__ = ["KIND", "observe_branches"]

@@ -202,6 +202,3 @@ def _count_up(numbers: list[Any], before: list[Any]) -> bool:
         return False
     pairs = [pair for pair in zip(numbers, before, strict=True) if pair != (None, None)]
     return all(None not in pair and pair[0] - pair[1] in {0, 1} for pair in pairs)
-
-
-__all__ = ["KIND", "IndependentCalls"]

@@ -133,6 +133,3 @@ def _first_call(tree: Any, function: Any, args: Any, kwargs: Any, step: int) -> 
             name = f"{path[0].key}{tree.keystr(path[1:])}"
             arrays[name], places[name] = weakref.ref(leaf), place_of[id(leaf)]
     return _Calls(getattr(unwrap(plain), "__name__", ""), step, arrays, places)
-
-
-__all__ = ["KIND", "SameArguments"]

@@ -124,6 +124,3 @@ def _timed(original: Call, name: str, log: EvaluationLog) -> Call:
         return result
 
     return timed
-
-
-__all__ = ["log_of", "observe_evaluations"]

@@ -96,6 +96,3 @@ def _text(path: Path, most: int = _MOST_BYTES) -> str:
         return read_regular(path, most).decode(errors="replace").strip()
     except OSError:
         return ""
-
-
-__all__ = ["checkout"]

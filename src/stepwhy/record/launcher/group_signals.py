@@ -108,6 +108,3 @@ def _close_all_but(kept: set[int]) -> None:
         if int(name) not in kept:
             with contextlib.suppress(OSError):
                 os.close(int(name))
-
-
-__all__ = ["GroupSignals"]

@@ -119,6 +119,3 @@ def _counted(kind: str = "", count: int = 0) -> str:
         return ""
     phrase, noun, _ = _KINDS[kind]
     return phrase.format(f"{count} {noun}" if count == 1 else f"{count} {noun}s")
-
-
-__all__ = ["NOT_ATTACHED", "NO_LOOP", "ending_of", "exception_of", "why_no_step"]

@@ -35,6 +35,3 @@ def children_cpu_s() -> float:
     """CPU time in s of all processes that this one started, and that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-__all__ = ["CpuBudget", "children_cpu_s"]

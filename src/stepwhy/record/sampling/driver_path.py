@@ -129,6 +129,3 @@ def _lines(stack: Sequence[Event], files: UserFiles) -> tuple[str, ...]:
     named = ((files.user_name(event["args"]["filename"]), event) for event in calls)
     lines = [f"{name}({e['args']['line']}): {e['name']}" for name, e in named if name is not None]
     return tuple(lines[:_DEEPEST])
-
-
-__all__ = ["Visit", "counted", "driver_path"]

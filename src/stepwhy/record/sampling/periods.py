@@ -165,6 +165,3 @@ def record_period(
     of_all = record(program, pid, rate_hz, duration_s, *options)
     path = record(program, pid, _PATH_RATE_HZ, duration_s, form="chrometrace")
     return Period(path, of_all, observed, duration_s)
-
-
-__all__ = ["DURATION_S", "Period", "record_period"]

@@ -104,6 +104,3 @@ def content(file: BinaryIO) -> bytes:
     """Everything that py-spy wrote into a file."""
     file.seek(0)
     return file.read()
-
-
-__all__ = ["Recording", "content", "find_py_spy", "record"]

@@ -110,6 +110,3 @@ def _calls(tree: ast.Module) -> dict[int, tuple[str, ...]]:
             if name not in known and len(known) < _MOST_NAMES:
                 found[number] = (*known, name)
     return found
-
-
-__all__ = ["SourceLine", "source_lines"]

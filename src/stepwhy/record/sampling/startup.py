@@ -143,6 +143,3 @@ class StartupSamplers:
                 process.running.sampler.kill()
                 process.running.sampler.wait()
             yield from self._end(pid, process, stepping)
-
-
-__all__ = ["StartupSamplers"]

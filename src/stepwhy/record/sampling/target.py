@@ -102,6 +102,3 @@ class Target:
             return False
         last_ns = logged_steps(self.folder).until_ns or period.end_ns
         return last_ns >= period.end_ns or now_ns() > period.end_ns + _LONGEST_STEP_NS
-
-
-__all__ = ["QUIET_S", "Target"]

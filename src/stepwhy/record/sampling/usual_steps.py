@@ -97,6 +97,3 @@ def _tail(path: Path, most_bytes: int) -> list[bytes]:
         start = max(log.seek(0, os.SEEK_END) - most_bytes, 0)
         log.seek(start)
         return log.read(most_bytes).split(b"\n")[1 if start else 0 : -1]
-
-
-__all__ = ["SECONDS_BYTES", "LoggedSteps", "logged_steps"]

@@ -81,6 +81,3 @@ def _package(function: Any) -> str:
 def _name(name: ast.expr) -> str:
     """The last part of a name."""
     return name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "")
-
-
-__all__ = ["called_natively"]

@@ -79,6 +79,3 @@ def observe_method(
             calls.end(number, failed=failed)
 
     setattr(owner, name, observed)
-
-
-__all__ = ["observe_method"]

@@ -251,6 +251,3 @@ def _start(work: Callable[[], None]) -> None:
         threading.Thread(target=work, name="stepwhy-stalls", daemon=True).start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-__all__ = ["STALL_FILE", "STALL_VARIABLE", "StallWatch", "Standing", "inside_of", "lines_of"]

@@ -114,6 +114,3 @@ def log_change(recorder: Recorder, start_ns: int, end_ns: int) -> None:
         end_ns: When it ended.
     """
     recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
-
-
-__all__ = ["WatchedLoop", "log_change"]

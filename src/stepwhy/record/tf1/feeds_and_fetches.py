@@ -163,6 +163,3 @@ def _leaves(fetches: Any, result: Any) -> Iterator[tuple[str, Any]]:
             yield from _leaves(one, result.get(key))
     else:
         yield _name(fetches), result
-
-
-__all__ = ["describe", "fingerprint", "fingerprints"]

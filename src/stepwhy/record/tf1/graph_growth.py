@@ -147,6 +147,3 @@ class GraphGrowth:
 
 def _no_session() -> None:
     """Stand-in for a weak reference to no session."""
-
-
-__all__ = ["GraphGrowth"]

@@ -236,6 +236,3 @@ def reader_maker(protos: Any) -> MakeRead:
         return read
 
     return make
-
-
-__all__ = ["Queue", "QueueLevels", "queues_of", "reader_maker"]

@@ -207,6 +207,3 @@ class TracePlan:
         """Trace no more, since a window could not be written."""
         self._windows = _WINDOWS
         self._budget.steps = _TRACED_STEPS
-
-
-__all__ = ["Budget", "TracePlan"]

@@ -163,6 +163,3 @@ def _bare(name: str) -> str:
 
 def _kind(name: str) -> str:
     return _KINDS.sub("", name)
-
-
-__all__ = ["completed", "made_at", "written_stages"]

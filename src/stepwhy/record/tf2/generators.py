@@ -78,6 +78,3 @@ def yielding_line(generator: Any) -> str:
     else:
         line = code.co_firstlineno
     return f"{name}({line}): {code.co_name}"
-
-
-__all__ = ["EVENT", "observe_generators", "yielding_line"]

@@ -116,6 +116,3 @@ class _NodeLines:
                 return self._scopes[scope]
             scope = scope.rpartition("/")[0]
         return ""
-
-
-__all__ = ["callers", "function_lines", "note"]

@@ -164,6 +164,3 @@ def _forward(inputs: Any, outputs: Any, kind: str) -> str:
         if len(names) == 1:
             return str(names[0])
     return ""
-
-
-__all__ = ["GraphNotes", "notes_of", "noting"]

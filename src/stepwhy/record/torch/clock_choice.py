@@ -94,6 +94,3 @@ class ClockChoice:
         self._former = weakref.ref(clock) if clock is not None and not returns else None
         self._taken_over_at = steps
         return self.others.get(id(optimizer), ())
-
-
-__all__ = ["ClockChoice"]

@@ -97,6 +97,3 @@ def run_unseen(func: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any
 
     with torch._C.DisableTorchFunctionSubclass():
         return func(*args, **kwargs)
-
-
-__all__ = ["StepMode", "make_mode", "run_unseen"]

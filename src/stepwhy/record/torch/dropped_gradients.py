@@ -93,6 +93,3 @@ class DroppedGradients:
         dropped = [one for one in self._waiting if one.is_cleared]
         self._waiting = [one for one in self._waiting if not one.is_cleared]
         return [(one.leaves, one.notes) for one in dropped]
-
-
-__all__ = ["DroppedGradients", "Notes"]

@@ -86,6 +86,3 @@ class Ends:
     def confirm(self, rows: int, columns: int, padded: int) -> bool:
         """Whether all rows end in front of so many columns."""
         return (rows, columns - padded) in self._lengths or (rows, columns, padded) in self._masks
-
-
-__all__ = ["Ends", "Features", "padded_features"]

@@ -35,6 +35,3 @@ def _of_dense(tensor: Any) -> tuple[Any, ...]:
     plain = tensor.detach().cpu().contiguous().reshape(-1)
     data = plain.view(torch.uint8).numpy() if plain.numel() else b""
     return tuple(tensor.shape), tensor.dtype, zlib.crc32(data), zlib.adler32(data)
-
-
-__all__ = ["bytes_of", "fingerprint"]

@@ -104,6 +104,3 @@ class FreshConstants(StepMode):
         same = {place for place in places if self._known[place] == seen}
         self.found |= same
         places -= same
-
-
-__all__ = ["FreshConstants"]

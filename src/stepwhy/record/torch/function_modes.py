@@ -33,6 +33,3 @@ def has_active_mode() -> bool:
 
     stack: Any = _get_current_function_mode_stack
     return any(type(mode).__name__ != _DEVICE_MODE for mode in stack())
-
-
-__all__ = ["has_active_mode", "hidden_from_modes"]

@@ -168,6 +168,3 @@ def _is_matrix(node: Node) -> bool:
     """Whether a node passes on the gradient of a matrix, not of a bias."""
     leaf = _leaf(node)
     return leaf is None or leaf.ndim > 1
-
-
-__all__ = ["Found", "Graph", "RefusedError", "check_plain"]

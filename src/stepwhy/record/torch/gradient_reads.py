@@ -153,6 +153,3 @@ def _after(code: CodeType, offset: int) -> Iterator[dis.Instruction]:
     until = list(takewhile(lambda each: each.offset <= offset, dis.get_instructions(code)))
     if until[-1].opname.startswith("LOAD_ATTR"):
         yield from islice(dis.get_instructions(code), len(until), None)
-
-
-__all__ = ["COMPILED", "OBSCURED", "GradientReads"]

@@ -74,6 +74,3 @@ class GradientUse:
 def _is_weighted_by_zero(name: str, args: Sequence[Any], origins: Sequence[int]) -> bool:
     has_zero = any(arg.__class__ in _NUMBERS and arg == 0 for arg in args)
     return has_zero and name == _PRODUCT and any(each & REDUCED for each in origins)
-
-
-__all__ = ["EVENT", "NO_WEIGHT", "OTHER", "PENALTY", "GradientUse"]

@@ -288,6 +288,3 @@ def _copied(parameters: Iterable[Any], leaves: list[Any]) -> set[int]:
         if same or in_a_row:
             spared.add(id(leaf))
     return spared
-
-
-__all__ = ["GradientWalk"]

@@ -151,6 +151,3 @@ def _is_changing_object(value: Any) -> bool:
     parts = getattr(value, "__dict__", {}).get("transforms")
     inner = parts if isinstance(parts, list | tuple) else ()
     return any(_is_changing_name(type(one).__name__) for one in (value, *inner))
-
-
-__all__ = ["EVENT", "stable_functions"]

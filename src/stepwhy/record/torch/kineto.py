@@ -148,6 +148,3 @@ def graph_task() -> int:
     core: Any = sys.modules.get("torch._C")
     number = getattr(core, "_current_graph_task_id", None)
     return -1 if number is None else int(number())
-
-
-__all__ = ["Kineto", "graph_task", "recording_waits"]

@@ -100,6 +100,3 @@ def _kind(value: Any) -> tuple[Any, ...]:
     if isinstance(value, _CONTAINERS):
         return type(value), len(value)
     return type(value), getattr(value, "shape", None), getattr(value, "dtype", None)
-
-
-__all__ = ["LastingSources"]

@@ -74,6 +74,3 @@ class LaterReads(StepMode):
                 self.note(value)
             elif isinstance(value, list | tuple):
                 self._note_all(value)
-
-
-__all__ = ["LaterReads"]

@@ -237,6 +237,3 @@ def _merged(rows: Iterable[Row]) -> list[Row]:
         else:
             found.append(row)
     return found
-
-
-__all__ = ["Event", "Marks", "Operations", "StepRows", "is_unit"]

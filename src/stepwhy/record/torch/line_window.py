@@ -352,6 +352,3 @@ def _is_annotation(event: Any) -> bool:
     if hasattr(event, "is_user_annotation"):
         return bool(event.is_user_annotation())
     return bool(event.scope() == _USER_SCOPE)
-
-
-__all__ = ["LineWindow"]

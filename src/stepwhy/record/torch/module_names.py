@@ -71,6 +71,3 @@ def _is_module(value: object) -> bool:
     # `type`, since objects may answer `isinstance` by code of their own.
     modules: Any = sys.modules["torch.nn"]
     return issubclass(type(value), modules.Module)
-
-
-__all__ = ["named", "outermost_modules"]

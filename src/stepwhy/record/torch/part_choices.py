@@ -278,5 +278,3 @@ CHOICES: dict[str, Rule] = {
     "trace": _diagonal,
 }
 """Rules by the name of the operation, without its namespace."""
-
-__all__ = ["CHOICES"]

@@ -198,6 +198,3 @@ def _choice(op: Op) -> Choice:
     plan, first = op.plan, op.inputs[0] if op.inputs else None
     how = plan.how if plan is not None else PLACE
     return Choice(op.line, how, first is not None and first.of_table)
-
-
-__all__ = ["judged"]

@@ -125,9 +125,3 @@ def joined(lives: Sequence[Mask | None], shapes: Sequence[Sequence[int]], axis: 
 def unused_share(mask: Mask) -> float:
     """Share of the elements of a tensor that is not read, 0..1."""
     return 1.0 - float(mask.mean()) if mask.size else 0.0
-
-
-__all__ = [
-    "TooLargeError", "along", "joined", "nothing", "operand", "reshaped", "spread", "unused_share",
-    "whole",
-]  # fmt: skip

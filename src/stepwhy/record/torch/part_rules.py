@@ -237,6 +237,3 @@ def rule_of(name: str, *, is_pointwise: bool) -> Rule | None:
     if name.startswith("_scaled_dot_product"):
         return _attention
     return RULES.get(name) or (pointwise if is_pointwise else None)
-
-
-__all__ = ["SPLITS", "rule_of"]

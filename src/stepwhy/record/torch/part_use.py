@@ -356,6 +356,3 @@ def _planned(rule: Rule, call: Call) -> Plan | None:
         return rule(call)
     except (LookupError, ValueError, TypeError, AttributeError, StopIteration):
         return None
-
-
-__all__ = ["PartUse"]

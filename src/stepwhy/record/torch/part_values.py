@@ -105,6 +105,3 @@ class Unused(NamedTuple):
     places: list[int]
     choices: list[Choice]
     storages: set[int]
-
-
-__all__ = ["NOWHERE", "Choice", "Op", "Unused", "Value"]

@@ -146,6 +146,3 @@ def _hooks_of(used: Any) -> Iterator[tuple[str, str]]:
                 hook = hook.func  # noqa: PLW2901 - of functools.partial
             if line := code_line(hook):
                 yield kind, line
-
-
-__all__ = ["EVENT", "RepeatedHooks"]

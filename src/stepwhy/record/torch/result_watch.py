@@ -142,6 +142,3 @@ def _is_of_program(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-__all__ = ["ResultWatch", "Waste"]

@@ -393,6 +393,3 @@ def is_special(tensor: Any) -> bool:
     return kind is not torch.Tensor and (
         kind.__torch_function__ is not parameter.__torch_function__
     )
-
-
-__all__ = ["StepNotes", "StoppedError", "is_special"]

@@ -74,6 +74,3 @@ def _is_transformed() -> bool:
 def _is_distributed(torch: Any) -> bool:
     module = torch.distributed
     return bool(module.is_available() and module.is_initialized())
-
-
-__all__ = ["COMPILED", "LACKING", "current_mode", "is_compiled", "obstacles"]

@@ -386,6 +386,3 @@ def _state_of(clock: Any) -> Iterator[Any]:
     for values in list(getattr(clock, "state", {}).values()):
         if isinstance(values, dict):
             yield from (v for v in values.values() if isinstance(v, torch.Tensor))
-
-
-__all__ = ["EVENT", "FILE", "SCHEMA", "SemanticStep"]

@@ -187,6 +187,3 @@ def _as_usual(tensor: Any) -> Any:
     if small is not None:
         usual.masked_fill_(usual.abs() < small, _USUAL).clamp_(-1, 1)
     return usual
-
-
-__all__ = ["Subnormal", "Subnormals", "places_among"]

@@ -82,6 +82,3 @@ class TensorReads:
         # What a base class has is none of the attributes of the class itself.
         self._replaced.append((owner, name, vars(owner).get(name), read))
         setattr(owner, name, read)
-
-
-__all__ = ["TensorReads"]

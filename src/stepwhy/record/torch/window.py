@@ -230,6 +230,3 @@ class ProfilerWindow(TracedWindow):
         self._began_ns = 0
         super().finish()
         self._walk.finish()
-
-
-__all__ = ["ProfilerWindow"]

@@ -404,6 +404,3 @@ def _shortest_ns(calls: Sequence[Callable[[], Any]]) -> list[int]:
             call()
             shortest[number] = min(shortest[number], time.perf_counter_ns() - start_ns)
     return shortest
-
-
-__all__ = ["PRODUCTS", "ZeroOperand", "ZeroOperands"]

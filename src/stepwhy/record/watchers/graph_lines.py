@@ -95,6 +95,3 @@ def _with_called(graphs: Iterable[Any]) -> Iterator[Any]:
     for graph in graphs:
         yield graph
         yield from called_graphs(graph)
-
-
-__all__ = ["GraphLines", "called_graphs"]

@@ -72,6 +72,3 @@ def declared_at(layer: Any) -> str:
 def runs_models(file: str) -> bool:
     """Whether code of a file calls the layers of a declared model."""
     return PurePath(file).as_posix().endswith(_RUNS_MODELS)
-
-
-__all__ = ["declared_at", "observe_layers", "runs_models"]

@@ -231,6 +231,3 @@ def _rows(times: list[Slot], each_ns: int) -> Iterator[Row]:
     """
     for slot in times:
         yield None, slot.place, max(slot.time_ns - slot.calls * each_ns, 1), 0
-
-
-__all__ = ["ClockedWindow"]

@@ -82,6 +82,3 @@ class RequestedStep:
     def met(self) -> None:
         """A window has opened."""
         self.is_open = False
-
-
-__all__ = ["RequestedStep", "may_open"]

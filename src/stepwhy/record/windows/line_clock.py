@@ -285,6 +285,3 @@ def _call_often() -> None:
 
 def _call() -> None:
     pass
-
-
-__all__ = ["NOWHERE", "LineClock", "is_in_use"]

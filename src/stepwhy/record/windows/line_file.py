@@ -52,6 +52,3 @@ def packed(steps: Sequence[tuple[int, list[Row]]], clock: LineClock) -> dict[str
         for step, rows in steps
     ]
     return {"schema": SCHEMA, "strings": list(numbers)[1:], "steps": content}
-
-
-__all__ = ["LINES_FILE", "packed"]

@@ -101,6 +101,3 @@ def slots(marks: Marks, start: int, end: int) -> list[Slot]:
             found += current.values()
             current, spent = {}, 0
     return found + list(current.values())
-
-
-__all__ = ["Marks", "Slot", "slots"]

@@ -288,6 +288,3 @@ class TracedWindow:
             if self._forks.dropped(self._step):
                 self._conflict.postpone(self._step)
         return True
-
-
-__all__ = ["ProfilerInUseError", "TracedWindow", "WindowTooLargeError"]

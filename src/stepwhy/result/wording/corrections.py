@@ -69,6 +69,3 @@ def _names(changes: dict[str, int], sign: int) -> str:
     least_ns = _NAMED * sum(changed.values())
     *most, last = sorted((c for c in changed if changed[c] > least_ns), key=lambda c: -changed[c])
     return f"{', '.join(most)} and {last}" if most else last
-
-
-__all__ = ["correction_sentence", "with_sentences"]

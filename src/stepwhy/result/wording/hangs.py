@@ -160,14 +160,3 @@ def _at(line: str) -> str:
 def _first(text: str) -> str:
     """The text at the beginning of a sentence."""
     return text[:1].upper() + text[1:]
-
-
-__all__ = [
-    "collective_name",
-    "given",
-    "group_name",
-    "hang_sentence",
-    "mismatch_sentence",
-    "ranks_text",
-    "short_line",
-]

@@ -12,6 +12,3 @@ def shown_name(name: str) -> str:
     """A name that is short enough for a sentence."""
     short = short_name(name)
     return short if len(short) <= _LONGEST else f"{short[:_LONGEST]}..."
-
-
-__all__ = ["shown_name"]

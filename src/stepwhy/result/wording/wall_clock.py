@@ -132,6 +132,3 @@ def _longest(clock: WallClock, device: str, ops: Sequence[Op]) -> str:
 
 def _calls(count: int) -> str:
     return f" ({format_count(count)} calls)" if count > 1 else ""
-
-
-__all__ = ["wall_clock_sentence"]

@@ -45,6 +45,3 @@ def _metric(value: float | None, low: float | None, high: float | None) -> dict[
 
 def _percent(share: float | None) -> float | None:
     return None if share is None else round(100 * share, 3)
-
-
-__all__ = ["render"]

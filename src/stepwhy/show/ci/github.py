@@ -174,6 +174,3 @@ def _machine_facts(machine: Machine) -> Iterator[str]:
         yield machine.framework
     if machine.python:
         yield f"Python {machine.python}"
-
-
-__all__ = ["marker", "render", "render_failure"]

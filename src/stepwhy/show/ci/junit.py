@@ -90,6 +90,3 @@ def _document(suite: ET.Element) -> str:
     ET.indent(suites)
     text = ET.tostring(suites, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
-
-
-__all__ = ["render", "render_failure"]

@@ -102,6 +102,3 @@ def _is_null(column: Column, values: NDArray[Any]) -> NDArray[np.bool_]:
     if column.unit in _NOT_RECORDED and column.null:
         return np.asarray(values == _NOT_RECORDED[column.unit])
     return np.zeros(len(values), dtype=bool)
-
-
-__all__ = ["arrow_table", "text_array"]

@@ -74,6 +74,3 @@ def _about(trace: Trace, records: Records) -> dict[str, Any]:
         "columns": rest,
         "thread_tracks": [thread.track for thread in records.layout.threads],
     }
-
-
-__all__ = ["SCHEMA", "write_chrome_trace"]

@@ -154,6 +154,3 @@ def _point(series: RunSeries, value: int) -> Curve:
 def _name(name: str) -> str:
     """A name from the trace, on one line."""
     return visible(name, _LONGEST_NAME)
-
-
-__all__ = ["MOST_POINTS", "TaggedCurve", "curves_of", "mean_of", "thinned"]

@@ -287,6 +287,3 @@ def _arguments(
     if columns["copy"][row]:
         args["copy"] = _COPIES[columns["copy"][row]]
     return args
-
-
-__all__ = ["Records"]

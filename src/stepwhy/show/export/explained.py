@@ -27,6 +27,3 @@ class Explained(msgspec.Struct, frozen=True):
     verdict: str
     report: str
     series: tuple[RunSeries, ...]
-
-
-__all__ = ["Explained"]

@@ -36,6 +36,3 @@ def compressed_file(path: Path) -> Iterator[Writable]:
             f"{path.name} cannot be written ({error.strerror or 'unknown error'})",
             "Choose a folder that you may write to and that has space",
         ) from None
-
-
-__all__ = ["compressed_file"]

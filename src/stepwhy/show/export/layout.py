@@ -117,6 +117,3 @@ def _process_name(trace: Trace, track: int) -> str:
         # Perfetto shows only the part after the last slash: 'task:0' of '/job:ps/task:0'.
         return trace.string(int(trace.devices.name[number])).replace("/", " ").strip()
     return "host" if number == NULL else f"host process {number}"
-
-
-__all__ = ["Layout", "Thread", "lay_out", "nesting_lanes"]

@@ -44,6 +44,3 @@ def write_parquet(trace: Trace, path: Path) -> None:
             f"{path.name} cannot be written ({error.strerror or 'unknown error'})",
             "Choose a folder that does not exist yet, where you may write",
         ) from None
-
-
-__all__ = ["write_parquet"]

@@ -75,6 +75,3 @@ def _queue(level: Level) -> Queue:
     return Queue(
         level.name, level.kind, int(last.values[-1]), level.capacity, int(last.times_ns[-1])
     )
-
-
-__all__ = ["write_prometheus"]

@@ -200,6 +200,3 @@ def _memory(trace: Trace) -> Iterator[tuple[str, Series]]:
             found = series(trace, counter, device)
             if len(found.values):
                 yield f"{name}, {of}", found
-
-
-__all__ = ["Curve", "Level", "RunSeries", "series_of"]

@@ -83,6 +83,3 @@ def _profile(name: str, stacks: Sequence[list[int]], weights: Sequence[int]) -> 
         "samples": [stack for stack, _ in taken],
         "weights": [ns for _, ns in taken],
     }
-
-
-__all__ = ["write_speedscope"]

@@ -141,6 +141,3 @@ class _Events:
 
     def _write(self, event: Any) -> None:
         self._records.write(event.SerializeToString())
-
-
-__all__ = ["write_tensorboard"]

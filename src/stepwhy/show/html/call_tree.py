@@ -75,6 +75,3 @@ def _name(node: ProfileNode) -> list[str]:
         whole = f"{whole[:half]} … {whole[-half:]}"
     short = short_name(whole) if node.kind == "kernel" else whole
     return [short] if short == whole else [short, whole]
-
-
-__all__ = ["TreeView", "tree_view"]

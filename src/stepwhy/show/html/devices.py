@@ -57,6 +57,3 @@ def _note(result: Result, others: Sequence[Device]) -> str:
     spread = f"{middle} ({least} to {most})" if least != most else middle
     count = units.format_count(len(others))
     return f"The other {count} devices are busy for {spread} of the {words.whole(result)}."
-
-
-__all__ = ["DeviceView", "device_view"]

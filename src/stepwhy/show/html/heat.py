@@ -162,6 +162,3 @@ def _note(steps: RankSteps) -> str:
     if steps.per_column > 1:
         parts.append(f"Each column is the mean of {steps.per_column} steps.")
     return " ".join(parts)
-
-
-__all__ = ["LEVELS", "HeatMap", "HeatMaps", "heat_maps"]

@@ -116,6 +116,3 @@ _PHASES = ("forward", "backward", "optimizer")
 
 def _category(part: lines.LinePart) -> str:
     return "compute" if part.kind == "phase" else part.key
-
-
-__all__ = ["LineRow", "LineTable", "Segment", "line_table"]

@@ -160,6 +160,3 @@ def _not_drawn(saving: Saving, timeline: Timeline, result: Result) -> Iterator[s
             "Only its length is drawn: it comes from a model of the CPU, which does not say when "
             "each operation would run."
         )
-
-
-__all__ = ["Predicted", "predicted_steps"]

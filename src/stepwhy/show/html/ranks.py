@@ -112,6 +112,3 @@ def _row(rank: RankUse) -> tuple[Cell, ...]:
         time_cell(rank.caused_wait_ns),
         Cell(takes_longer(rank)),
     )
-
-
-__all__ = ["RankView", "rank_view"]

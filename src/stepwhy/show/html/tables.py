@@ -73,6 +73,3 @@ def size_cell(size: int | None) -> Cell:
 def count_cell(count: int | None) -> Cell:
     """The cell of a number; None if it was not recorded."""
     return Cell(NOT_RECORDED) if count is None else Cell(units.format_count(count), count)
-
-
-__all__ = ["NOT_RECORDED", "Cell", "Column", "Table", "count_cell", "size_cell", "time_cell"]

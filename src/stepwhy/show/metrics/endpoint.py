@@ -121,6 +121,3 @@ def _guarded(app: Any) -> Any:
         return [f"The metrics are at http://{ADDRESS}:<port>{PATH}\n".encode()]
 
     return answer
-
-
-__all__ = ["ADDRESS", "PATH", "Endpoint"]

@@ -215,6 +215,3 @@ def _seconds(time_ns: int | None) -> float | None:
 def _label(text: str) -> str:
     """A label's value: names come from programs, and may be long or hide characters."""
     return visible(text[:_LONGEST_LABEL])[:_LONGEST_LABEL]
-
-
-__all__ = ["DURATION", "FAMILIES", "Family", "Point", "Value", "points_of"]

@@ -140,8 +140,3 @@ class Run(NamedTuple):
     breakdown: Mapping[str, int] = {}
     costs_ns: Mapping[str, int] = {}
     peak_bytes: Mapping[str, int] = {}
-
-
-__all__ = [
-    "BOUNDS_NS", "DurationCounter", "Durations", "Process", "Queue", "Run", "Usage",
-]  # fmt: skip

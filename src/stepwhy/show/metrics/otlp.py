@@ -267,6 +267,3 @@ def _reason(text: str) -> str:
     if found := _STATUS.search(text):
         return f"the collector refused them (HTTP status {found[1]})"
     return f"they could not be sent ({one_line(text)[:_LONGEST]})"
-
-
-__all__ = ["Otlp"]

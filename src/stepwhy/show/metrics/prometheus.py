@@ -88,6 +88,3 @@ def _metric(family: Family, points: list[Point]) -> Any:
         else:
             metric.add_metric(labels, point.value)
     return metric
-
-
-__all__ = ["Collector", "check_installed", "text_of"]

@@ -169,6 +169,3 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"they could not be published ({error.strerror})"
     return f"an internal failure, {type(error).__name__}"
-
-
-__all__ = ["Publications", "Publisher", "prepared"]

@@ -264,6 +264,3 @@ def _unlike(
 def _median(values: Iterable[int]) -> int | None:
     every = list(values)
     return round(median(every)) if every else None
-
-
-__all__ = ["Gpu", "Judged", "RankNow", "RecentStep", "judge", "usual_step"]

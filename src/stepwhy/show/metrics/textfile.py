@@ -62,6 +62,3 @@ class Textfile:
     def close(self, run: Run) -> None:
         """Write the last numbers; the file stays."""
         self.publish(run)
-
-
-__all__ = ["Textfile"]

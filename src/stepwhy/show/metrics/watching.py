@@ -48,6 +48,3 @@ class Noticed(NamedTuple):
     step: int | None = None
     asked: tuple[Asked, ...] = ()
     failure: str = ""
-
-
-__all__ = ["Asked", "Noticed", "State"]

@@ -66,6 +66,3 @@ def _interval(pair: PairAccuracy) -> str:
 
 def _share(pair: PairAccuracy, time_ns: int) -> str:
     return format_fraction(time_ns / max(pair.step_ns, 1))
-
-
-__all__ = ["render_accuracy"]

@@ -272,6 +272,3 @@ def tiny_bar(fraction: float, cells: int) -> str:
     """A horizontal bar for a fraction, padded to `cells` columns, in steps of half a column."""
     full, half = divmod(max(1, round(fraction * cells * 2)), 2)
     return ("━" * full + "╸" * half).ljust(cells)
-
-
-__all__ = ["STYLES", "View", "facts", "figures", "line", "rendered", "tiny_bar"]

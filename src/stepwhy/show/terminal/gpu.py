@@ -83,6 +83,3 @@ def _cells(pair: GpuPair) -> list[Text]:
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[Text]], width: int) -> RenderableType:
     return fitted_table([[Text(title, "dim") for title in titles], *rows], width, names={0, 1})
-
-
-__all__ = ["render_gpu"]

@@ -77,6 +77,3 @@ def _table(breakdown: LineBreakdown, rows: Sequence[LineTime]) -> Table:
 def _add(table: Table, breakdown: LineBreakdown, ns: int, text: Text, style: str = "") -> None:
     wall = breakdown.wall_ns
     table.add_row(Text(words.format_like(ns, wall)), Text(words.share(ns, wall)), text, style=style)
-
-
-__all__ = ["line_view", "lines_section"]

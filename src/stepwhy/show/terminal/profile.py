@@ -121,6 +121,3 @@ def _device_ns(cost: Cost) -> float:
 
 def _size(size: int | None) -> str:
     return "-" if size is None else format_bytes(size)
-
-
-__all__ = ["render_profile"]

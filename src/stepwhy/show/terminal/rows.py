@@ -172,6 +172,3 @@ def _cell(value: Any, decimals: int) -> str:
         text = f"{value:.{decimals}f}"
         return text if float(text) or not value else f"{value:.2g}"
     return one_line(str(value))
-
-
-__all__ = ["render_rows", "render_tables"]

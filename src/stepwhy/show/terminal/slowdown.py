@@ -73,6 +73,3 @@ def _shares(slowdown: Slowdown) -> Iterator[str]:
         f"M_W = {slowdown.slowest_ranks_share:.4f}: the slowest 3 % of the ranks ({ranks}) explain "
         f"{slowest} of it."
     )
-
-
-__all__ = ["slowdown_parts"]

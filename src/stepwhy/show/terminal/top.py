@@ -299,6 +299,3 @@ def _age(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = seconds / 60
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.0f} h"
-
-
-__all__ = ["ORDERS", "top_view"]

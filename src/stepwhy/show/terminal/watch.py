@@ -80,6 +80,3 @@ def _names(ranks: Sequence[Asked]) -> str:
 
 def _has(ranks: Sequence[Asked]) -> str:
     return "has" if len(ranks) == 1 else "have"
-
-
-__all__ = ["watch_sentence"]

@@ -119,6 +119,3 @@ def _quality(replay: Replay) -> str:
 
 def _error(error: float) -> str:
     return format_fraction(error) if error >= 0.001 else "less than 0.1 %"
-
-
-__all__ = ["render_whatif"]

@@ -144,6 +144,3 @@ def _merged(slices: Drawn, kept: Ints, added: Drawn) -> Drawn:
     launch = columns["launch"]
     columns["launch"] = np.where(launch == NULL, NULL, place[launch])
     return Drawn(**{name: values[order] for name, values in columns.items()})
-
-
-__all__ = ["Alignment", "RankClock", "alignment_of", "with_waits"]

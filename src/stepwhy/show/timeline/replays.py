@@ -84,6 +84,3 @@ def _in_lanes(one: Replayed, some: Ints) -> tuple[Ints, Ints]:
     lane = lanes_of(one.start_ns[some], (one.end_ns - one.start_ns)[some])
     order = np.argsort(lane, kind="stable")
     return lane[order], some[order]
-
-
-__all__ = ["Replayed", "replay_rows"]

@@ -107,6 +107,3 @@ def _thinned(run: WholeRun) -> WholeRun:
     rows = np.flatnonzero(kept)
     columns = ("number", "start_ns", "duration_ns", "traced")
     return replace(run, **{name: getattr(run, name)[rows] for name in columns})
-
-
-__all__ = ["MOST_STEPS", "PackedRun", "WholeRun", "packed_run", "whole_run"]

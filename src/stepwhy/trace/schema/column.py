@@ -67,6 +67,3 @@ NO_STRING = "-1"
 def string(table: Table, name: str, description: str, *, null: str = "") -> Column:
     """A column of indices into `Trace.strings`."""
     return Column(table, name, "int32", "string", null, description)
-
-
-__all__ = ["NO_STRING", "Column", "Table", "Type", "string"]

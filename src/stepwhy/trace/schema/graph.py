@@ -156,5 +156,3 @@ GRAPH: tuple[Column, ...] = (
         "Equal for equal values that were fed to runs of one process.",
     ),
 )
-
-__all__ = ["GRAPH"]

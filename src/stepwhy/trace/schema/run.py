@@ -432,5 +432,3 @@ RUN: tuple[Column, ...] = (
         null=NO_STRING,
     ),
 )
-
-__all__ = ["RUN"]

@@ -234,5 +234,3 @@ TIMELINE: tuple[Column, ...] = (
         "needs none.",
     ),
 )
-
-__all__ = ["TIMELINE"]

@@ -107,6 +107,3 @@ def converting(facts: Facts, calls: Calls) -> AnyRows:
         above = np.where(known, facts.nesting.parent[causes], NULL)
         causes = np.where(above == NULL, NULL, around[above])
     return causes
-
-
-__all__ = ["NOT_ATTRIBUTED", "Calls", "attributes_calls", "calls_in_order", "converting"]

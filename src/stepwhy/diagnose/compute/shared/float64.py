@@ -108,6 +108,3 @@ def _first(facts: Facts, rows: AnyRows) -> tuple[str, int]:
     described = " and ".join(f"{kind} [{shape.replace('x', ', ')}]" for kind, shape in tensors)
     name = facts.trace.string(int(slices.name[row]))
     return f"{name} of {described}", int(slices.dur_ns[row])
-
-
-__all__ = ["Float64Work", "float64_work"]

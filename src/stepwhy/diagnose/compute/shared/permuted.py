@@ -94,6 +94,3 @@ def _inside(facts: Facts, rows: AnyRows, calls: AnyRows, chosen: Mask) -> AnyRow
     """The slices whose calls are inside of chosen ones."""
     found: AnyRows = rows[climb(facts.nesting, calls, chosen) != NULL]
     return found
-
-
-__all__ = ["permuted_copies"]

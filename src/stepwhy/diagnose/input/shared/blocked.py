@@ -35,6 +35,3 @@ def blocked_share(facts: Facts, work: Preparation) -> float | None:
     # Operations may run in the main thread, so that the two must not be added.
     others = max(ran, 0.0 if facts.has_accelerator else facts.share("compute"))
     return max(at_once - max(runnable - others, 0.0), 0.0) / at_once
-
-
-__all__ = ["blocked_share"]

@@ -61,6 +61,3 @@ def _line(facts: Facts) -> str:
     events = facts.trace.events
     sources = {int(events.source[row]) for row in rows_of_kinds(facts.trace, _EVENT).tolist()}
     return facts.trace.string(sources.pop()) if len(sources) == 1 and NULL not in sources else ""
-
-
-__all__ = ["GeneratorStage", "generator_stage"]

@@ -62,6 +62,3 @@ def _pattern(steps: Ints) -> str:
     usual = int(np.median(distances)) if len(distances) > 1 else 0
     is_regular = usual > 1 and (distances % usual == 0).mean() >= REGULAR
     return f", every {usual} steps" if is_regular else ""
-
-
-__all__ = ["long_waits"]

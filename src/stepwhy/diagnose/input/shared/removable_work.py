@@ -178,15 +178,3 @@ TITLES = {
     WorkKind.QUERY: "Read the table into arrays once: each sample asks the database",
 }
 """Titles of the finding, by kind of work."""
-
-
-__all__ = [
-    "LEAST_SPARED",
-    "TITLES",
-    "Alternatives",
-    "Removable",
-    "of_serial_work",
-    "of_work_beside",
-    "removable_work",
-    "serial_ways",
-]

@@ -120,6 +120,3 @@ def _work_ns(trace: Trace, row: int, input_of: dict[int, int]) -> int:
         work += max(int(stages.processing_ns[row]), 0)
         row, last = input_of.get(int(stages.name[row]), -1), row
     return work
-
-
-__all__ = ["Repeated", "iterated_again", "restarted"]

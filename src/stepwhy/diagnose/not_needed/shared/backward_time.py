@@ -39,6 +39,3 @@ def cost_per_step_ns(facts: Facts, host: Intervals, work: AnyRows, steps: int) -
     )
     cost = on_scale(facts, launching, "dispatch", "python") + on_scale(facts, computing, "compute")
     return min(cost, facts.wall_ns)
-
-
-__all__ = ["cost_per_step_ns", "launched_within"]

@@ -173,6 +173,3 @@ def _unread(facts: Facts) -> AnyRows:
         if is_end or (targets is not None and unread.issuperset(targets)):
             unread.add(row)
     return np.array(sorted(unread), dtype=np.int64)
-
-
-__all__ = ["Branch", "find_branches"]

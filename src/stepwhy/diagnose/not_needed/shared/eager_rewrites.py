@@ -193,6 +193,3 @@ def _nodes(facts: Facts, rows: Sequence[int] | AnyRows) -> Iterator[str]:
     for name in facts.trace.slices.name[list(rows)].tolist():
         text = facts.trace.string(name).rpartition(":")[2].strip()
         yield text.partition("Backward")[0].replace("_", "").lower()
-
-
-__all__ = ["MOST_CHANGED", "Rewrite", "of_pytorch"]

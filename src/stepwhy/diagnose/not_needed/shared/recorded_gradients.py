@@ -209,6 +209,3 @@ def _made_by(name: str, pattern: re.Pattern[str]) -> str:
     """The name of an operation, or of the one that has made a node, in one spelling."""
     match = pattern.fullmatch(name)
     return "" if match is None else match["made_by"].replace("_", "").lower()
-
-
-__all__ = ["RecordedGradients", "recorded_gradients"]

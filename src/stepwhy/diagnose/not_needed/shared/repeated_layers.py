@@ -118,6 +118,3 @@ def _time(facts: Facts, calls: NodeCalls, chosen: Mask) -> Intervals:
     until = np.where(follows, np.append(starts[1:], 0), ends)
     since = np.where(is_first, slices.start_ns[calls.nodes], starts)
     return Intervals.of(since[chosen], np.maximum(until, ends)[chosen])
-
-
-__all__ = ["RepeatedLayers", "repeated_layers"]

@@ -24,6 +24,3 @@ def without_semantics(rule: Rule, facts: Facts) -> Finding | None:
     reason = why_none(facts)
     text = f"The operations of no step were looked at one by one: {reason}." if reason else ""
     return rule.no_data("semantic-step", text or _NOT_OBSERVED)
-
-
-__all__ = ["without_semantics"]

@@ -182,6 +182,3 @@ def _parameters(facts: Facts, kind: str) -> tuple[tuple[str, int], ...]:
     rows = rows_of_kinds(facts.trace, kind)
     counts = {text(int(events.name[row])): text(int(events.reason[row])) for row in rows}
     return tuple((name, int(count)) for name, count in counts.items() if _COUNT.fullmatch(count))
-
-
-__all__ = ["Unowned", "find_unowned"]

@@ -94,6 +94,3 @@ def choices(facts: Facts, found: UnusedRows) -> Iterator[Evidence]:
     for group in whole[:_SHOWN]:
         share = spent[group.name] / max(group.total_ns, 1)
         yield Evidence("share of the rows that is left out at", share, "fraction", group.name)
-
-
-__all__ = ["WAYS", "UnusedRows", "choices", "knows_rows", "main_way", "unused_rows"]

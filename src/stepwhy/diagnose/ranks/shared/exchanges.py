@@ -75,6 +75,3 @@ def _large(facts: Facts) -> AnyRows:
     rows = facts.in_steady(recorded)
     chosen: AnyRows = rows[facts.trace.slices.bytes[rows] >= _LARGE]
     return chosen
-
-
-__all__ = ["SLOW", "Buckets", "bytes_per_s", "find_buckets", "rate_evidence"]

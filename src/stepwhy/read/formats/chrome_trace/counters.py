@@ -45,6 +45,3 @@ def _name(counter: str, series: str) -> str:
     """'memory allocated' of a counter 'memory' with a series 'allocated'."""
     name = counter if series in {"", "value", counter} else f"{counter} {series}"
     return without_homes(name.strip())
-
-
-__all__ = ["add_counters", "whole_numbers"]

@@ -96,6 +96,3 @@ def loop_name(name: str) -> str:
 def is_api_call(name: str) -> bool:
     """Whether a range of the host is a call of a device's API."""
     return _API.fullmatch(name) is not None
-
-
-__all__ = ["Meaning", "is_api_call", "loop_name", "on_device", "on_host"]

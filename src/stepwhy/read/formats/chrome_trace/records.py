@@ -85,6 +85,3 @@ def collect(source: Source, health: Health) -> Found:
         found.detached.add(batch, rows, **identities.of(detached))
         found.samples.add(batch)
     return found
-
-
-__all__ = ["METADATA", "Args", "Found", "Titles", "collect"]

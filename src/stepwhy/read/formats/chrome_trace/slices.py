@@ -256,6 +256,3 @@ def _enclosing(times: Times, uses: Uses, on_device: NDArray[np.bool_]) -> NDArra
     end_ns = times.start_ns[rows] + times.dur_ns[rows]
     around[rows[:-1]] = (place[1:] == place[:-1]) & (end_ns[1:] <= end_ns[:-1])
     return around
-
-
-__all__ = ["add_async", "add_slices"]

@@ -78,6 +78,3 @@ class Uses(msgspec.Struct):
         for chunk in chunks(len(self.shown)):
             some = self.shown[chunk]
             yield some, texts_at(self.names, self.label[some])
-
-
-__all__ = ["Use", "Uses"]

@@ -146,6 +146,3 @@ def _shapes(names: list[str]) -> list[str]:
     if len(shapes) != len(names):
         shapes = [LONG_NUMBER.sub(ANY_NUMBER, name) for name in names]
     return [n if len(n) > LONGEST else s for n, s in zip(names, shapes, strict=True)]
-
-
-__all__ = ["LONGEST", "places_beyond", "uses_of"]

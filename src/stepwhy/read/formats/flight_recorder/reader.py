@@ -61,6 +61,3 @@ def read(source: Source) -> Trace:
             limit=_LIMIT,
         )
     )
-
-
-__all__ = ["read", "recognise"]

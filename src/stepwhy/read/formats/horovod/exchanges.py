@@ -198,6 +198,3 @@ def _parents(
     parents = np.full(len(role), NULL, dtype=np.int32)
     parents[some[is_inside]] = around[is_inside]
     return parents
-
-
-__all__ = ["COPY", "EXCHANGE", "NEGOTIATION", "WAIT", "RangeRole", "Ranges", "ranges_of"]

@@ -124,6 +124,3 @@ def _select(ranges: Ranges, some: NDArray[np.int32]) -> _Negotiations:
     return _Negotiations(
         rank[last], time_ns[last] - time_ns[last - 1], time_ns[last] - time_ns[first]
     )
-
-
-__all__ = ["notes_on_ranks", "world_size"]

@@ -159,6 +159,3 @@ def _size_of(dtype: str, shape: str) -> int:
         return NULL
     size = item * prod(int(n) for n in re.findall(r"\d+", shape))
     return size if size < LARGEST_BYTES else NULL
-
-
-__all__ = ["LARGEST_BYTES", "Found", "Sizes", "collect"]

@@ -229,6 +229,3 @@ def _sums(sizes: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int6
     sums[np.add.reduceat(sizes.astype(np.float64), first) >= LARGEST_BYTES] = LARGEST_BYTES
     sums[np.minimum.reduceat(sizes, first) == NULL] = NULL
     return sums
-
-
-__all__ = ["Rows", "batches_of"]

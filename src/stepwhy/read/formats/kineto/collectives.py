@@ -60,6 +60,3 @@ def add_collectives(
 
 def _text(builder: TraceBuilder, value: Any) -> int:
     return builder.intern(value) if isinstance(value, str) and value else NULL
-
-
-__all__ = ["add_collectives"]

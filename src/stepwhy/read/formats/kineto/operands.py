@@ -136,6 +136,3 @@ def _list_of(text: bytes) -> list[Any] | None:
         return msgspec.json.decode(text, type=list[Any])[:_MOST_ARGUMENTS]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-__all__ = ["Operands", "tensor_bytes"]

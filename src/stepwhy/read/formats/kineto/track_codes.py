@@ -72,6 +72,3 @@ class TrackCodes(Codes):
             return SharedTrack("thread")
         device = (key[0], key[2])
         return SharedTrack("stream", device if device in self._devices else None)
-
-
-__all__ = ["MAX_TRACKS", "SharedTrack", "TrackCodes"]

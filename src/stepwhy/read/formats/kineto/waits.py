@@ -85,6 +85,3 @@ class StreamWaits:
             batch["awaited"] = np.where(kind == WaitKind.STREAM, track, awaited)
             waits.add(**batch)
         waits.add_to(builder, blocks)
-
-
-__all__ = ["StreamWaits"]

@@ -157,6 +157,3 @@ def _gaps(iteration: Iteration, ranges: Ranges, rows: NDArray[np.int32]) -> tupl
     until = np.append(starts, iteration.gaps_end_ns)
     idle = until > cursor
     return cursor[idle], until[idle]
-
-
-__all__ = ["NOT_RECORDED", "Iteration", "add_gaps", "add_iterations", "guesses_gaps"]

@@ -234,6 +234,3 @@ def _gaps(nesting: Nesting, start_ns: Times) -> tuple[NDArray[np.int32], Times, 
     gaps = np.flatnonzero(ends > starts)
     gaps = gaps[np.argsort(starts[gaps], kind="stable")]
     return owner[gaps].astype(np.int32), starts[gaps], (ends - starts)[gaps]
-
-
-__all__ = ["Ranges", "add_ranges", "exchanges", "gpu_name", "nest_ranges", "phase_of"]

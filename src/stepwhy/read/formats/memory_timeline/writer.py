@@ -186,6 +186,3 @@ def _category_strings(
 ) -> NDArray[np.signedinteger[Any]]:
     """The string of each category; (categories,)."""
     return take(narrowed(np.asarray(strings, dtype=np.int32)), categories.values())
-
-
-__all__ = ["CATEGORIES", "LARGEST_NS", "Records", "Writer"]

@@ -203,6 +203,3 @@ def _add(
         dur_ns=round(call.coll_exec_time_us * 1000),
         done=1,
     )
-
-
-__all__ = ["read", "recognise"]

@@ -252,6 +252,3 @@ def _columns(call: _Call, builder: TraceBuilder) -> dict[str, int]:
         "elements": call.elements,
         "types": builder.intern(_TYPES[call.type] if known else f"type {call.type}"),
     }
-
-
-__all__ = ["read", "recognise"]

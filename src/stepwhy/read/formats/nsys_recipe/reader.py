@@ -276,6 +276,3 @@ def _runs(ranges: _Ranges, rows: Ints) -> Iterator[tuple[int, int]]:
         seen.add(thread)
         ends[-1] = max(ends[-1], end_ns)
     yield from zip(starts, map(min, ends, [*starts[1:], _LARGEST_NS * 2]), strict=True)
-
-
-__all__ = ["read", "recognise"]

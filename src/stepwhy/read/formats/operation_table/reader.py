@@ -250,6 +250,3 @@ def _stages(operations: _Operations) -> tuple[tuple[int, int], ...]:
     ranks, firsts = np.unique(operations.rank[rows], return_index=True)
     stages = operations.stage[rows[firsts]]
     return tuple(zip(ranks.tolist(), stages.tolist(), strict=True))
-
-
-__all__ = ["read", "recognise"]

@@ -249,6 +249,3 @@ def _inferred_ranks(rank: int, iterations: Iterable[_Iteration]) -> int:
         found.add(rank + early if is_1f1b else NULL)
     count = found.pop() if len(found) == 1 else NULL
     return count if rank != NULL and 1 < count <= _MOST_RANKS else NULL
-
-
-__all__ = ["read", "recognise"]

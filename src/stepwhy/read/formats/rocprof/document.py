@@ -338,19 +338,3 @@ def _items(value: Any, kind: type[T]) -> tuple[list[T], int]:
         except (msgspec.ValidationError, RecursionError):
             malformed += 1
     return items, malformed
-
-
-__all__ = [
-    "LARGEST_ID",
-    "NOT_JSON",
-    "Agent",
-    "Buffer",
-    "Document",
-    "Handle",
-    "KindNames",
-    "Process",
-    "Record",
-    "Symbol",
-    "decode_processes",
-    "read_processes",
-]

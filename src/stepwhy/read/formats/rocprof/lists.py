@@ -152,6 +152,3 @@ class _Chunks:
         for number, (begin, end) in enumerate(self.cuts):
             yield msgspec.Raw(self.text(number))
             let_go(self._data, begin, end)
-
-
-__all__ = ["IrregularError", "read_lists"]

@@ -64,6 +64,3 @@ def add_collectives(data: bytes, builder: TraceBuilder, *, one_clock: bool) -> l
     ]
     add_dump({**log.recorder, "entries": known}, builder)
     return []
-
-
-__all__ = ["COLLECTIVES_FILE", "add_collectives"]

@@ -213,6 +213,3 @@ def _planned(run: RunFile, process: ProcessFile, log: Trace) -> str:
     """Number of all steps of a training whose log ends early, as text; '' if unknown."""
     steps = run.processes.get(str(process.pid), ProcessEnd()).optimizer_steps
     return f", for {format_count(steps)} steps in all" if steps > len(log.marks) + 1 else ""
-
-
-__all__ = ["Ending", "Untraced", "ending_of", "stopped_note", "untraced"]

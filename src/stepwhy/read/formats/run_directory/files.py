@@ -141,16 +141,3 @@ def _messages(folder: RunFolder) -> list[Message]:
         except DAMAGED:
             continue
     return messages
-
-
-__all__ = [
-    "SCHEMA",
-    "Message",
-    "ProcessEnd",
-    "ProcessFile",
-    "RunFile",
-    "WindowFile",
-    "read_messages",
-    "read_record",
-    "read_run_file",
-]

@@ -136,6 +136,3 @@ def _add(step: _Step, strings: list[int], builder: TraceBuilder) -> None:
             dur_ns=dur_ns,
             engine=engine,
         )
-
-
-__all__ = ["LINES_FILE", "add_lines"]

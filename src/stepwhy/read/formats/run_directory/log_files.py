@@ -71,6 +71,3 @@ def read_log(folder: RunFolder, name: str) -> LogLines:
     if not (newest and data.startswith(newest)):
         lines += newest.splitlines()
     return LogLines(lines, tuple(gaps))
-
-
-__all__ = ["Gap", "LogLines", "read_log"]

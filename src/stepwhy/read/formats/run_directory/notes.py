@@ -135,6 +135,3 @@ def _broken_off(run: RunFile, log: Trace) -> Iterator[str]:
             f"The step log breaks off {format_ns(silent_ns)} before the run ended. Its process was "
             "killed, left without Python's clean-up, or could not write (a full disk)."
         )
-
-
-__all__ = ["gap_notes", "notes_of"]

@@ -294,6 +294,3 @@ def _runs_python(lines: Counter[int], elsewhere: int) -> bool:
     in_one_line = max(lines.values()) / total
     varied = elsewhere >= _LEAST_ELSEWHERE * total or in_one_line <= _MOST_IN_ONE_LINE
     return total >= _FEWEST_SAMPLES and varied
-
-
-__all__ = ["mark_functions", "read", "recognise"]

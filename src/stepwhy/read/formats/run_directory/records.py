@@ -52,6 +52,3 @@ def is_later(data: bytes, schema: str) -> bool:
 def bounded(value: int) -> int:
     """A sum or product of such numbers, clipped to 64 bits."""
     return max(-LARGEST, min(value, LARGEST))
-
-
-__all__ = ["DAMAGED", "LARGEST", "Amount", "Flag", "Int", "bounded", "is_later"]

@@ -270,6 +270,3 @@ def _add_inputs(notes: _Semantics, builder: TraceBuilder) -> list[str]:
             at_start=int(found.at_start),
         )
     return left_out
-
-
-__all__ = ["add_semantics"]

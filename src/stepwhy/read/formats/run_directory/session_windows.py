@@ -256,6 +256,3 @@ def _driving_thread(builder: TraceBuilder, trace: Trace) -> int:
         process=int(tracks.process[row]),
         thread=int(tracks.thread[row]),
     )
-
-
-__all__ = ["RunWindow", "join_runs"]

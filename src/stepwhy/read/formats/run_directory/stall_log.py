@@ -124,6 +124,3 @@ def _decompressed(data: bytes) -> bytes:
     except zlib.error:
         return b""
     return content if unpacker.eof else b""
-
-
-__all__ = ["STALL_FILE", "Noted", "add_stall", "noted"]

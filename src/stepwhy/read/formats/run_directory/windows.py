@@ -147,6 +147,3 @@ def _fit_steps(trace: Trace, window: WindowFile) -> None:
         starts = slices.start_ns[rows]
         slices.dur_ns = slices.dur_ns.copy()
         slices.dur_ns[rows] = np.maximum(np.diff(starts, append=window.end_ns), slices.dur_ns[rows])
-
-
-__all__ = ["Windows", "read_windows"]

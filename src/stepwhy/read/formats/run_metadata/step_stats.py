@@ -196,6 +196,3 @@ class _Parsed:
                 raise DamagedError(self._name)
             yield message
             let_go(self._data, begin, end)
-
-
-__all__ = ["Chunks", "DamagedError", "Device", "Whole"]

@@ -146,6 +146,3 @@ def _count(builder: TraceBuilder, rows: _Rows) -> None:
         count=rows.phases.total() - named - rows.phases[SLICE],
         dropped=True,
     )
-
-
-__all__ = ["read", "recognise"]

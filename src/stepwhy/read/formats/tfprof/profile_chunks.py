@@ -116,6 +116,3 @@ class CodeDefs:
     def _text(self, number: int, written: bytes) -> str:
         """A text by its number, or as early releases wrote it in its place."""
         return text(written) if number == _NO_TEXT else self._texts.get(number, "")
-
-
-__all__ = ["ProfileChunks"]

@@ -171,6 +171,3 @@ def _sizes(record: Any) -> tuple[int, int, int]:
 def _known(size: int) -> int:
     """A size; NULL if it is absurd, which means damage."""
     return size if 0 <= size < _LARGEST else NULL
-
-
-__all__ = ["ProfileRuns", "Run"]

@@ -91,6 +91,3 @@ def _begins(
     alike = np.repeat(counts == counts.min(), counts)
     starts: NDArray[np.int64] = start_ns[order][alike].reshape(-1, counts.min()).min(axis=0)
     return starts
-
-
-__all__ = ["Span", "step_spans"]

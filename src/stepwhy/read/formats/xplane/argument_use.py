@@ -162,6 +162,3 @@ def _kept(computation: Computation, id_: int) -> set[int]:
     if instruction.opcode == "broadcast":
         return set(instruction.dimensions)
     return set(range(len(instruction.shape.sizes)))
-
-
-__all__ = ["ArgumentUse", "argument_uses"]

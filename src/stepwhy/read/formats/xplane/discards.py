@@ -286,6 +286,3 @@ def _write(scope: _Scope, id_: int, words: list[str], moduli: dict[int, str]) ->
     if instruction.opcode == "remainder" and words[-1].isdigit():
         moduli[int(words[-1])] = " ".join(words[start:-2])
     return True
-
-
-__all__ = ["Discard", "discards_of"]

@@ -71,6 +71,3 @@ def _begun_ns(events: Events, marks: Events, name: int) -> AnyInts:
     is_next &= line[rows[row]] == marks.line
     found[is_next] = events.start_ns[rows[row[is_next]]]
     return found
-
-
-__all__ = ["marked_ends"]

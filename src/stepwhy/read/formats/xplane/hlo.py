@@ -225,15 +225,3 @@ def _constant(message: Any) -> float | None:
     found = [int(v[0]) for v in whole if len(v) == 1]
     found += [v[0] for v in (literal.f32s, literal.f64s) if len(v) == 1]
     return found[0] if found else None
-
-
-__all__ = [
-    "INTEGERS",
-    "PRED",
-    "TUPLE",
-    "Computation",
-    "Instruction",
-    "Module",
-    "Shape",
-    "read_module",
-]

@@ -191,6 +191,3 @@ def _instruction(message: Any, computation: int) -> _Instruction:
         tuple(message.called_computation_ids),
         computation,
     )
-
-
-__all__ = ["Instructions"]

@@ -271,6 +271,3 @@ def _has_product(module: Module, instruction: Instruction) -> bool:
         return instruction.opcode == "dot"
     inner = module.computation(instruction.called[0])
     return any(one.opcode == "dot" for one in inner.instructions.values())
-
-
-__all__ = ["FEWEST_TRIPS", "LoopWork", "loop_work_of"]

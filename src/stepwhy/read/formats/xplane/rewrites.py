@@ -212,6 +212,3 @@ def _moved(
         return None, _Change()
     change = _change(module, computation, id_, 0)
     return source, _Change(rest + change.bytes, "concatenate")
-
-
-__all__ = ["Rewrite", "rewrites_of"]

@@ -98,6 +98,3 @@ class StackFrames:
 
 def _named(names: list[str], number: int) -> str:
     return names[number - 1] if 0 < number <= len(names) else ""
-
-
-__all__ = ["StackFrames"]

@@ -220,6 +220,3 @@ def _is_state(
                 for each in instruction.operands
             )
     return known[id_]
-
-
-__all__ = ["TableUpdate", "updates_of"]

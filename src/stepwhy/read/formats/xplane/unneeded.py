@@ -115,6 +115,3 @@ def unneeded_of(data: bytes, program: str) -> dict[str, Unneeded] | None:
         )
         for name in names
     }
-
-
-__all__ = ["SEPARATOR", "Unneeded", "unneeded_of"]

@@ -29,6 +29,3 @@ def empty_trace(source: Source) -> EmptyInputError:
         "Record again, with training steps between the profiler's start and stop (where it "
         "has a schedule, in its active steps)",
     )
-
-
-__all__ = ["empty_trace", "is_empty_trace"]

@@ -351,6 +351,3 @@ def known_archive(origin: str, members: Iterable[str]) -> InputError | None:
         if any(map(pattern.search, names)):
             return UnsupportedFormatError(f"{origin} is {what}", _RECORD)
     return None
-
-
-__all__ = ["KNOWN", "Known", "known", "known_archive"]

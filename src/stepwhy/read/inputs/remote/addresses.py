@@ -58,6 +58,3 @@ def split(address: str) -> tuple[str, str]:
     scheme, _, rest = address.partition("://")
     scheme = scheme.lower()
     return scheme, re.split(r"[?#]", rest, maxsplit=1)[0] if scheme in WEB else rest
-
-
-__all__ = ["MAGIC", "WEB", "is_file_name", "is_pattern", "shown", "split"]

@@ -112,6 +112,3 @@ class Bucket:
         options = {"callback": Callback(hooks={"budget": chunk_written})}
         options |= _COPIED_WITH.get(self._scheme, {})
         await self._call("get_file", address, str(target), **options)
-
-
-__all__ = ["Bucket"]

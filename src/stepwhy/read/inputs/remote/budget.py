@@ -263,6 +263,3 @@ def _silent(place: str, done: int, window: int) -> NoReturn:
         f"{place} {what}",
         "Check address and network and try again, or download it and pass the local file",
     )
-
-
-__all__ = ["PREFIX", "Budget", "Limits", "limits_of"]

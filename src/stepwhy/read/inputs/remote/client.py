@@ -258,6 +258,3 @@ def _status(error: Exception) -> int:
     if status is None:
         status = getattr(error, "code", None)
     return int(str(status)) if str(status).isdigit() else 0
-
-
-__all__ = ["fetch", "files_below", "is_folder", "matching"]

@@ -181,6 +181,3 @@ def _unused(path: str, used: dict[str, int]) -> str:
         choice = f"{folder}{slash}{used[key]}-{name}"
     used[choice.casefold()] = 1
     return choice
-
-
-__all__ = ["Remote", "local_name", "local_paths", "places_at"]

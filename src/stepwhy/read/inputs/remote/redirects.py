@@ -154,6 +154,3 @@ def keeps_login(url: URL, target: URL) -> bool:
     """Whether a redirect stays on the server, or only switches to https: the login is then kept."""
     is_upgrade = (url.scheme, url.port, target.scheme, target.port) == ("http", 80, "https", 443)
     return url.origin() == target.origin() or (is_upgrade and url.host == target.host)
-
-
-__all__ = ["Resolver", "Zone", "as_url", "follow", "keeps_login", "proxy_for", "zone_of"]

@@ -305,6 +305,3 @@ def _matches(names: Sequence[str], pattern: Sequence[str], *, or_above: bool = F
         )
     is_match = fnmatchcase(names[0], pattern[0])
     return is_match and _matches(names[1:], pattern[1:], or_above=or_above)
-
-
-__all__ = ["Web"]

@@ -110,6 +110,3 @@ def count_rest(health: Health, data: bytes | mmap, end: int) -> None:
         return
     is_trace = rest[:1] in {b"{", b"["} and b'"ph"' in rest
     (count_further if is_trace else count_text_after)(health, len(data) - end)
-
-
-__all__ = ["Keys", "count_damage", "count_rest", "keys_after", "keys_before"]

@@ -132,6 +132,3 @@ class Allocations:
 def _typed(name: str, values: AnyInts) -> AnyInts:
     """A column in the type of the trace: columns that are summed have 64 bits."""
     return values.astype(np.int64) if name in {"time_ns", "change", "total"} else values
-
-
-__all__ = ["Allocations"]

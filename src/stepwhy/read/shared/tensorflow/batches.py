@@ -60,6 +60,3 @@ def add_batch(builder: TraceBuilder, name: str, start_ns: int, rows: int) -> Non
             name=builder.intern(name),
             count=rows,
         )
-
-
-__all__ = ["add_batch", "common_rows", "output_rows"]

@@ -99,6 +99,3 @@ def _is_constant(node: Node, found: set[str]) -> bool:
     reads_resource = node.op in {"ReadVariableOp", "ResourceGather", "ResourceGatherNd"}
     is_same = reads_resource or not _CHANGES.fullmatch(node.op)
     return is_same and all(name in found for name in node.inputs)
-
-
-__all__ = ["constant_nodes"]

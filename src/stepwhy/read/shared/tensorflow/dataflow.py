@@ -120,6 +120,3 @@ def _producers(names: Mapping[str, int], nodes: AnyInts) -> AnyInts:
         if sender >= 0 and result[sender] == sender:
             result[number] = sender
     return result
-
-
-__all__ = ["Dataflow"]

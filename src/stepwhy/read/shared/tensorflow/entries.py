@@ -216,6 +216,3 @@ class Entries:
 
 def _column(name: str) -> BufferedColumn:
     return BufferedColumn(np.int64 if name == "start_ns" else np.int8)
-
-
-__all__ = ["Activity", "Entries", "Execution"]

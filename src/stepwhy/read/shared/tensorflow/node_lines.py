@@ -106,6 +106,3 @@ def _shorter_names(node: str) -> Iterator[str]:
         if not count:
             return
         yield from _inner_names(f"{scope}{slash}{last}")
-
-
-__all__ = ["NodeLines"]

@@ -64,6 +64,3 @@ def _occurrence(values: AnyInts) -> AnyInts:
     found = np.empty_like(order)
     found[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
     return found
-
-
-__all__ = ["DEVICE_TIME", "repeats_of"]

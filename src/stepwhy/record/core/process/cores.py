@@ -51,6 +51,3 @@ def _cores(quota: str, period: str) -> float | None:
     if not quota.isdigit() or not period.isdigit() or int(period) == 0:
         return None
     return int(quota) / int(period)
-
-
-__all__ = ["allowed_cores", "visible_cores"]

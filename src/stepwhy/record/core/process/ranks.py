@@ -120,6 +120,3 @@ def _asked(distributed: Any, framework: Any, rank: str, size: str) -> Place:
     except Exception:
         return _NOWHERE
     return (number, count) if 0 <= number < count else _NOWHERE
-
-
-__all__ = ["place_by_launcher", "place_in_job", "rank_members"]

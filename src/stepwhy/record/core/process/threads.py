@@ -41,6 +41,3 @@ def _read(path: str) -> str | None:
         return Path("/", path).read_text()
     except (OSError, UnicodeDecodeError):
         return None
-
-
-__all__ = ["tensorflow_threads", "threads_and_cores"]
