@@ -14,7 +14,7 @@ from stepwhy.measure.difference import category_differences, op_differences
 from stepwhy.measure.looks import LEVEL
 from stepwhy.measure.stats import expected_spread, judge, paired_ratio, single_ratio, usual_change
 from stepwhy.measure.structure import machine_differences, structural_differences
-from stepwhy.measure.summary import measurement, valid_or_all, valid_pairs, was_quiet
+from stepwhy.measure.summary import VOID, measurement, valid_or_all, valid_pairs, was_quiet
 from stepwhy.measure.words import sentence_of_pairs, sentence_of_single_runs
 from stepwhy.result import Comparison
 
@@ -78,6 +78,8 @@ def compare(
     unlike = machine_differences(a, b)
     known = was_quiet([*a, *b], 0)
     quiet = None if known is None else len(counted) == len(pairs) >= requested
+    if quiet is False:
+        change = structs.replace(change, sentence=f"{VOID}{change.sentence}")
     environment = _environment_notes(unlike, alternated=alternated)
     return Comparison(
         a=first,
@@ -182,7 +184,7 @@ def _notes(
     busy = sum(not s.is_valid for s in (*a, *b))
     if quiet is False:
         notes.append(
-            f"Void: other programs kept the machine busy during {busy} of {len(a) + len(b)} runs. "
+            f"Other programs kept the machine busy during {busy} of {len(a) + len(b)} runs. "
             "On a quiet machine the change may be different."
         )
     left_out = max(len(a), len(b)) - len(counted)

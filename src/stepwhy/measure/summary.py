@@ -20,6 +20,10 @@ LEVEL = 0.95
 """Confidence level of the interval of one program."""
 
 
+VOID = "Void, the machine was busy: "
+"""How the sentence about runs begins that do not count."""
+
+
 def valid_or_all(samples: Sequence[Sample]) -> list[Sample]:
     """The valid runs; all runs if none is valid, so that a number can be shown."""
     return [s for s in samples if s.is_valid] or list(samples)
@@ -111,7 +115,7 @@ def _sentence(found: Measurement, *, quiet: bool | None) -> str:
         slowest, fastest = (found.batch_size / ns * 1e9 for ns in (found.high_ns, found.low_ns))
         rate = found.batch_size / found.step_ns * 1e9
         text += f", {rate:.4g} examples/s ({slowest:.4g} to {fastest:.4g})"
-    return f"{text}." if quiet is not False else f"Void, the machine was busy: {text}."
+    return f"{text}." if quiet is not False else f"{VOID}{text}."
 
 
 def _notes(found: Measurement, samples: Sequence[Sample]) -> tuple[str, ...]:

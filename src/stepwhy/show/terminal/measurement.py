@@ -62,7 +62,9 @@ def render_comparison(result: Comparison, console: Console | None = None) -> Non
     console = console or Console()
     width = report_width(console)
     parts = [
-        *sentence_line(result.sentence, _COLOUR[result.verdict]),
+        *sentence_line(
+            result.sentence, "yellow" if result.quiet is False else _COLOUR[result.verdict]
+        ),
         *runs_picture([result.a, result.b], width),
         *_certain(result),
         *_categories(result, width),
