@@ -845,6 +845,12 @@ torch.optim.Adagrad(embedding.parameters()).step()""",
     ("host_callback", "torch", TORCH + "scores = torch.ones(2, 5)", "assert ranks[0, 0] == 2.5"),
     ("python_overhead", "whole-tensors", TORCH + METRICS, "assert counts[4] == 16"),
     (
+        "python_overhead",
+        "random-access",
+        "import random\nmemory, capacity, position, transition, batch_size = [1], 1, 0, 2, 1",
+        "assert (memory, position, batch) == ([2], 0, [2])",
+    ),
+    (
         "checkpoint_stall",
         "torch",
         TORCH + STATE + "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
