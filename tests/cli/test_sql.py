@@ -66,11 +66,12 @@ def test_wrong_sql_is_a_typed_error(trace):
     done = invoke(trace, "select nothing from slices")
     assert done.exit_code == 9
     assert done.stderr.startswith("stepwhy: the query fails: Binder Error: Referenced column ")
-    assert done.stderr.endswith("lists their columns. [cannot-query]\n")
+    assert done.stderr.endswith("lists the tables and their columns. [cannot-query]\n")
 
 
 def test_a_misspelt_table_is_told_with_one_mark_at_the_end(trace):
     assert 'Did you mean "steps"? The tables are steps, ' in invoke(trace, "from stepz").stderr
+    assert "The tables are" not in invoke(trace, "select nam from ops").stderr
 
 
 def test_tables_are_listed_with_rows_columns_and_meaning(trace):

@@ -155,14 +155,19 @@ def _typed_errors(clock: Clock, limits: Limits) -> Iterator[None]:
         raise KeyboardInterrupt from None
 
 
+_LISTED = "'stepwhy sql PATH --tables' lists the tables and their columns"
+
+
 def _refused(error: Exception) -> QueryError:
-    """DuckDB's message without its copy of the query."""
+    """DuckDB's message without its copy of the query; the tables, if it names an unknown one."""
+    import duckdb  # noqa: PLC0415 - see `open_database`
+
     message, *_ = str(error).partition("\n\nLINE ")
     what = " ".join(message.split()).rstrip(".")
-    return QueryError(
-        f"the query fails: {what}",
-        f"The tables are {', '.join(NAMES)}; 'stepwhy sql PATH --tables' lists their columns",
+    tables = (
+        f"The tables are {', '.join(NAMES)}; " if isinstance(error, duckdb.CatalogException) else ""
     )
+    return QueryError(f"the query fails: {what}", f"{tables}{_LISTED}")
 
 
 def _unique(names: list[str]) -> Iterator[str]:
