@@ -28,6 +28,7 @@ On a run without DistributedDataParallel, or if the trace records no framework c
 
 from __future__ import annotations
 
+from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.diagnose.shared.ddp import FORWARD, SCALED, all_reduce_ns, exchanges_per_update
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
@@ -58,7 +59,9 @@ def diagnose(facts: Facts) -> Finding:
             "backward-ops", "The trace does not show when DistributedDataParallel copies gradients."
         )
     evidence = (
-        Evidence("exchanges of all gradients per optimizer step", exchanges, "count"),
+        Evidence(
+            "exchanges of all gradients per optimizer step", exchanges, "count", _backward(facts)
+        ),
         Evidence("forward passes per step", len(forward) / facts.steady_count, "count"),
     )
     # Time in which only all-reduces run, and on a CPU, to copy gradients for them.
@@ -67,3 +70,9 @@ def diagnose(facts: Facts) -> Finding:
     exchange_ns = all_reduce_ns(facts) + on_scale(facts, copied_ns)
     cost = round(exchange_ns * (1 - 1 / exchanges))
     return RULE.judge(facts, cost, evidence, RULE.fix(), unless=exchanges < 2)
+
+
+def _backward(facts: Facts) -> str:
+    """The line that calls the backward pass, in which gradients are exchanged; '' if unknown."""
+    walks = rows_of_kinds(facts.trace, "gradient-walk")
+    return facts.trace.string(int(facts.trace.events.source[walks[-1]])) if len(walks) else ""
