@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -166,3 +167,24 @@ def test_a_program_that_builds_data_in_many_places_is_not_examined_for_ever(
     monkeypatch.setattr(user_chains, "_MOST_CALLS", 1)
     found = made("rows = Data.of(1)\nrows = rows.batch(2)\n")
     assert [each.statement for each in found] == ["rows = Data.of(1)", ""]
+
+
+SPAWNING = """
+import multiprocessing
+from stepwhy.record.core.user_code import user_line
+
+print(user_line(), flush=True)  # in the child before its main module is known
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=print)
+    child.start()
+    child.join()
+"""
+
+
+def test_lines_have_the_same_names_in_spawned_processes(tmp_path: Path) -> None:
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "train.py").write_text(SPAWNING)
+    command = [sys.executable, "job/train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, text=True)
+    assert done.stdout.split("\n")[:2] == ["train.py(5): <module>"] * 2

@@ -42,8 +42,18 @@ _BYTES_PER_INSTRUCTION = 2
 
 def script_dir() -> str:
     """The folder of the running script; the current folder without a script."""
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    main = getattr(sys.modules.get("__main__"), "__file__", None) or _spawned_from()
     return os.path.dirname(os.path.realpath(main)) if main else os.getcwd()  # noqa: PTH109, PTH120
+
+
+def _spawned_from() -> str | None:
+    """The script of the process that has spawned this one, which is about to import it.
+
+    Source: `multiprocessing.spawn.prepare`.
+    """
+    script = sys.argv[0] if sys.argv else ""
+    is_script = script.endswith(".py") and os.path.isfile(script)  # noqa: PTH113
+    return script if is_script and not _is_library(os.path.realpath(script)) else None
 
 
 def shorten(path: str, root: str) -> str:
