@@ -89,6 +89,15 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.nothing(evidence)
 
 
+# Operations of `jax.lax` whose program depends on shapes or on a Python value. Each is compiled by
+# itself where a program calls it outside of a jitted function.
+_EAGER = regex(
+    r"jit\((?:integer_pow|broadcast_in_dim|concatenate|convert_element_type|dot_general|"
+    r"dynamic_(?:update_)?slice|gather|iota|multiply|pad|reduce_\w+|reshape|scatter\w*|select_n|"
+    r"slice|squeeze|transpose)\)"
+)
+
+
 def _from_limit(facts: Facts, given_up: AnyRows, repeated: AnyRows) -> Finding:
     changes = _changes(facts, repeated)
     source = facts.trace.string(int(facts.trace.events.source[given_up[0]]))
@@ -106,9 +115,18 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
         *_first_runs(inside),
         *(changes or _places(facts, inside.rows)),
     )
-    return RULE.finding(
-        cost, evidence, _fix(facts, _first_reason(changes)), gain, Edit("compile", "gone")
-    )
+    fix = RULE.fix("jax-eager") if _is_eager(facts, inside.rows) else None
+    fix = fix or _fix(facts, _first_reason(changes))
+    return RULE.finding(cost, evidence, fix, gain, Edit("compile", "gone"))
+
+
+def _is_eager(facts: Facts, rows: AnyRows) -> bool:
+    """Whether JAX mostly compiles operations that the program calls outside of jitted functions."""
+    if facts.trace.meta.framework != "jax":
+        return False
+    dur_ns = facts.trace.events.dur_ns[rows]
+    eager = facts.trace.matches(facts.trace.events.name[rows], _EAGER.fullmatch)
+    return bool(2 * dur_ns[eager].sum() > dur_ns.sum())
 
 
 def _first_runs(inside: StepEvents) -> tuple[Evidence, ...]:
