@@ -125,6 +125,11 @@ def shuffles(trace: Trace) -> bool:
     return _has(trace, _SHUFFLE)
 
 
+def shuffles_at(trace: Trace, row: int) -> bool:
+    """Whether a stage is one that fills a buffer before it passes on its first element."""
+    return _SHUFFLE.search(stage_name(trace, row)) is not None
+
+
 def _has(trace: Trace, stage: re.Pattern[str]) -> bool:
     return any(stage.search(stage_name(trace, row)) for row in stage_rows(trace))
 
