@@ -13,9 +13,9 @@ rows the table has, whatever the size of the batch.
 ## How it is measured
 The cost is the time to make the dense gradient, and that of the optimizer. Where shapes were
 recorded, as in PyTorch on CPUs in steps of 5 ms or more, only the optimizer's operations on tables
-count, and only tables of which a step looks up at most a quarter of the rows. A table that the
-forward pass uses in any other way does not count: its gradient is dense anyway, as where a language
-model shares it with its output layer, or where it is regularised.
+count, and only tables that get a dense gradient, of which a step looks up at most a quarter of the
+rows. A table that the forward pass uses in any other way does not count: its gradient is dense
+anyway, as where a language model shares it with its output layer, or where it is regularised.
 
 Without shapes, other parameters may cost as much as the tables. The gradient must then take 5 % of
 the step to make, and 30 % together with the optimizer, so that small tables and models that mostly
@@ -103,7 +103,7 @@ def diagnose(facts: Facts) -> Finding:
     made_ns = on_scale(facts, mean_within(facts, time_of(facts, made)))
     updating = facts.slices(Kind.OP, Kind.KERNEL, Kind.FRAMEWORK, steady=True)
     updating = updating[facts.phases[updating] == Phase.OPTIMIZER]
-    tables = _tables(facts) if len(made) and is_pytorch(facts) else None
+    tables = _tables(facts, made) if len(made) and is_pytorch(facts) else None
     if tables is None:
         updated_ns = on_scale(facts, mean_within(facts, time_of(facts, updating)))
     else:
@@ -122,8 +122,13 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, _fix(facts, updating), shown=2, unless=unless)
 
 
-def _tables(facts: Facts) -> frozenset[str] | None:
-    """Shapes of the tables of which a step uses few rows; None if shapes were not recorded."""
+def _tables(facts: Facts, made: AnyRows) -> frozenset[str] | None:
+    """Shapes of tables with dense gradients of which a step uses few rows; None without shapes.
+
+    Args:
+        facts: Facts of the run.
+        made: The operations that make the dense gradients, ascending; (operations,).
+    """
     trace, shapes = facts.trace, shapes_of(facts.trace)
     rows = facts.slices(Kind.OP, steady=True)
     rows = rows[(shapes[rows] != NULL) & (facts.phases[rows] == Phase.FORWARD)]
@@ -131,11 +136,12 @@ def _tables(facts: Facts) -> frozenset[str] | None:
     lookups = rows[trace.matches(names, _LOOKS_UP.fullmatch)]
     if not len(lookups):
         return None
+    dense = {_looked_up(trace.string(shape)) for shape in np.unique(shapes[made]).tolist()}
     used: Counter[str] = Counter()
     for shape, count in Counter(shapes[lookups].tolist()).items():
-        table, indices, *_ = *trace.string(shape).split(","), ""
-        if table and indices:
-            used[table] += count * _elements(indices)
+        width, elements = _looked_up(trace.string(shape))
+        if elements and (width, elements) in dense:
+            used[trace.string(shape).split(",")[0]] += count * elements
     of_others = ~is_inside(facts, lookups, rows) & ~trace.matches(names, _PASSES.fullmatch)
     others = np.unique(shapes[rows[of_others]]).tolist()
     elsewhere = {one for shape in others for one in trace.string(shape).split(",")}
@@ -169,6 +175,16 @@ def _update_ns(facts: Facts, updating: AnyRows, tables: frozenset[str]) -> int:
         if share:
             found += share * mean_within(facts, time(shape) - alone if is_list else time(shape))
     return round(found)
+
+
+def _looked_up(shapes: str) -> tuple[str, int]:
+    """Width of a row and number of rows of a lookup, or of the gradient that it gives a table.
+
+    Args:
+        shapes: Of the table or the gradient of the rows, and of the indices.
+    """
+    rows, indices, *_ = *shapes.split(","), ""
+    return rows.rpartition("x")[2], _elements(indices)
 
 
 def _elements(shape: str) -> int:
