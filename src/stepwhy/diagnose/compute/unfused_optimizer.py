@@ -22,6 +22,8 @@ On a CPU, joining operations helps as far as it saves passes over the memory or 
 neither if a fused operation replaces a single one per parameter (SGD without momentum), nor if
 lists are the only way and the operations themselves take most of the time: measured with RMSprop
 and NAdam, lists took from half to 1.6 times as long. Then the finding comes last, without a cost.
+It is silent if the optimizer gets sparse gradients, as of `nn.Embedding(..., sparse=True)`: PyTorch
+updates such parameters one by one in any case, and its fused optimizers refuse them.
 
 ## Fix
 Use the fused implementation where the optimizer has one, otherwise the one for lists of parameters
@@ -41,6 +43,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.base.columns.types import AnyRows
+from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.ddp import GRADIENT
 from stepwhy.diagnose.shared.measure import by_name, time_of, times
 from stepwhy.diagnose.shared.optimizer_loop import (
@@ -54,6 +57,7 @@ from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import named
 from stepwhy.diagnose.shared.work_lines import times_at_lines
+from stepwhy.trace import Kind
 
 RULE = Rule(
     __name__,
@@ -75,6 +79,8 @@ MOST_SAVED_ON_DEVICE = 0.9
 _SHOWN = 3
 _SEVERAL = 2  # operations per parameter, which a fused one joins
 _LAUNCHING = 0.5  # of the steps of an optimizer; the rest is Python that launches
+_SPARSE_OP = regex(r"aten::(_?coalesce|is_coalesced|_indices|_values|sparse_mask)")
+_SPARSE = "The optimizer gets sparse gradients, which PyTorch updates one parameter at a time"
 _LITTLE = "The optimizer updates each parameter by itself; to join its operations may gain little"
 
 
@@ -92,6 +98,8 @@ def diagnose(facts: Facts) -> Finding:
     share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction", name)
     if cost < (SHARE if facts.has_accelerator else SHARE_ON_CPU) * facts.wall_ns:
         return RULE.nothing((share,))
+    if _gets_sparse(facts, loop):
+        return RULE.nothing((share,), title=_SPARSE)
     longest = times(facts, "time of an operation", by_name(facts, loop.calls)[:_SHOWN])
     places = times_at_lines(facts, loop.calls)
     evidence = (share, *_counts(facts, loop.calls), *longest, *places)
@@ -105,6 +113,14 @@ def diagnose(facts: Facts) -> Finding:
     )
     gain = saving("fuse optimizer", least * cost, most * cost)
     return RULE.finding(cost, evidence, fix, gain, Edit("ops", "fused", name))
+
+
+def _gets_sparse(facts: Facts, loop: OptimizerLoop) -> bool:
+    """Whether the optimizer runs operations on sparse gradients, itself or in another operation."""
+    rows = facts.slices(Kind.OP, steady=True)
+    rows = rows[facts.trace.matches(facts.trace.slices.name[rows], _SPARSE_OP.fullmatch)]
+    starts, ends = facts.trace.slices.start_ns[rows], facts.trace.ends(rows)
+    return bool((time_of(facts, loop.steps).within(starts, ends) > 0).any())
 
 
 def _saves_little(facts: Facts, loop: OptimizerLoop, fix: Fix) -> bool:
