@@ -13,7 +13,8 @@ intermediate results.
 ## How it is measured
 All operations of the step count, except those of the backward pass and the optimizer. The cost is
 the time in which an operation is launched, an operation of at most 25 µs runs, or Python runs for
-at most 500 µs between two operations, without the time that recording short operations takes. The
+at most 500 µs between two operations, without the time that recording short operations takes, and
+without the steps of an optimizer that [`unfused-optimizer`](unfused-optimizer.md) judges. The
 pattern is found in steps with at least 100 such operations (30 in JAX) that spend at least 30 % of
 their time this way. PyTorch runs operations one by one by design, so there a sequence of operations
 must also repeat within the step. If the recorded shapes show that layers of this sequence get a

@@ -14,6 +14,7 @@ from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, steady, time_of
+from stepwhy.diagnose.shared.optimizer_loop import costly_loop_time
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.recording_cost import without_recording
 from stepwhy.diagnose.shared.slices import launched_ops, named
@@ -72,12 +73,18 @@ def _eager_loop(facts: Facts) -> EagerLoop | None:
     fewest = FEWEST_OF_JAX if facts.trace.meta.framework == "jax" else FEWEST
     if len(calls) < fewest * max(facts.steady_count, 1):
         return None
-    python = facts.partition.sets["python"] & steady(facts)
+    # The Python and the launches of an optimizer's loop are those of `unfused-optimizer`, too.
+    updating = costly_loop_time(facts) if is_pytorch(facts) else Intervals.empty()
+    python = (facts.partition.sets["python"] & steady(facts)) - updating
     capped = np.minimum(python.ends - python.starts, ONE_CALL_NS).sum()
     # What is made in a generator of the program is counted as a wait for input.
     waits = ("input_wait",) if makes_batches_of_jax(facts) else ()
     python_ns = on_scale(facts, facts.mean_ns(float(capped)), "python", *waits)
-    cost = python_ns + facts.breakdown["dispatch"] + in_small(facts, every, SMALL_NS)
+    launches = facts.partition.sets["dispatch"] & updating
+    dispatch_ns = facts.breakdown["dispatch"] - on_scale(
+        facts, mean_within(facts, launches), "dispatch"
+    )
+    cost = python_ns + max(dispatch_ns, 0) + in_small(facts, every, SMALL_NS)
     return EagerLoop(calls, cost, python_ns) if cost >= SHARE * facts.wall_ns else None
 
 
