@@ -55,6 +55,12 @@ def test_operations_that_remain_count_only_as_far_as_they_shrink():
     assert rank([saves, waits]) == (waits, saves)
 
 
+def test_what_may_not_help_comes_after_what_does():
+    option = replace(found("serial-input", 40), is_optional=True)
+    saves, free = found("checkpoint-stall", 30), found("free", None)
+    assert rank([free, option, saves]) == (saves, option, free)
+
+
 def test_a_fix_that_usually_saves_a_part_counts_as_that():
     faults, embedding = found("page-faults", 40), found("dense-embedding-gradient", 30)
     assert rank([faults, embedding]) == (embedding, faults)

@@ -230,7 +230,7 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
     first step, or in a few long steps, comes before what a step costs. Found ones that another
     explains come after all others that were found. A cause that explains most of a symptom's cost
     (`Rule.refines`) ranks by the cost of the symptom. What is often chosen on purpose
-    (`Rule.is_deliberate`) comes after what is not.
+    (`Rule.is_deliberate`), or not known to help (`Finding.is_optional`), comes after what is not.
 
     Args:
         findings: In any order; the sort is stable.
@@ -252,7 +252,7 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
             not (rule and rule.ends_steps),
             not _takes_most_of_the_run(finding),
             finding.cost_ns_per_step is None,
-            bool(rule and rule.is_deliberate),
+            bool(rule and rule.is_deliberate) or finding.is_optional,
             -cost,
             not is_cause,
         )

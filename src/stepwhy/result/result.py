@@ -328,6 +328,8 @@ class Finding(msgspec.Struct, frozen=True):
         abstention: Why there is no answer, for programs; None if it is found or clear.
         ranks: Of several ranks, those in which the problem occurs, ascending; () for what the
             comparison of the ranks shows, and if only one was read.
+        is_optional: Whether nothing shows that the fix helps here, so that it is listed last and a
+            trial has to tell.
     """
 
     id: str
@@ -343,6 +345,7 @@ class Finding(msgspec.Struct, frozen=True):
     edit: Edit | None = None
     abstention: Abstention | None = None
     ranks: tuple[int, ...] = ()
+    is_optional: bool = False
 
 
 class Verdict(msgspec.Struct, frozen=True):

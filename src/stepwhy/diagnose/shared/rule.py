@@ -165,6 +165,7 @@ class Rule(msgspec.Struct, frozen=True):
         edit: Edit | None = None,
         *,
         title: str = "",
+        is_optional: bool = False,
     ) -> Finding:
         """The pattern was found.
 
@@ -177,6 +178,7 @@ class Rule(msgspec.Struct, frozen=True):
                 cost, unless it says otherwise, and as sure as the low end of `saving` says. None
                 if the step after the fix cannot be predicted.
             title: Title, where `Rule.found` is not precise.
+            is_optional: Whether nothing shows that the fix helps here.
         """
         edit = edit or self.edit
         if saving is None and cost_ns:
@@ -190,7 +192,7 @@ class Rule(msgspec.Struct, frozen=True):
             if saving.high_ns > cost_ns and not saving.note:
                 saving = replace(saving, note=_MORE)
         found = Finding(self.id, "found", title or self.found, cost_ns, saving, evidence, fix)
-        return replace(found, edit=edit) if cost_ns else found
+        return replace(found, edit=edit if cost_ns else None, is_optional=is_optional)
 
     def nothing(self, evidence: tuple[Evidence, ...] = (), *, title: str = "") -> Finding:
         """The pattern was not found."""
