@@ -86,6 +86,17 @@ def test_a_healthy_program_with_large_and_small_findings():
     assert note(program) == "without a verdict: 1"
 
 
+def test_advice_that_was_shown_to_help_or_may_not_help_is_no_alarm():
+    shown, option = (
+        found("gc-pause", cost=MS),
+        replace(found("idle-cores", cost=MS), is_optional=True),
+    )
+    truth = replace(HEALTHY, proved=frozenset({"gc-pause", "page-faults"}))
+    program = grade(truth, None, run(shown, option))
+    assert (program.alarms, program.proved) == ((), ("gc-pause",))
+    assert note(program) == "shown to help there: gc-pause"
+
+
 def test_what_another_finding_explains_counts_neither_as_cause_nor_as_alarm():
     hidden = replace(found("gc-pause", cost=5 * MS), explained_by="python-overhead")
     program = grade(TRUTH, run(hidden), run(hidden))

@@ -37,6 +37,8 @@ class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         lines: Lines where the time goes, as 'file:number' or 'file:first-last'.
         causes: Ids of the diagnoses that name the mistake; () if none does.
         gain: Measured gain of the fix, as a share of the slow step; None if not measured.
+        proved: Ids of diagnoses whose advice was measured to make the fixed or healthy version
+            faster as well.
         source: Address of a public report of such a mistake; '' for none.
     """
 
@@ -47,6 +49,7 @@ class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lines: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
     gain: float | None = None
+    proved: tuple[str, ...] = ()
     source: str = ""
 
 
@@ -110,6 +113,7 @@ def truth_of(program: WorldProgram) -> Truth:
         causes=tuple(map(current_id, declared.causes)),
         lines=frozenset(line for text in declared.lines for line in _lines(text)),
         gain=declared.gain,
+        proved=frozenset(map(current_id, declared.proved)),
         healthy=not declared.mistake,
     )
 

@@ -35,6 +35,7 @@ class Truth(msgspec.Struct, frozen=True):
         lines: Lines where the time goes, as (file, number).
         gain: Measured gain of the fix, as a share of the slow step; None if not measured.
         healthy: Whether there is no mistake, so that there is only one version.
+        proved: Ids of the diagnoses whose advice made the fixed or healthy version faster.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Truth(msgspec.Struct, frozen=True):
     lines: frozenset[tuple[str, int]] = frozenset()
     gain: float | None = None
     healthy: bool = False
+    proved: frozenset[str] = frozenset()
 
 
 def grade_program(
@@ -60,6 +62,7 @@ def grade_program(
     found = _found(slow) if slow else []
     right = [finding for finding in found if finding.id in truth.causes]
     every = [result for result in (slow, clean) if result]
+    worth = _worth_a_look(clean) if clean else ()
     return GradedProgram(
         name=truth.name,
         half=truth.half,
@@ -70,7 +73,8 @@ def grade_program(
         right_line=_names_line(found[:READ], truth.lines) if slow else None,
         gain=truth.gain,
         predicted=_predicted(right[0], slow.breakdown.wall_ns) if slow and right else None,
-        alarms=_alarms(clean) if clean else None,
+        alarms=tuple(id_ for id_ in worth if id_ not in truth.proved) if clean else None,
+        proved=tuple(id_ for id_ in worth if id_ in truth.proved),
         abstained=sum(result.verdict.bound_by == "unknown" for result in every),
         busy=sum(map(is_busy, every)),
         error=error,
@@ -109,10 +113,13 @@ def _predicted(finding: Finding, wall_ns: int) -> tuple[float, float] | None:
     return round(low, 4), round(high, 4)
 
 
-def _alarms(result: Result) -> tuple[str, ...]:
-    """Ids of what costs, or would save, a share of the step that is worth a look."""
-    least_ns = ALARM * result.breakdown.wall_ns
-    return tuple(f.id for f in _found(result) if _weight_ns(f) >= max(least_ns, 1))
+def _worth_a_look(result: Result) -> tuple[str, ...]:
+    """Ids of what costs, or would save, a share of the step that is worth a look.
+
+    What is listed last because nothing shows that it helps is not counted.
+    """
+    least_ns = max(ALARM * result.breakdown.wall_ns, 1)
+    return tuple(f.id for f in _found(result) if _weight_ns(f) >= least_ns and not f.is_optional)
 
 
 def _weight_ns(finding: Finding) -> int:

@@ -28,13 +28,15 @@ class GradedProgram(msgspec.Struct, frozen=True):
         gain: Measured gain of the fix, as a share of the slow step; null if not measured.
         predicted: Interval of the gain that the right cause predicts, as shares of the slow step;
             null without a prediction.
-        alarms: Ids found in the fixed or healthy version that cost 5 % of its step or more; null
-            if it did not run.
+        alarms: Ids found in the fixed or healthy version that cost 5 % of its step or more, except
+            those in `proved`; null if it did not run.
         abstained: Number of runs without a verdict.
         busy: Number of runs during which other programs kept the machine busy.
         error: Why a version could not be run or explained; '' if all could.
         date: Day of the runs, ISO 8601.
         framework: Framework and version.
+        proved: Such ids whose advice was measured to make that version faster, so that they are
+            no false alarms.
     """
 
     name: str
@@ -52,6 +54,7 @@ class GradedProgram(msgspec.Struct, frozen=True):
     error: str = ""
     date: str = ""
     framework: str = ""
+    proved: tuple[str, ...] = ()
 
     @property
     def within(self) -> bool | None:

@@ -39,6 +39,7 @@ def note(program: GradedProgram) -> str:
         "no diagnosis names the cause" if not (program.healthy or program.causes) else "",
         f"without a verdict: {program.abstained}" if program.abstained else "",
         "machine busy" if program.busy else "",
+        f"shown to help there: {_ids(program.proved)}" if program.proved else "",
     ]
     return "; ".join(filter(None, notes))
 
