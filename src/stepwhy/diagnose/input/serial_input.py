@@ -32,8 +32,8 @@ up prepare the batches, at most one less than there are cores, and that the CPU 
 divided among all cores. Its low end adds a fifth (a tenth on accelerators). Beside operations on
 CPUs, worker processes may save nothing, because they compete for the cores and hand batches over
 through shared memory: the saving then starts at zero. Where that is so by the prediction itself,
-the finding says so and is listed last: in two training programs on two cores whose wait was 17 and
-20 % of the step, one worker process made the step 1.4 and 1.5 times as long.
+the finding says so and is listed last: of two training programs on two cores whose wait was 17 and
+20 % of the step, one worker process made one 1.5 times as slow, and the other no faster.
 
 ## Fix
 Prepare the next batch ahead: `prefetch`, one worker process, or a thread. Where that is not enough,
