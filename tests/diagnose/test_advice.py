@@ -109,6 +109,9 @@ NEEDS = {
     r"pin_memory=True": named("DataLoader", Kind.INPUT),
     r"losses\.append": lambda facts: "step-log" in facts.trace.meta.signals,
     r"json\.loads|h5py\.|\.execute\(": lambda facts: len(facts.trace.samples) > 0,
+    r"random\.sample": lambda facts: any(
+        "Random." in facts.trace.string(int(called)) for called in facts.trace.samples.called
+    ),
     r"register_forward_hook": framework("pytorch"),
     r"os\.fsync": lambda facts: (
         "fsync" in {facts.trace.string(int(kind)) for kind in facts.trace.events.kind}
