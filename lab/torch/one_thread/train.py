@@ -1,4 +1,4 @@
-"""Trains a recommender on baskets, with the number of threads that a script of a cluster left."""
+"""Trains a recommender, with the number of threads that a script of a cluster left."""
 
 import argparse
 import statistics
@@ -7,11 +7,11 @@ import time
 import torch
 from torch import nn
 
-ITEMS, BASKETS = 2048, 8192
+ITEMS, PEOPLE = 2048, 8192
 
 
 class Recommender(nn.Module):
-    """Reconstructs a basket from a part of it.
+    """Reconstructs how much someone likes each item from a part of it.
 
     Args:
         width: Units of the hidden layers.
@@ -23,25 +23,25 @@ class Recommender(nn.Module):
         self.decoder = nn.Sequential(nn.GELU(), nn.Linear(256, width), nn.GELU())
         self.items = nn.Linear(width, ITEMS)
 
-    def forward(self, baskets):
-        return self.items(self.decoder(self.encoder(baskets)))
+    def forward(self, liked):
+        return self.items(self.decoder(self.encoder(liked)))
 
 
 class Training:
-    """Trains on the same baskets in every epoch, and drops other items each time."""
+    """Trains on the same people in every epoch, and drops other items each time."""
 
     def __init__(self, options):
         torch.manual_seed(3)
         self.steps, self.keep = options.steps, 0.7
         self.model = Recommender(options.width)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
-        self.batches = (torch.rand(BASKETS, ITEMS) < 0.02).float().split(options.batch)
+        self.batches = torch.rand(PEOPLE, ITEMS).split(options.batch)
         self.times = []
 
-    def step(self, baskets):
+    def step(self, liked):
         start = time.perf_counter()
-        shown = nn.functional.dropout(baskets, 1 - self.keep)
-        loss = nn.functional.binary_cross_entropy_with_logits(self.model(shown), baskets)
+        shown = nn.functional.dropout(liked, 1 - self.keep)
+        loss = nn.functional.binary_cross_entropy_with_logits(self.model(shown), liked)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -50,8 +50,8 @@ class Training:
 
     def run(self):
         while len(self.times) < self.steps:
-            for baskets in self.batches[: self.steps - len(self.times)]:
-                loss = self.step(baskets)
+            for liked in self.batches[: self.steps - len(self.times)]:
+                loss = self.step(liked)
                 if len(self.times) % 20 == 0:
                     print(f"step {len(self.times):3d}  loss {loss:.4f}", flush=True)
         print(f"median step {1000 * statistics.median(self.times[5:]):.1f} ms")
