@@ -9,17 +9,15 @@ from stepwhy.record.torch.line_rows import Operations
 class Recorded:
     """An event of Kineto on the thread that drives the loop."""
 
-    def __init__(self, name, start, duration=1):
+    def __init__(self, name, start, duration=1, *, annotates=False):
         values = (name, start, duration)
+        self.is_user_annotation = lambda: annotates
         self.name, self.start_ns, self.duration_ns = (lambda v=v: v for v in values)
 
     def start_thread_id(self):
         return 1
 
     def is_async(self):
-        return False
-
-    def is_user_annotation(self):
         return False
 
 
@@ -57,18 +55,20 @@ class Nested:
             Recorded("MulBackward0", 221, 3),
             Recorded("aten::mul", 222),
         ]
-        return here + inner + outer + around + engine
+        annotated = [Recorded("my::layer", 230, 4, annotates=True), Recorded("aten::add", 231)]
+        return here + inner + outer + around + engine + annotated
 
 
 def test_of_too_many_operations_those_that_others_call_are_left_out(monkeypatch):
     every = line_window._events(Nested(), READINGS)
-    monkeypatch.setattr(line_window, "_MOST_EVENTS", 8)
+    monkeypatch.setattr(line_window, "_MOST_EVENTS", 10)
     kept = line_window._events(Nested(), READINGS, 200)
     assert [event.name for event in kept] == [
         "aten::unbind", "aten::add", "Optimizer.step#SGD.step", "aten::mul",
         "autograd::engine::evaluate_function: MulBackward0", "MulBackward0", "aten::mul",
+        "my::layer", "aten::add",
     ]  # fmt: skip
-    assert len(every) == 11
+    assert len(every) == 13
     whole, short = Operations(every), Operations(kept)
     assert [unit for unit in whole.units if unit[0] >= 200] == short.units
     assert whole.calls == short.calls

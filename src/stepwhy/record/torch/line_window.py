@@ -322,7 +322,7 @@ def _outermost(events: Iterable[Any]) -> Iterator[Any]:
         start, thread = _start(event), event.start_thread_id()
         if start + _duration(event) <= ends.get(thread, 0):
             continue
-        if is_unit(event.name()) and not event.is_async():
+        if is_unit(event.name()) and not (_is_annotation(event) or event.is_async()):
             ends[thread] = start + _duration(event)
         yield event
 
