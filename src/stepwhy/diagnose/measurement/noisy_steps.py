@@ -212,23 +212,25 @@ def _evidence(steps: _Steps) -> tuple[Evidence, ...]:
 
 
 def _first_of_epochs(facts: Facts, steps: _Steps) -> tuple[Evidence, ...]:
-    """How many slow steps begin a pass over a `tf.data` pipeline, and what that prepares first.
+    """How many slow steps begin a pass over a `tf.data` pipeline, and what fills its buffer first.
 
     Where `fit` asks for batches inside of a compiled function, no wait is logged. Its loop pauses
     between epochs, and the pipeline begins anew. What a shuffle buffer holds is prepared before the
-    first batch.
+    first batch. A cache can keep what comes before the first function that draws random numbers.
     """
     trace, marks = facts.trace, facts.trace.marks
-    rows = stage_rows(trace)
-    if facts.observed is None or caches(trace) or not any(calls(trace, row) for row in rows):
+    rows, random = stage_rows(trace), trace.stages.random
+    filled = next((i for i, row in enumerate(rows) if shuffles_at(trace, row)), len(rows))
+    changing = max((i for i, row in enumerate(rows) if random[row] == 1), default=-1)
+    below = rows[max(filled, changing) + 1 :]
+    same = [row for row in below if calls(trace, row) and random[row] == 0]
+    if facts.observed is None or caches(trace) or not same:
         return ()
     ends = np.append(marks.start_ns[:1], (marks.start_ns + marks.dur_ns)[:-1])
     begins = (marks.start_ns > ends)[steps.numbers]
     first = int((begins & steps.slow).sum())
     if first < REGULAR * steps.slow.sum() or first < REGULAR * begins.sum():
         return ()
-    filled = next((i for i, row in enumerate(rows) if shuffles_at(trace, row)), len(rows))
-    before = [row for row in rows[filled:] if calls(trace, row)]
     return (
         Evidence("slow steps that are the first of an epoch", first, "count"),
         *(
@@ -238,7 +240,7 @@ def _first_of_epochs(facts: Facts, steps: _Steps) -> tuple[Evidence, ...]:
                 "",
                 trace.string(int(trace.stages.source[row])),
             )
-            for row in before
+            for row in same
             if trace.stages.source[row] != NULL
         ),
     )
