@@ -14,9 +14,9 @@ stepwhy records how many threads an operation may use and how many cores the pro
 counts how long the cores of the machine were busy: those that idle could have worked. The cost is
 the share of the idle cores in the time of operations that take at least half a millisecond each;
 dividing shorter ones gains little. The low end of the saving counts only products of matrices, and
-convolutions of 10 ms or more, and allows for parts of them that one thread executes. Of other
+convolutions of 20 ms or more, and allows for parts of them that one thread executes. Of other
 operations, a record does not show what dividing them gains: with a second thread on two cores,
-convolutions of 20 ms and more took 41 to 44 % less time, but those of 0.5 to 6 ms between 41 % less
+such convolutions took 41 to 44 % less time, but those of 0.5 to 6 ms between 41 % less
 and 8 % more. A finding without such operations says so, and is listed last. `stepwhy run` looks for
 the setting in the code of the program's modules, and names the lines where it stands; a variable
 counts only if the program has set it itself.
@@ -57,7 +57,7 @@ RULE = Rule(
 
 SHARE = 0.15  # of the step; below it the gain is less than the variation between steps
 LONG_NS = 500_000  # to wake threads and wait for them takes tens of microseconds
-VERY_LONG_NS = 10_000_000  # convolutions that two threads always ran in less time
+VERY_LONG_NS = 20_000_000  # convolutions that two threads always ran in less time
 LEAST_SAVED = 0.4  # of the cost of such operations, parts of which use one thread
 IDLE = 0.5  # of the cores without a thread; if they are less idle, the job or others use them
 _SETTERS = (

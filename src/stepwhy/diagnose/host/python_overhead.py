@@ -85,16 +85,15 @@ def diagnose(facts: Facts) -> Finding:
     named = Evidence(
         "samples of the driving thread in one function", of_function, "fraction", function
     )
-    return _judge(facts, cost, (named, *_line_evidence(lines)), RULE.fix(_advice(facts, lines)))
+    hottest = _line_evidence(lines)
+    return _judge(facts, cost, (named, *hottest), RULE.fix(_advice(facts, hottest)))
 
 
-def _advice(facts: Facts, lines: Counter[tuple[str, bool]]) -> str:
+def _advice(facts: Facts, hottest: tuple[Evidence, ...]) -> str:
     """Which advice fits what the line with most samples outside the framework calls."""
-    (first, *_) = _line_evidence(lines) or (None,)
     samples = facts.sampled.samples
-    if first is None or samples is None:
-        return "any"
-    at = np.isin(samples.line, facts.sampled.strings_where([first.where]))
+    lines = facts.sampled.strings_where([one.where for one in hottest[:1]])
+    at = np.isin(samples.line, lines)
     drawn = at & np.isin(samples.called, facts.sampled.strings_where(_RANDOM_ACCESS))
     return "random-access" if 2 * samples.count[drawn].sum() > samples.count[at].sum() else "any"
 

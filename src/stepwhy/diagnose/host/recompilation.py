@@ -115,8 +115,8 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
         *_first_runs(inside),
         *(changes or _places(facts, inside.rows)),
     )
-    fix = RULE.fix("jax-eager") if _is_eager(facts, inside.rows) else None
-    fix = fix or _fix(facts, _first_reason(changes))
+    is_eager = not changes and _is_eager(facts, inside.rows)
+    fix = RULE.fix("jax-eager") if is_eager else _fix(facts, _first_reason(changes))
     return RULE.finding(cost, evidence, fix, gain, Edit("compile", "gone"))
 
 
