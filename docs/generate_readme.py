@@ -75,7 +75,8 @@ def _measured() -> dict[str, str]:
         "gain": kept["measured_ns"],
         "gain_low": kept["measured_low_ns"],
         "gain_high": kept["measured_high_ns"],
-        "step": kept["comparison"]["a"]["step_ns"],
+        # The step of the reports, which holds what some steps do, as the gain does.
+        "step": sum(kept["comparison"]["a"]["breakdown"].values()),
     }
     spelled = {key: format_ns(ns).replace(".0 ms", " ms") for key, ns in times.items()}
     return {**spelled, "repeats": str(kept["faulty_runs"])}
