@@ -220,3 +220,36 @@ def test_steps_after_the_last_logged_evaluation_are_unknown():
     trace = run([10] * 500, events)
     evaluated = events_in(trace, np.arange(500), rows_of_kinds(trace, "evaluation"))
     assert (len(evaluated.steps), evaluated.share) == (400, 0.4)
+
+
+EPOCHS = [10, 10, 10, 10, 50, 10, 10, 10, 50, 10, 10, 10, 50, 10, 10, 10]
+
+
+def with_pauses(framework, waits="", lasts=50):
+    """A run whose steps 4, 8 and 12 are the first after a pause of 2 ms, and last for longer."""
+    starts = np.cumsum([0, *EPOCHS[:-1]]) + 2 * (np.arange(len(EPOCHS)) // 4)
+    rows = zip(starts.tolist(), EPOCHS, strict=True)
+    marks = "\n".join(
+        f"{start} ms | {lasts if ms == 50 else ms} ms | {int(not start)} | {waits or -1}"
+        for start, ms in rows
+    )
+    return parse(
+        f"framework: {framework}\nsignals: +step-log\n"
+        "main step |[--------]|\nCPU:0 kernel |mmmmmmmmmm|\n"
+        f"marks: start_ns | dur_ns | profiled | input_wait_ns\n{marks}\n"
+    )
+
+
+def test_epochs_of_keras_that_begin_late_wait_for_input():
+    facts = Facts(with_pauses("tensorflow"))
+    assert facts.observed.stalls_ns == {"input_wait": 8 * MS}
+    assert facts.breakdown["input_wait"] == 8 * MS
+    assert facts.wall_ns == 18 * MS
+
+
+@pytest.mark.parametrize(
+    "run", [("pytorch", "", 50), ("tensorflow", "1 ms", 50), ("tensorflow", "", 14)]
+)
+def test_other_first_steps_do_not_wait(run):
+    """In other frameworks, where waits are logged, and where they are hardly longer."""
+    assert stalls_of(with_pauses(*run)).mean_ns == {}

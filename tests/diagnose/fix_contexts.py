@@ -114,6 +114,7 @@ CONTEXTS = {
     ("input_bound", "tf-cache"): ("tensorflow", TF2, "assert next(iter(dataset)) == 0"),
     ("input_bound", "tf-ahead"): ("tensorflow", TF2, "assert next(iter(dataset)) == 0"),
     ("input_bound", "tf-parallel"): ("tensorflow", TF2, "assert next(iter(dataset)) == 0"),
+    ("input_bound", "tf-epochs"): ("tensorflow", TF2, "assert len(list(dataset)) == 8"),
     ("input_bound", "tf-queue"): ("tensorflow", GRAPH + QUEUE, END),
     ("python_preprocessing", "tf"): ("tensorflow", TF2 + RECORDS, "next(iter(dataset))"),
     ("python_preprocessing", "tf-fed"): ("tensorflow", TF2 + RECORDS, "next(iter(dataset))"),
@@ -135,7 +136,7 @@ CONTEXTS = {
     ("repeated_preprocessing", "tf-data"): ("tensorflow", TF2, "next(iter(dataset))"),
     ("repeated_preprocessing", "tf-unfilled"): ("tensorflow", TF2, "next(iter(dataset))"),
     ("repeated_preprocessing", "tf-epochs"): ("tensorflow", TF2, "next(iter(dataset))"),
-    ("noisy_steps", "tf-epochs"): ("tensorflow", TF2, "next(iter(dataset))"),
+    ("repeated_preprocessing", "tf-shuffled"): ("tensorflow", TF2, "next(iter(dataset))"),
     ("feed_dict_copy", "converted"): ("tensorflow", GRAPH + FEEDS, END),
     ("feed_dict_copy", "constant"): (
         "tensorflow",

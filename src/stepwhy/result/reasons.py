@@ -246,8 +246,8 @@ class Unprofiled(msgspec.Struct, frozen=True):
         profiled: Number of profiled steady steps.
         mean_ns: Mean step time if it stands for the step, because only some steps wait for the
             device or for batches; None if the median does.
-        with_stalls_ns: Step time with the mean time in which some steps compile, save, start
-            workers or collect garbage; None if that does not matter.
+        with_stalls_ns: Step time with the mean time in which some steps compile, save, begin an
+            epoch, start workers or collect garbage; None if that does not matter.
     """
 
     profiled: int

@@ -19,6 +19,7 @@ from stepwhy.analyse.steps.driver_times import DriverTimes, driver_times
 from stepwhy.analyse.steps.overhead import observer_cost, profiler_cost
 from stepwhy.analyse.steps.rounds import is_cut, with_rounds
 from stepwhy.analyse.steps.stalls import (
+    epoch_starts,
     find_saves,
     find_stalls,
     stalling,
@@ -28,6 +29,7 @@ from stepwhy.analyse.steps.stalls import (
 )
 from stepwhy.analyse.steps.step_search import count_warm_up
 from stepwhy.analyse.steps.uneven import comes_in_bursts, lacks_waits, waits
+from stepwhy.base.columns.intervals import Intervals
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -261,8 +263,13 @@ def _waiting(
 
 
 def _without_stalls(trace: Trace, recorded: StepTable) -> StepTable:
-    """The recorded steps in which nothing was compiled or saved."""
-    stalled = time_of(trace, stalling(trace)).within(recorded.starts, recorded.ends) > 0
+    """The recorded steps in which nothing was compiled or saved, and that begin no epoch late."""
+    starts, ends = recorded.starts, recorded.ends
+    stalled = time_of(trace, stalling(trace)).within(starts, ends) > 0
+    marks, late = trace.marks, epoch_starts(trace, np.arange(len(trace.marks)))
+    first = late.steps[late.affected]
+    begun = Intervals.of(marks.start_ns[first], (marks.start_ns + marks.dur_ns)[first])
+    stalled |= 2 * begun.within(starts, ends) > ends - starts
     columns = ("starts", "ends", "host_starts", "host_ends")
     kept = {name: getattr(recorded, name)[~stalled] for name in columns}
     return replace(recorded, **kept, warm_up=int((~stalled[: recorded.warm_up]).sum()))

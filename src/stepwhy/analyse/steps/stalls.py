@@ -44,6 +44,8 @@ _LEAST_SHARE = 0.05
 
 # Share of the mean step that steps which stall take longer than their stalls, if they also wait.
 _WAITED = 0.2
+# A first step of an epoch waits if it takes so many times the usual one, as most of them do.
+_LATE, _MOSTLY = 1.5, 0.8
 
 
 class StepEvents(msgspec.Struct, frozen=True):
@@ -71,6 +73,10 @@ class StepEvents(msgspec.Struct, frozen=True):
         """Mask of the steps that have an event; (steps,)."""
         found: NDArray[np.bool_] = self.inside_ns > 0
         return found
+
+    def affects(self, steps: Rows) -> NDArray[np.bool_]:
+        """Which of some rows of `marks` have an event; (rows,)."""
+        return np.isin(steps, self.steps[self.affected])
 
     @property
     def share(self) -> float:
@@ -179,10 +185,36 @@ def _is_full(trace: Trace, rows: Rows, kinds: tuple[str, ...]) -> bool:
     return len(limited) >= _MOST_OF_A_KIND and bool(np.isin(rows, limited).any())
 
 
+def epoch_starts(trace: Trace, steps: Rows) -> StepEvents:
+    """What first steps of epochs of Keras wait for: the input pipeline, which begins again.
+
+    `fit` asks for batches inside of a compiled function, so that no wait is logged. Its loop pauses
+    between epochs. The wait is what a first step takes longer than others, if most of them do.
+
+    Args:
+        trace: The trace of an observed run.
+        steps: Rows of its `marks`, ascending; (steps,).
+    """
+    marks = trace.marks
+    durations, waits = marks.dur_ns[steps], np.zeros(len(steps), dtype=np.int64)
+    late = StepEvents(np.zeros(0, dtype=np.int64), steps, durations, waits)
+    if trace.meta.framework != "tensorflow" or not len(steps):
+        return late
+    ends = np.append(marks.start_ns[:1], (marks.start_ns + marks.dur_ns)[:-1])
+    first = (marks.start_ns > ends)[steps] & (marks.input_wait_ns[steps] <= 0)
+    first &= ~events_in(trace, steps, stalling(trace)).affects(steps)
+    if first.any() and not first.all():
+        usual = round(float(np.median(durations[~first])))
+        if (durations[first] > _LATE * usual).mean() >= _MOSTLY:
+            waits[first] = np.maximum(durations[first] - usual, 0)
+    return late
+
+
 def find_stalls(trace: Trace, steps: Rows) -> Stalls:
     """Time that rare events add to the mean of some steps.
 
-    These are compilations, checkpoints, restarted workers and collections of garbage.
+    These are compilations, checkpoints, restarted workers, epochs that begin late, and collections
+    of garbage.
 
     Args:
         trace: The trace of an observed run.
@@ -193,11 +225,12 @@ def find_stalls(trace: Trace, steps: Rows) -> Stalls:
     every_one = rows_of_kinds(trace, "gc")
     names = trace.events.name[every_one]
     oldest = every_one[np.isin(names, trace.strings_where([_OLDEST_GENERATION]))]
+    late = epoch_starts(trace, steps)
     for collections in (every_one, oldest, every_one[:0]):
         collected = events_in(trace, steps, collections)
         some = collections if collected.recur else collections[:0]
         every = events_in(trace, steps, np.union1d(stalling(trace), some))
-        free = every.steps[~every.affected]
+        free = every.steps[~every.affected & ~late.affects(every.steps)]
         if len(free) >= _FEWEST_FREE:
             break
     else:
@@ -205,6 +238,7 @@ def find_stalls(trace: Trace, steps: Rows) -> Stalls:
     compiled = events_in(trace, steps, rows_of_kinds(trace, "trace", "compile"))
     saved = events_in(trace, steps, rows_of_kinds(trace, "save"))
     restarted = events_in(trace, steps, restarts(trace))
+    restarted = restarted if restarted.recur else late
     found = {
         "compile": (compiled, compiled.with_first_runs_ns),
         "storage": (saved, saved.mean_ns),

@@ -10,7 +10,8 @@ Loading that does not run in parallel with the previous step adds its whole time
 Time of the steady steps in which the device is idle and the driving thread is inside the fetch of
 a batch (a `DataLoader`'s `__next__`, `IteratorGetNext`, a queue's dequeue) or inside functions
 that prepare one. Time in which the device still computes is not counted. The step log shows whether
-only a few of the steps wait.
+only a few of the steps wait. Keras's `fit` asks for batches inside of a compiled function. If most
+first steps of its epochs are long, what they take beyond the others counts as waiting for input.
 
 ## Fix
 Prepare batches in parallel with the step, in worker processes or a prefetching pipeline; then make
@@ -41,9 +42,10 @@ from msgspec.structs import replace
 from stepwhy.analyse.input.batch_work import fetches_from_workers, find_batch_work
 from stepwhy.analyse.input.overlap import workers_for
 from stepwhy.analyse.steps.cores import usable_cores
+from stepwhy.analyse.steps.stalls import epoch_starts
 from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.diagnose.input.shared.loaders import batches_ready
-from stepwhy.diagnose.input.shared.long_waits import long_waits
+from stepwhy.diagnose.input.shared.long_waits import BEGINS, long_waits
 from stepwhy.diagnose.input.shared.overlap import with_workers
 from stepwhy.diagnose.shared.measure import (
     Group,
@@ -64,6 +66,7 @@ from stepwhy.diagnose.shared.pipeline_stages import (
 )
 from stepwhy.diagnose.shared.program import uses_loader
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
+from stepwhy.diagnose.shared.steady_events import cost_per_step, summary
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
@@ -92,6 +95,10 @@ def diagnose(facts: Facts) -> Finding:
     if not len(fetches) and not facts.breakdown["input_wait"]:
         return RULE.no_data("input", "No fetch of a batch is recorded (signal 'input').")
     cost = facts.breakdown["input_wait"]
+    late = epoch_starts(facts.trace, facts.unprofiled_rows)
+    if 2 * cost_per_step(facts, late) > cost and facts.share("input_wait") >= SHARE:
+        evidence = (_share(facts), *summary(late, *BEGINS))
+        return RULE.finding(cost, evidence, RULE.fix("tf-epochs"), title=_EPOCHS)
     working = _works_itself(facts, fetches)
     ready = None if working else batches_ready(facts)
     evidence = (*_evidence(facts, fetches, working), *([ready] if ready else []))
@@ -125,9 +132,7 @@ def _works_itself(facts: Facts, fetches: AnyRows) -> bool:
 
 
 def _evidence(facts: Facts, fetches: AnyRows, working: bool) -> tuple[Evidence, ...]:
-    found = [
-        Evidence("share of the step spent waiting for input", facts.share("input_wait"), "fraction")
-    ]
+    found = [_share(facts)]
     if not len(fetches):
         return tuple(found)
     waits = long_waits(facts)
@@ -143,6 +148,12 @@ def _evidence(facts: Facts, fetches: AnyRows, working: bool) -> tuple[Evidence, 
         if g.total_ns > WORTH_NAMING * durations.sum()
     )
     return tuple(found)
+
+
+def _share(facts: Facts) -> Evidence:
+    return Evidence(
+        "share of the step spent waiting for input", facts.share("input_wait"), "fraction"
+    )
 
 
 def _fetched(facts: Facts, fetches: AnyRows) -> tuple[Evidence, ...]:
@@ -217,6 +228,7 @@ def _fix(facts: Facts, way: str) -> Fix:
     return replace(fix, text=f"{fix.text} {_FILLS}") if fills else fix
 
 
+_EPOCHS = "Start epochs faster: their first step waits until the input pipeline has begun again"
 _AT_LIMIT = frozenset({"tf-less", "tf-cache"})  # more threads and buffers gain little
 _LESS_WORK = "Do less work per batch, which is prepared in parallel already"
 _TITLES = {

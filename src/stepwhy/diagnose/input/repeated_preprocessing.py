@@ -18,6 +18,8 @@ the others must explain less than half of the wait.
 A cache counts as not filled if the functions before it are called in a later epoch, too: TensorFlow
 keeps the elements of a pass only if all of them were read. Then the epoch may also be known by the
 steps, which have fetched more than three times as many batches as the current pass has made.
+Epochs of Keras's `fit` are known where their first steps are long, as they are if the pipeline
+fills a shuffle buffer first: what is the same in each epoch before it is prepared again.
 The cost is the time of the step spent waiting for input, without the time in which workers start
 again. `stepwhy run` notes the line that makes each stage of `tf.data`.
 
@@ -51,20 +53,26 @@ import numpy as np
 
 from stepwhy.analyse.breakdown.preparation import find_preparation
 from stepwhy.analyse.input.batch_work import find_batch_work
+from stepwhy.analyse.steps.stalls import epoch_starts
 from stepwhy.diagnose.input.shared.loaders import batches_ready
-from stepwhy.diagnose.input.shared.long_waits import long_waits
+from stepwhy.diagnose.input.shared.long_waits import BEGINS, long_waits
 from stepwhy.diagnose.input.shared.repeated_work import Repeated, iterated_again, restarted
 from stepwhy.diagnose.shared.augmentation import is_random
 from stepwhy.diagnose.shared.pipeline_stages import (
     cache_lines,
     caches,
+    calls,
     fills_again,
     shuffles,
+    shuffles_at,
+    stage_name,
+    stage_rows,
     work_of_stages,
 )
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS, stable_lines
-from stepwhy.trace import Trace
+from stepwhy.diagnose.shared.steady_events import cost_per_step, summary
+from stepwhy.trace import NULL, Trace
 
 RULE = Rule(
     __name__,
@@ -99,6 +107,11 @@ _NEW_RESULTS = (
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the wait for a pipeline that has read its data more than once."""
+    late = epoch_starts(facts.trace, facts.unprofiled_rows)
+    if late.recur and (at := _fills_buffer(facts)):
+        cost = cost_per_step(facts, late)
+        gain = saving("cache: remove input_wait", LEAST_SAVED * cost, cost)
+        return RULE.finding(cost, (*summary(late, *BEGINS), *at), RULE.fix("tf-shuffled"), gain)
     again = restarted(facts.trace)
     repeated = _loader(facts) or again or iterated_again(facts)
     if repeated is None:
@@ -136,6 +149,26 @@ def diagnose(facts: Facts) -> Finding:
         found = (*evidence, *cache_lines(facts.trace))
         return RULE.finding(cost, found, RULE.fix("tf-unfilled"), gain, edit, title=_UNFILLED)
     return RULE.finding(cost, evidence, fix, gain, edit)
+
+
+def _fills_buffer(facts: Facts) -> tuple[Evidence, ...]:
+    """What is the same in each epoch, and called for a whole shuffle buffer before its first batch.
+
+    A cache can keep what comes before the first function that draws random numbers.
+    """
+    trace, rows, random = facts.trace, stage_rows(facts.trace), facts.trace.stages.random
+    filled = next((i for i, row in enumerate(rows) if shuffles_at(trace, row)), len(rows))
+    changing = max((i for i, row in enumerate(rows) if random[row] == 1), default=-1)
+    below = rows[max(filled, changing) + 1 :]
+    same = [row for row in below if calls(trace, row) and random[row] == 0]
+    if caches(trace):
+        return ()
+    name = "called for a whole shuffle buffer before the first batch"
+    lines = ((row, int(trace.stages.source[row])) for row in same)
+    return tuple(
+        Evidence(name, stage_name(trace, row), "", "" if line == NULL else trace.string(line))
+        for row, line in lines
+    )
 
 
 def _of_functions(facts: Facts, repeated: Repeated) -> Finding:

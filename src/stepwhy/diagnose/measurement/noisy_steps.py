@@ -21,8 +21,7 @@ is one of the others.
 ## Fix
 Slow steps at a fixed interval do something else as well, such as an evaluation: do it less often,
 or compare runs over whole intervals. Steps that compute for different times have batches of
-different size: put samples of similar length into one batch, and compare the time per sample. If
-the first step of each epoch is slow, cache what is the same in each, before it is shuffled.
+different size: put samples of similar length into one batch, and compare the time per sample.
 
 ## Fix risk
 Batches of similar samples change the order in which samples are seen.
@@ -42,16 +41,15 @@ import numpy as np
 
 from stepwhy.analyse.lines.extra_lines import extra_line
 from stepwhy.analyse.steps.cores import CONTENDED, run_delay_share
-from stepwhy.analyse.steps.stalls import events_in, rows_of_kinds, stalling, time_of_kinds
+from stepwhy.analyse.steps.stalls import (
+    epoch_starts,
+    events_in,
+    rows_of_kinds,
+    stalling,
+    time_of_kinds,
+)
 from stepwhy.base.columns.types import Floats, Mask, Times
 from stepwhy.base.units import format_count
-from stepwhy.diagnose.shared.pipeline_stages import (
-    caches,
-    calls,
-    shuffles_at,
-    stage_name,
-    stage_rows,
-)
 from stepwhy.diagnose.shared.rule import SHARE_BEYOND_MEDIAN, Evidence, Facts, Finding, Rule
 from stepwhy.result import CATEGORIES
 from stepwhy.trace import NULL
@@ -73,7 +71,6 @@ MAIN = 0.5  # of the difference between slow and other steps; then it explains t
 REGULAR = 0.8  # of the distances between slow steps are equal: they come at a fixed interval
 SAVED = 0.3  # of the slow steps' excess is missing from short ones; noise shortens few steps
 _SHOWN = 3
-_EPOCHS = "Start epochs faster: their first step waits until the input pipeline has begun again"
 # Diagnoses of their own explain a difference in these.
 _EXPLAINED = ("input_wait", "compile", "storage", "communication", "events")
 
@@ -154,10 +151,6 @@ def diagnose(facts: Facts) -> Finding:
     if sum(differences.get(c, 0.0) for c in _EXPLAINED) >= MAIN:
         evidence = (_share(steps), *_differences(differences))
         return RULE.nothing(evidence, title=_EXPLAINED_TITLE)
-    first = _first_of_epochs(facts, steps) if not ran else ()
-    if first:
-        evidence = (_share(steps), *_evidence(steps), *first)
-        return RULE.finding(None, evidence, RULE.fix("tf-epochs"), title=_EPOCHS)
     lines = _visited(facts, steps) or _logged(facts, steps)
     evidence = (_share(steps), *_evidence(steps), *lines, *_differences(differences))
     if lines:
@@ -193,7 +186,8 @@ def _observed(facts: Facts) -> _Steps:
     # Where the training profiles itself, its profiler is the difference.
     starts, durations = marks.start_ns[rows], marks.dur_ns[rows]
     profiled = time_of_kinds(trace, "profiler").within(starts, starts + durations)
-    parts = {"input_wait": marks.input_wait_ns[rows], "events": np.maximum(stalled, profiled)}
+    waits = np.maximum(marks.input_wait_ns[rows], epoch_starts(trace, rows).inside_ns)
+    parts = {"input_wait": waits, "events": np.maximum(stalled, profiled)}
     return _Steps(rows, durations, {**parts, "running": marks.cpu_ns[rows]})
 
 
@@ -208,41 +202,6 @@ def _evidence(steps: _Steps) -> tuple[Evidence, ...]:
         Evidence("slow steps", int(slow.sum()), "count", which),
         Evidence("median of the slow steps", round(float(np.median(durations[slow]))), "ns"),
         Evidence("median of all steps", round(float(np.median(durations))), "ns"),
-    )
-
-
-def _first_of_epochs(facts: Facts, steps: _Steps) -> tuple[Evidence, ...]:
-    """How many slow steps begin a pass over a `tf.data` pipeline, and what fills its buffer first.
-
-    Where `fit` asks for batches inside of a compiled function, no wait is logged. Its loop pauses
-    between epochs, and the pipeline begins anew. What a shuffle buffer holds is prepared before the
-    first batch. A cache can keep what comes before the first function that draws random numbers.
-    """
-    trace, marks = facts.trace, facts.trace.marks
-    rows, random = stage_rows(trace), trace.stages.random
-    filled = next((i for i, row in enumerate(rows) if shuffles_at(trace, row)), len(rows))
-    changing = max((i for i, row in enumerate(rows) if random[row] == 1), default=-1)
-    below = rows[max(filled, changing) + 1 :]
-    same = [row for row in below if calls(trace, row) and random[row] == 0]
-    if facts.observed is None or caches(trace) or not same:
-        return ()
-    ends = np.append(marks.start_ns[:1], (marks.start_ns + marks.dur_ns)[:-1])
-    begins = (marks.start_ns > ends)[steps.numbers]
-    first = int((begins & steps.slow).sum())
-    if first < REGULAR * steps.slow.sum() or first < REGULAR * begins.sum():
-        return ()
-    return (
-        Evidence("slow steps that are the first of an epoch", first, "count"),
-        *(
-            Evidence(
-                "called for a whole shuffle buffer before the first batch",
-                stage_name(trace, row),
-                "",
-                trace.string(int(trace.stages.source[row])),
-            )
-            for row in same
-            if trace.stages.source[row] != NULL
-        ),
     )
 
 

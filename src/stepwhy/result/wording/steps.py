@@ -83,9 +83,9 @@ def _sentence(note: StepNote) -> str:
             )
         case Unprofiled(profiled, None, with_stalls_ns):
             return (
-                f"{_sentence(Unprofiled(profiled))} Some steps also compile, save, start workers "
-                "or collect garbage. The step time is that of the other steps, plus the mean cost "
-                f"of this work: {format_ns(with_stalls_ns or 0)}."
+                f"{_sentence(Unprofiled(profiled))} Some steps also compile, save, begin an "
+                "epoch, start workers or collect garbage. The step time is that of the other "
+                f"steps, plus the mean cost of this work: {format_ns(with_stalls_ns or 0)}."
             )
         case Unprofiled(profiled, mean_ns):
             return (

@@ -10,6 +10,8 @@ from stepwhy.base.units import format_count
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL
 
+BEGINS = ("begin an epoch late", "waiting for the first batch")
+"""What `epoch_starts` finds, for `summary`."""
 FEWEST_STEPS = 16  # fewer do not show which steps wait
 FEW = 0.2  # of the steps; if more wait, waiting is usual
 MOST = 0.8  # of all waiting, in few steps
