@@ -135,7 +135,7 @@ def _differences(a: Sequence[Sample], b: Sequence[Sample], *, drift: float) -> d
 def ratio_of_pairs(
     pairs: Sequence[tuple[Sample, Sample]], level: float, drift: float = 0.0
 ) -> Ratio | None:
-    """Ratio of the median steps of pairs of runs; None for fewer than two pairs.
+    """Ratio of the step times of pairs of runs; None for fewer than two pairs.
 
     Args:
         pairs: The pairs.

@@ -32,7 +32,8 @@ class Sample(msgspec.Struct, frozen=True):
 
     Args:
         summary: Summary for reports.
-        durations_ns: Durations of its steady unprofiled steps, in ns.
+        durations_ns: Durations of its steady unprofiled steps, in ns. Each holds its share of what
+            only some of them do, so that their median is the step time of the report.
         breakdown: Mean categories of its step, in ns.
         ops: Self time per step by op, in ns, over all devices.
         command: The command, redacted; '' for a trace of another profiler.
@@ -84,13 +85,15 @@ def sample(result: Result, path: str, *, allow_busy: bool = False) -> Sample:
         raise MeasurementError(
             f"{path} has no steady step to measure", "Measure a program that runs more steps"
         )
+    mean_ns = round(float(durations.mean()))
+    durations = _with_rare_work(durations, result)
     background = result.host.background_cores if result.host is not None else None
     summary = RunSummary(
         path=path,
         steps=len(durations),
         warm_up=steps.warm_up,
         median_ns=round(float(np.median(durations))),
-        mean_ns=round(float(durations.mean())),
+        mean_ns=mean_ns,
         background_cores=background,
         void="" if allow_busy else _void(background),
     )
@@ -111,6 +114,18 @@ def sample(result: Result, path: str, *, allow_busy: bool = False) -> Sample:
         kernels=_kernels(result) if cut_ns is None else None,
         machine=_machine(result, framework),
     )
+
+
+def _with_rare_work(durations: NDArray[np.int64], result: Result) -> NDArray[np.int64]:
+    """Durations of steps, moved so that their median is the step time of the report.
+
+    That is the median of usual steps, plus the mean time of compilations, checkpoints and other
+    work of some steps.
+    """
+    if not result.run.command:
+        return durations
+    shift = result.breakdown.wall_ns - round(float(np.median(durations)))
+    return np.maximum(durations + shift, 1)
 
 
 def _void(background: float | None) -> str:

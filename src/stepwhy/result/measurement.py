@@ -42,7 +42,8 @@ class RunSummary(msgspec.Struct, frozen=True):
         path: Its run directory or trace.
         steps: Number of steady steps that were timed without a profiler.
         warm_up: Number of steps before them that were left out.
-        median_ns: Median wall time of the steady steps.
+        median_ns: Step time of its report: the median of the steady steps, plus the mean time of
+            what only some of them do, such as compiling or saving.
         mean_ns: Mean wall time of the steady steps, which a few long steps can raise.
         background_cores: Cores that other programs kept busy during the run; null if unknown.
         void: Why the run is not valid; '' if it is.
@@ -64,7 +65,7 @@ class Measurement(msgspec.Struct, frozen=True):
         label: Name that the user gave it.
         command: The command, redacted; '' for traces of other profilers.
         runs: All runs, valid or not, in chronological order.
-        step_ns: Median, over the valid runs, of the median step.
+        step_ns: Median, over the valid runs, of their step times.
         low_ns: Lower end of its confidence interval.
         high_ns: Upper end of it.
         level: Confidence level of the interval, 0..1.

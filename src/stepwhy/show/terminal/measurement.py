@@ -105,7 +105,7 @@ def sentence_line(sentence: str, colour: str) -> Iterator[RenderableType]:
 
 
 def runs_picture(sides: Sequence[Measurement], width: int) -> Iterator[RenderableType]:
-    """One row per program: its step time, and the median step of each run on a common axis.
+    """One row per program: its step time, and that of each run on a common axis.
 
     Args:
         sides: The programs.
