@@ -32,9 +32,7 @@ def result(durations, *, categories=None, ops=(), background=0.0, warm_up=1, com
             p10_ns=median, p90_ns=median, steady=len(durations) - warm_up, warm_up=warm_up,
             device_side=False, durations_ns=durations,
         ),
-        breakdown=Breakdown(
-            sum((categories or {"compute": median}).values()), categories or {"compute": median}, {}
-        ),
+        breakdown=Breakdown(median, categories or {"compute": median}, {}),
         devices=(),
         trace=TraceTotals(0, ()),
         ops=tuple(ops),
