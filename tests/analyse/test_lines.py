@@ -101,6 +101,17 @@ def test_code_that_the_backward_pass_calls_is_of_its_own_line():
     assert run.times() == {FORWARD: 40, HOOK: 60}
 
 
+def test_what_the_backward_pass_runs_but_no_noted_step_has_is_of_the_line_of_its_node():
+    """As the reducer of DistributedDataParallel, which scales gradients while they accumulate."""
+    run = Program().steps(0, 100)
+    run.op(0, 20, "aten::mm", sequence=7).node(20, 50, "mm", 7)
+    back = int(Phase.BACKWARD)
+    run.op(50, 100, f"{ENGINE}torch::autograd::AccumulateGrad", phase=back)
+    run.op(50, 100, "aten::mul", phase=back)
+    run.note(("aten::mm", FORWARD, 1), ("aten::mm", BACKWARD, 1, True))
+    assert run.times() == {FORWARD: 100}
+
+
 def test_an_operation_that_was_not_noted_is_credited_to_nobody():
     run = Program().steps(0, 100)
     run.op(0, 30, "aten::mm").op(30, 70, "aten::sort").op(70, 100, "aten::add")

@@ -103,9 +103,10 @@ def _with_backward(facts: Facts, lines: Lines, parts: DriverParts | None) -> Lin
     own[nodes] = of_node
     inside = node != NULL
     if parts is not None:
-        # Code of the program that the backward pass calls has a line of its own.
+        # Code of the program that the backward pass calls has a line of its own. Operations that no
+        # noted step has, as of the reducer of DistributedDataParallel, have none.
         called = np.zeros(len(lines), dtype=bool)
-        called[parts.unit[(parts.unit != NULL) & ~parts.engine]] = True
+        called[parts.unit[(parts.unit != NULL) & (parts.line != NULL) & ~parts.engine]] = True
         inside &= ~_inside(facts, called)
     found = lines.copy()
     known = own[node] != NULL
