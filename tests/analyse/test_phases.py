@@ -63,5 +63,21 @@ def test_a_phase_that_the_importer_knows_stays():
     assert phases_of(line)["KERNEL"] is Phase.OPTIMIZER
 
 
+def test_a_closure_is_no_part_of_the_update():
+    line = Timeline().steps(0, 100)
+    main = line.thread()
+    line.add(main, Kind.FRAMEWORK, 10, 90, name="step", phase=int(Phase.OPTIMIZER))
+    line.add(main, Kind.FRAMEWORK, 11, 14, name="zero_grad", phase=int(Phase.OPTIMIZER))
+    line.add(main, Kind.OP, 15, 30, name="mm")
+    line.launch((16, 17), (20, 40), 1)
+    line.add(main, Kind.OP, 31, 50, name="node", phase=int(Phase.BACKWARD))
+    line.add(main, Kind.OP, 32, 49, name="mm in node")
+    line.add(main, Kind.OP, 60, 70, name="sqrt")
+    phases = phases_of(line)
+    assert phases["mm"] is phases["KERNEL"] is Phase.FORWARD
+    assert phases["mm in node"] is Phase.BACKWARD
+    assert phases["zero_grad"] is phases["sqrt"] is phases["step"] is Phase.OPTIMIZER
+
+
 def test_nothing_has_no_phase():
     assert phases_of(Timeline()) == {}

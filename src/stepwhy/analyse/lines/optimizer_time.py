@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.analyse.breakdown.phases import closure_time
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.patterns import regex
 from stepwhy.trace import NULL, Kind
@@ -49,7 +50,8 @@ class OptimizerTime(msgspec.Struct, frozen=True):
 def optimizer_time(facts: Facts) -> OptimizerTime | None:
     """The time inside the steps of optimizers; None if unprofiled steps do not tell it.
 
-    None on accelerators as well, where the host does not decide how long a step takes.
+    None on accelerators as well, where the host does not decide how long a step takes, and where
+    the steps run closures, whose time is not logged.
     """
     share = _usual_share(facts)
     if facts.observed is None or facts.has_accelerator or share is None:
@@ -61,7 +63,7 @@ def optimizer_time(facts: Facts) -> OptimizerTime | None:
     steady = facts.steps.steady
     whole_ns = int((facts.steps.host_ends - facts.steps.host_starts)[steady].sum())
     inside_ns = recorded.total_ns
-    if not 0 < inside_ns < whole_ns:
+    if not 0 < inside_ns < whole_ns or len(recorded & closure_time(facts.trace)):
         return None
     weight = share / (1 - share) * (whole_ns - inside_ns) / inside_ns
     if not 1 / _MOST <= weight <= _MOST:

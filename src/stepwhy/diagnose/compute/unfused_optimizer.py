@@ -15,8 +15,9 @@ On a CPU, the cost is the time of `Optimizer.step` in the mean step: as measured
 not recorded, or else as recorded, less what recording so many operations takes. On an accelerator,
 it is the part of it in which the device is idle while the host works, and the time of the
 optimizer's kernels beyond those of the operation that takes longest, which a fused kernel takes
-about as long as. `launch-bound` does not count this time again. The evidence counts the operations
-that the optimizer calls, and the parameters that receive a gradient.
+about as long as. `launch-bound` does not count this time again. The closure of `step(closure)`,
+which computes the loss and its gradients, does not count. The evidence counts the operations that
+the optimizer calls, and the parameters that receive a gradient.
 
 On a CPU, joining operations helps as far as it saves passes over the memory or launches. It saves
 neither if a fused operation replaces a single one per parameter (SGD without momentum), nor if
@@ -120,7 +121,7 @@ def _gets_sparse(facts: Facts, loop: OptimizerLoop) -> bool:
     rows = facts.slices(Kind.OP, steady=True)
     rows = rows[facts.trace.matches(facts.trace.slices.name[rows], _SPARSE_OP.fullmatch)]
     starts, ends = facts.trace.slices.start_ns[rows], facts.trace.ends(rows)
-    return bool((time_of(facts, loop.steps).within(starts, ends) > 0).any())
+    return bool((loop.time.within(starts, ends) > 0).any())
 
 
 def _saves_little(facts: Facts, loop: OptimizerLoop, fix: Fix) -> bool:
@@ -132,8 +133,7 @@ def _saves_little(facts: Facts, loop: OptimizerLoop, fix: Fix) -> bool:
     if "fused=True" in fix.code:
         parameters = len(named(facts, GRADIENT))
         return bool(parameters) and len(loop.calls) < _SEVERAL * parameters
-    steps_ns = time_of(facts, loop.steps).total_ns
-    return time_of(facts, loop.calls).total_ns > _LAUNCHING * steps_ns
+    return time_of(facts, loop.calls).total_ns > _LAUNCHING * loop.time.total_ns
 
 
 def _counts(facts: Facts, calls: AnyRows) -> tuple[Evidence, ...]:

@@ -7,6 +7,7 @@ import re
 import msgspec
 import numpy as np
 
+from stepwhy.analyse.breakdown.phases import closure_time
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.optimizer_time import optimizer_time
 from stepwhy.base.columns.intervals import Intervals
@@ -37,12 +38,12 @@ class OptimizerLoop(msgspec.Struct, frozen=True):
     """Steps of optimizers that run operations for each parameter.
 
     Args:
-        steps: Calls of `Optimizer.step` in the steady steps, ascending; (steps,).
+        time: When calls of `Optimizer.step` in the steady steps update parameters.
         calls: Operations that these call, not from other operations, ascending; (calls,).
         cost_ns: Time of the mean step that this takes, ns.
     """
 
-    steps: AnyRows
+    time: Intervals
     calls: AnyRows
     cost_ns: int
 
@@ -62,19 +63,19 @@ def costly_loop_time(facts: Facts) -> Intervals:
     loop = optimizer_loop(facts)
     if loop is None or loop.cost_ns < SHARE * facts.wall_ns:
         return Intervals.empty()
-    return time_of(facts, loop.steps)
+    return loop.time
 
 
 def _optimizer_loop(facts: Facts) -> OptimizerLoop | None:
-    steps = optimizer_steps(facts)
+    time = time_of(facts, optimizer_steps(facts)) - closure_time(facts.trace)
     rows = launched_ops(facts)
     starts, ends = facts.trace.slices.start_ns[rows], facts.trace.ends(rows)
     # Operations that the steps call, not from other operations.
-    calls = rows[time_of(facts, steps).within(starts, ends) > 0]
+    calls = rows[time.within(starts, ends) > 0]
     if len(calls) < FEWEST * max(facts.steady_count, 1) or _updates_at_once(facts, calls):
         return None
     cost = _device_cost if facts.has_accelerator else _host_cost
-    return OptimizerLoop(steps, calls, cost(facts, steps))
+    return OptimizerLoop(time, calls, cost(facts, time))
 
 
 def _named(facts: Facts, pattern: re.Pattern[str]) -> AnyRows:
@@ -89,12 +90,11 @@ def _updates_at_once(facts: Facts, calls: AnyRows) -> bool:
     return bool(len(_named(facts, _FUSED_STEP))) or any(_AT_ONCE.search(name) for name in names)
 
 
-def _host_cost(facts: Facts, steps: AnyRows) -> int:
+def _host_cost(facts: Facts, time: Intervals) -> int:
     """Time of the steps of optimizers, which compute on the host; in unprofiled steps if known.
 
     Where a thread lost its core in one of the few recorded steps, the others show the usual time.
     """
-    time = time_of(facts, steps)
     measured = facts.derived(optimizer_time)
     if measured is not None:
         share = mean_within(facts, time) / max(measured.recorded_ns, 1)
@@ -105,10 +105,10 @@ def _host_cost(facts: Facts, steps: AnyRows) -> int:
     return without_recording(facts, time, scaled)
 
 
-def _device_cost(facts: Facts, steps: AnyRows) -> int:
+def _device_cost(facts: Facts, time: Intervals) -> int:
     """Time in which devices wait for launches of optimizers, and of kernels that fusing saves."""
     sets = facts.partition.sets
-    waiting = time_of(facts, steps) & (sets["dispatch"] | sets["python"]) & idle(facts)
+    waiting = time & (sets["dispatch"] | sets["python"]) & idle(facts)
     launching = on_scale(facts, mean_within(facts, waiting), "dispatch", "python")
     return launching + on_scale(facts, _fusible_ns(facts), "compute")
 
