@@ -694,10 +694,19 @@ graph.__exit__(None, None, None)""",
     ),
     (
         "dense_embedding_gradient",
+        "indexed",
+        TORCH
+        + LAYER
+        + "\nlayers, ids = model, torch.tensor([[1, 2], [2, 3]])"
+        + "\nmodel.table = torch.nn.Parameter(torch.ones(9, 3))",
+        "assert rows.shape == (2, 2, 3); rows.sum().backward(); of_tables.step()",
+    ),
+    (
+        "dense_embedding_gradient",
         "same-optimizer",
         TORCH + "\nfrom torch import nn; words, width = 9, 3",
         """embedding(torch.tensor([1])).sum().backward()
-torch.optim.SGD(embedding.parameters(), 0.1, momentum=0.9).step()
+torch.optim.SGD(embedding.parameters(), 0.1).step()
 torch.optim.Adagrad(embedding.parameters()).step()""",
     ),
     (

@@ -3,8 +3,9 @@
 ## What it means
 A batch looks up some hundred rows of a table, but the gradient is a tensor of the size of the whole
 table, nearly all of it zeros, and the optimizer updates every row. In PyTorch, this is the default
-of `nn.Embedding`. In TensorFlow 1, it happens if rows are not looked up in the variable itself but
-in a tensor that is computed from it, or if the whole table is regularised.
+of `nn.Embedding`, and all that indexing a parameter does. In TensorFlow 1, it happens if rows are
+not looked up in the variable itself but in a tensor that is computed from it, or if the whole table
+is regularised.
 
 ## Why it costs
 Each step fills, adds and updates the whole table, with its moments. That takes the longer, the more
@@ -15,7 +16,8 @@ The cost is the time to make the dense gradient, and that of the optimizer. Wher
 recorded, as in PyTorch on CPUs in steps of 5 ms or more, only the optimizer's operations on tables
 count, and only tables that get a dense gradient, of which a step looks up at most a quarter of the
 rows. A table that the forward pass uses in any other way does not count: its gradient is dense
-anyway, as where a language model shares it with its output layer, or where it is regularised.
+anyway, as where a language model shares it with its output layer, or where it is regularised. A
+parameter that the program indexes, as by `table[ids]` or `index_select`, counts like a table.
 
 Without shapes, other parameters may cost as much as the tables. The gradient must then take 5 % of
 the step to make, and 30 % together with the optimizer, so that small tables and models that mostly
@@ -40,9 +42,11 @@ PyTorch and TensorFlow 1.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.analyse.program.operands import shapes_of
 from stepwhy.base.columns.intervals import Intervals
@@ -82,8 +86,16 @@ _OF_TENSORFLOW = regex(r"UnsortedSegmentSum")
 # Source: `embedding`, `_embedding_bag` and what they call, in the same file and EmbeddingBag.cpp.
 _LOOKS_UP = regex(r"aten::(embedding|_embedding_bag(_forward_only)?)")
 _PASSES = regex(r"(aten::)?(detach|alias)")
-# Source: `torch.nn.Embedding`: the optimizers that work with sparse gradients.
-_TAKES_SPARSE = regex(r"Optimizer\.step#(SGD|Adagrad|SparseAdam)\.step")
+# What adds rows to zeros as large as an indexed tensor; the last argument are the rows. Source:
+# `index_backward` and `index_select_backward` in torch/csrc/autograd/FunctionsManual.cpp.
+_ADDS_ROWS = regex(r"aten::(_index_put_impl_|index_add_)")
+_INDEXES = regex(r"aten::(index|index_select)")
+# Source: `torch.nn.Embedding`: the optimizers that work with sparse gradients. With momentum, SGD
+# adds each gradient to a sparse buffer, which grows; with weight decay or fused, it takes none.
+_OPTIMIZER = regex(r"Optimizer\.step#(\w+)\.step")
+_NAMED = frozenset({"Adam", "SGD"})  # in the code of the advice; others stay AdamW
+_TAKE_SPARSE = frozenset({"SGD", "Adagrad", "SparseAdam"})
+_NO_PLAIN_SGD = regex(r"aten::(mul_|add|_foreach_mul_|_foreach_add|_fused_sgd_)")
 _SHOWN = 3
 
 
@@ -100,10 +112,13 @@ def diagnose(facts: Facts) -> Finding:
     made = _dense_gradients(facts, backward)
     if made is None:
         return RULE.not_applicable("The run uses neither PyTorch nor a session of TensorFlow 1.")
-    made_ns = on_scale(facts, mean_within(facts, time_of(facts, made)))
     updating = facts.slices(Kind.OP, Kind.KERNEL, Kind.FRAMEWORK, steady=True)
     updating = updating[facts.phases[updating] == Phase.OPTIMIZER]
     tables = _tables(facts, made) if len(made) and is_pytorch(facts) else None
+    indexed, of_rows = _indexed(facts, backward, updating)
+    if indexed:
+        made, tables = np.union1d(made, of_rows), indexed | (tables or frozenset())
+    made_ns = on_scale(facts, mean_within(facts, time_of(facts, made)))
     if tables is None:
         updated_ns = on_scale(facts, mean_within(facts, time_of(facts, updating)))
     else:
@@ -119,7 +134,8 @@ def diagnose(facts: Facts) -> Finding:
     cost = min(made_ns + updated_ns, facts.wall_ns)
     is_short = made_ns < MADE * facts.wall_ns or cost < WITHOUT_SHAPES * facts.wall_ns
     unless = is_short if tables is None else not tables
-    return RULE.judge(facts, cost, evidence, _fix(facts, updating), shown=2, unless=unless)
+    fix = RULE.fix("indexed") if indexed else _fix(facts, updating)
+    return RULE.judge(facts, cost, evidence, fix, shown=2, unless=unless)
 
 
 def _tables(facts: Facts, made: AnyRows) -> frozenset[str] | None:
@@ -142,7 +158,54 @@ def _tables(facts: Facts, made: AnyRows) -> frozenset[str] | None:
         width, elements = _looked_up(trace.string(shape))
         if elements and (width, elements) in dense:
             used[trace.string(shape).split(",")[0]] += count * elements
-    of_others = ~is_inside(facts, lookups, rows) & ~trace.matches(names, _PASSES.fullmatch)
+    return _little_used(facts, rows, lookups, used)
+
+
+def _indexed(facts: Facts, backward: AnyRows, updating: AnyRows) -> tuple[frozenset[str], AnyRows]:
+    """Shapes of parameters that the program indexes, like tables, and what makes their gradients.
+
+    Args:
+        facts: Facts of the run.
+        backward: Operations of the backward pass; (operations,).
+        updating: Those of the optimizer, which tell a parameter from other tensors.
+    """
+    trace, shapes = facts.trace, shapes_of(facts.trace)
+    adding = backward[trace.matches(trace.slices.name[backward], _ADDS_ROWS.fullmatch)]
+    adding = adding[(shapes[adding] != NULL) & (facts.nesting.parent[adding] != NULL)]
+    if not is_pytorch(facts) or not len(adding):
+        return frozenset(), adding[:0]
+    texts = [trace.string(shape) for shape in np.unique(shapes[updating]).tolist() if shape != NULL]
+    updated = {tensor for text in texts for tensor in text.split(",")[0].split("+")}
+    used: Counter[str] = Counter()
+    for shape, count in Counter(shapes[adding].tolist()).items():
+        table, *others = (one.split("x") for one in trace.string(shape).split(",") if one)
+        added, key = others[-1] if others else [], "x".join(table)
+        ids = len(added) - len(table) + 1
+        if key in updated and ids > 0 and added[ids:] == table[1:]:
+            used[key] += count * prod(map(int, added[:ids]))
+    rows = facts.slices(Kind.OP, steady=True)
+    rows = rows[(shapes[rows] != NULL) & (facts.phases[rows] == Phase.FORWARD)]
+    lookups = rows[trace.matches(trace.slices.name[rows], _INDEXES.fullmatch)]
+    found = _little_used(facts, rows, lookups, used)
+    firsts = [trace.string(shape).split(",")[0] for shape in shapes[adding].tolist()]
+    made = adding[np.isin(firsts, list(found))]
+    return found, np.unique(facts.nesting.parent[made])
+
+
+def _little_used(
+    facts: Facts, rows: AnyRows, lookups: AnyRows, used: Mapping[str, int]
+) -> frozenset[str]:
+    """Shapes of tables of which a step uses few rows, and that nothing else reads.
+
+    Args:
+        facts: Facts of the run.
+        rows: Operations of the forward pass with known shapes; (operations,).
+        lookups: Those that look rows up.
+        used: How many rows of each table the steady steps use.
+    """
+    trace, shapes = facts.trace, shapes_of(facts.trace)
+    of_others = ~trace.matches(trace.slices.name[rows], _PASSES.fullmatch)
+    of_others &= ~is_inside(facts, lookups, rows)
     others = np.unique(shapes[rows[of_others]]).tolist()
     elsewhere = {one for shape in others for one in trace.string(shape).split(",")}
     most = MOST_USED * max(facts.steady_count, 1)
@@ -196,9 +259,14 @@ def _fix(facts: Facts, updating: AnyRows) -> Fix:
     """The fix by framework, and by whether the optimizer takes sparse gradients."""
     if not is_pytorch(facts):
         return RULE.fix("tensorflow")
-    names = facts.trace.slices.name[updating]
-    takes_sparse = facts.trace.matches(names, _TAKES_SPARSE.match).any()
-    return RULE.fix("same-optimizer" if takes_sparse else "torch")
+    names = [group.name for group in by_name(facts, updating)]
+    optimizer = next((found[1] for name in names if (found := _OPTIMIZER.fullmatch(name))), "")
+    is_plain = optimizer != "SGD" or not any(map(_NO_PLAIN_SGD.fullmatch, names))
+    if optimizer in _TAKE_SPARSE and is_plain:
+        return RULE.fix("same-optimizer")
+    fix = RULE.fix("torch")
+    code = fix.code.replace("AdamW", optimizer)
+    return replace(fix, code=code) if optimizer in _NAMED else fix
 
 
 def _dense_gradients(facts: Facts, backward: AnyRows) -> AnyRows | None:
