@@ -200,6 +200,12 @@ RUNS = [
         "loss.backward(); assert generator.weight.grad is None is not critic.weight.grad",
     ),
     (
+        "unused_gradient",
+        "input",
+        TORCH + LAYER + "\ninputs = torch.ones(2, 3).requires_grad_()\nloss = model(inputs).sum()",
+        "assert gradient.shape == (2, 3) and model.weight.grad is None",
+    ),
+    (
         "python_preprocessing",
         "generator",
         TF + "import numpy as np; rows, labels = np.ones((300, 3)), np.ones(300)",

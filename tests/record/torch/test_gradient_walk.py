@@ -322,6 +322,31 @@ def test_a_critic_whose_gradients_are_added_up_by_the_generator_is_needed() -> N
     assert all(not numbers(e["name"]) for e in pair.log.of("gradient-walk"))
 
 
+@pytest.mark.parametrize("way", ["attack", "used", "read"])
+def test_a_pass_for_the_gradient_of_an_input_needs_none_of_the_weights(way: str) -> None:
+    layer, walk = linear(), GradientWalk(log := Log())  # type: ignore[arg-type]
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    walk.know(optimizer)
+    walk.begin()
+    for _ in range(2):
+        inputs = torch.ones(2, 3, requires_grad=True)
+        result = layer(inputs)
+        walk.walk(result.sum())
+        result.sum().backward()
+    if way == "used":
+        walk.stepped(optimizer)
+    if way == "read":
+        assert float(layer.weight.grad.norm()) > 0
+    optimizer.zero_grad()
+    walk.walk(layer(inputs.detach()).sum())
+    walk.end()
+    walk.report()
+    found = [numbers(event["reason"]) for event in log.of("gradient-walk")]
+    assert sum(map(bool, found)) == (2 if way == "attack" else 0)
+    assert (result.grad_fn._sequence_nr() in found[-1] | found[-2]) == (way == "attack")
+    assert len(log.of("dropped-parameters")) == (way == "attack")
+
+
 class ByHand:
     """A student with an optimizer, and a network that the program may update by hand."""
 

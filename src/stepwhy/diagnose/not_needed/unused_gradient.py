@@ -5,7 +5,8 @@ Autograd follows every path to a parameter that requires gradients. Some of thes
 parameters which no optimizer updates: those of a teacher that runs without `no_grad`, of a network
 that only measures a loss, or of a backbone whose layers were not frozen. Or a loss reaches the
 parameters of another optimizer, whose gradients are cleared before it takes a step: the loss of a
-critic runs back through the generator whose result was not detached.
+critic runs back through the generator whose result was not detached. Or a pass that is only for the
+gradient of an input, as in an adversarial attack, computes those of all weights, too.
 
 ## Why it costs
 Such a path takes about twice the time of its forward pass, and keeps its activations in memory.
@@ -18,9 +19,10 @@ the backward pass in that step is taken for all steps. Of a matrix product or co
 passes a gradient on, but computes that of its weights for nothing, half of the time counts.
 
 If there are several optimizers, the walk also notes which nodes lead only to parameters of one of
-them. They count if these gradients are gone at one of the next backward passes before the optimizer
-has taken a step. That a critic passes a gradient on to the generator does not count, although it
-also computes that of its own weights.
+them, and if an input needs a gradient, which are only for parameters. They count if these gradients
+are gone at one of the next backward passes before the optimizer has taken a step. That a critic
+passes a gradient on to the generator does not count, although it also computes that of its own
+weights.
 
 A gradient that the program reads itself is used: it may log a norm, add up squares, combine
 gradients of several losses, or update parameters by hand. Reads are observed until the gradients
@@ -86,7 +88,8 @@ def diagnose(facts: Facts) -> Finding:
     if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing(evidence[:1])
     if unowned.dropped and not unowned.parameters:
-        return RULE.finding(cost, evidence, RULE.fix("dropped"), title=_DROPPED)
+        fix = RULE.fix("input" if len(unowned.half) else "dropped")
+        return RULE.finding(cost, evidence, fix, title=_DROPPED)
     return RULE.finding(cost, evidence, RULE.fix("frozen"))
 
 

@@ -83,7 +83,7 @@ class Graph:
         """The nodes that lead to no owned leaf.
 
         Args:
-            owned: Ids of the parameters of optimizers.
+            owned: Ids of the parameters of optimizers; none if only other leaves are needed.
             spared: Ids of other leaves whose gradients may be used.
         """
         found, needed = Found(), set()
@@ -95,7 +95,7 @@ class Graph:
                 needed.add(node)
             else:
                 found.unowned.append(leaf)
-        if not any(id(_leaf(node)) in owned for node in needed):
+        if owned and not any(id(_leaf(node)) in owned for node in needed):
             raise RefusedError("no leaf of the graph is a parameter of an optimizer")
         self._spread(needed)
         self._sort(found, needed)

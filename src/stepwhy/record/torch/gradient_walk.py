@@ -189,21 +189,29 @@ class GradientWalk:
 
     def _drops(
         self, graph: Graph, owned: set[int], spared: set[int], known: Found
-    ) -> Iterator[tuple[Any, list[Any], str]]:
-        """What would be unused if the gradients for one of several optimizers are dropped.
+    ) -> Iterator[tuple[Any, list[Any], str, str]]:
+        """What would be unused if the gradients for an optimizer are dropped.
+
+        If it has all parameters of the graph, only the gradient of an input is needed then.
 
         Yields:
-            The optimizer, its parameters in the graph, and the nodes that lead only to these.
+            The optimizer, its parameters in the graph, the nodes that lead only to these, and those
+            of which one product does.
         """
         leaves = {id(leaf): leaf for leaf in graph.leaves()}
         for optimizer in self._known():
             own = {id(p) for p in _parameters_of(optimizer)} & leaves.keys() & owned
-            if not own or own == leaves.keys() & owned:
+            if not own:
+                continue
+            is_whole = own == leaves.keys() & owned
+            inputs = {key for key, leaf in leaves.items() if not _is_parameter(leaf)}
+            if is_whole and (spared or not inputs or inputs & owned):
                 continue
             found = graph.judge(owned - own, spared)
             # Not half of a product: a critic that passes a gradient on has to run.
-            if found.products > known.products:
-                yield optimizer, [leaves[key] for key in own], found.text(found.unused)
+            if found.half if is_whole else found.products > known.products:
+                half = found.text(found.half) if is_whole else ""
+                yield optimizer, [leaves[k] for k in own], found.text(found.unused), half
 
     def _watch(self, leaves: list[Any]) -> None:
         """Watch whether the program reads the gradients of some leaves.
@@ -232,7 +240,7 @@ class GradientWalk:
         owned, spared = {id(p) for p in parameters}, _copied(parameters, graph.leaves())
         found = graph.judge(owned, spared)
         drops = list(self._drops(graph, owned, spared, found))
-        self._watch([*found.unowned, *chain.from_iterable(own for _, own, _ in drops)])
+        self._watch([*found.unowned, *chain.from_iterable(own for _, own, *_ in drops)])
         notes = Notes(
             now_ns(), user_line(), graph.size, found.text(found.unused), found.text(found.half)
         )
@@ -240,8 +248,8 @@ class GradientWalk:
             self._unread.append(_Unread([weakref.ref(leaf) for leaf in found.unowned], notes))
         else:
             self._log_notes(notes)
-        for optimizer, own, unused in drops:
-            self._undecided.add(optimizer, own, notes.but_unused(unused))
+        for optimizer, own, unused, half in drops:
+            self._undecided.add(optimizer, own, notes._replace(unused=unused, half=half))
 
     def _log_notes(self, notes: Notes) -> None:
         self._recorder.event(
@@ -264,6 +272,12 @@ def _named(refs: list[weakref.ref[Any]]) -> list[tuple[str, int, int]]:
     """The modules that have some parameters: name, number of these, and of their elements."""
     leaves = {id(leaf): leaf for ref in refs if (leaf := ref()) is not None}
     return list(named(list(leaves.values())))
+
+
+def _is_parameter(leaf: Any) -> bool:
+    from torch.nn import Parameter
+
+    return isinstance(leaf, Parameter)
 
 
 def _parameters_of(optimizer: Any) -> Iterator[Any]:
