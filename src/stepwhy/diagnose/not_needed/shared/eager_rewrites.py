@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.operands import shapes_of, types_of
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.slices import launched_ops
+from stepwhy.diagnose.shared.slices import is_inside, launched_ops, named
 from stepwhy.trace import NULL, Kind, Phase
 
 MOST_CHANGED = 0.25
@@ -32,6 +34,7 @@ _INTO_VIEW = regex(r"aten::(?:copy_|fill_|zero_|add_|sub_|mul_)")
 _VIEW = regex(r"aten::(?:select|slice|narrow)")
 _PASSES = regex(r"aten::(?:view|unsqueeze|squeeze|expand|to|detach)")
 _CAT = "aten::cat"
+_JOINS = regex(r"aten::(?:concat|concatenate|[vhd]stack|row_stack|column_stack)")  # call it
 _BYTES = {
     "float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16,
     "int32": 4, "int64": 8, "bool": 1, "uint8": 1,
@@ -80,6 +83,10 @@ def of_pytorch(facts: Facts) -> list[Rewrite]:
     """The copies in the steady steps."""
     rows = launched_ops(facts)
     rows = rows[(facts.phases[rows] != Phase.BACKWARD) & ~facts.in_input[rows]]
+    joins = rows[facts.trace.matches(facts.trace.slices.name[rows], _JOINS.fullmatch)]
+    if len(joins):
+        called = named(facts, _CAT)
+        rows = np.union1d(np.setdiff1d(rows, joins), called[is_inside(facts, joins, called)])
     ops = _ops(facts, rows)
     grown: set[Shape] = set()
     found = []
