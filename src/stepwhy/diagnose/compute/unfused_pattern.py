@@ -15,8 +15,8 @@ steps, less the longest kernel of each chain, because a fused kernel takes about
 conversions inside operations, and the update of the weights, do not count. Of several devices, the
 busiest one is judged: they work at the same time.
 
-On a CPU, chains of operations in the forward pass count. The backward pass repeats them, so that
-the saving may be twice the cost.
+On a CPU, chains of operations in the forward pass count, whatever views lie between them. The
+backward pass repeats them, so that the saving may be twice the cost.
 
 ## Fix
 Let a compiler fuse the model, or use the library's operation.
@@ -76,7 +76,13 @@ _SMALL = regex(
     r"aten::(add|sub|rsub|mul|div|pow|square|sqrt|rsqrt|reciprocal|neg|abs|exp|log|sin|cos|tanh"
     r"|sigmoid|silu|gelu|relu|leaky_relu|softplus|threshold|clamp|clamp_(min|max)|lerp|addcmul"
     r"|addcdiv|mean|sum|var|var_mean|std|copy|cat|where|masked_fill|fill|eq|ne|lt|gt|le|ge"
-    r"|native_layer_norm|_softmax|native_dropout)_?"
+    r"|native_layer_norm|_softmax|native_dropout"
+    r"|subtract|multiply|divide|true_divide|negative|absolute|clip|concat|concatenate)_?"
+)
+# They compute nothing, or copy at most; a compiler fuses what is on both sides of them.
+_VIEW = regex(
+    r"aten::(view|view_as|reshape|flatten|unflatten|squeeze|unsqueeze|expand|expand_as|broadcast_to"
+    r"|slice|select|narrow|chunk|split|unbind|t|transpose|permute|movedim|detach|alias)"
 )
 # Source: formulas of the operations.
 _NAMES = (
@@ -115,6 +121,7 @@ def _on_cpu(facts: Facts) -> Finding:
         return RULE.nothing()  # `eager-loop` judges small operations
     rows = launched_ops(facts)
     rows = rows[~facts.in_input[rows]]
+    rows = rows[~facts.trace.matches(facts.trace.slices.name[rows], _VIEW.fullmatch)]
     chains = [rows[first:end] for first, end in _forward_chains(facts, rows)]
     durations = facts.trace.slices.dur_ns
     beyond = sum(total_of(durations[chain]) - int(durations[chain].max()) for chain in chains)
