@@ -198,6 +198,21 @@ def test_a_model_of_tensorflow() -> None:
     assert SimpleNamespace(**found["Range"]).inputs == []
 
 
+@pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
+)
+def test_examples_are_counted_in_batches_only() -> None:
+    import tensorflow as tf
+
+    rows = tf.data.Dataset.from_tensor_slices((tf.zeros((9, 5)), tf.zeros(9)))
+    batches = rows.padded_batch(4).map(lambda x, y: (x + 1, y)).prefetch(1)
+    assert pipeline.examples_in(batches, next(iter(batches))) == 4
+    for data in (rows, batches.unbatch().prefetch(1)):
+        assert pipeline.examples_in(data, next(iter(data))) is None
+    with pytest.raises(ValueError, match="too many"):
+        pipeline.examples_in(both := tf.data.Dataset.zip((rows, rows)), next(iter(both)))
+
+
 @pytest.mark.framework
 @pytest.mark.parametrize("tuned", [True, False])
 def test_a_parallelism_may_be_chosen_by_tensorflow(tuned: bool) -> None:

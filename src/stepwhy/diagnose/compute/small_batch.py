@@ -12,12 +12,12 @@ the time.
 
 ## How it is measured
 `stepwhy run` logs the size of a batch where it can: that of Keras' `fit`, of a `DataLoader`, of
-what a session is fed with or takes from a queue or dataset, and of NumPy arrays that a jitted
-function is called with. The cost is the time of the step in which nothing computes while the host
-executes framework code or Python between its calls, without callbacks from compiled code; in
-PyTorch, where an operation and its launch are one record, also operations of at most 10 µs. It has
-no saving per step, because a larger batch means fewer steps, not shorter ones: compare examples per
-second.
+what a session is fed with or takes from a queue or dataset, of `tf.data` data sets that Python
+iterates over, and of NumPy arrays that a jitted function is called with. The cost is the time of
+the step in which nothing computes while the host executes framework code or Python between its
+calls, without callbacks from compiled code; in PyTorch, where an operation and its launch are one
+record, also operations of at most 10 µs. It has no saving per step, because a larger batch means
+fewer steps, not shorter ones: compare examples per second.
 
 In Keras' `fit` the diagnosis is made for any batch size, because `steps_per_execution` saves most
 of this work without changing the training.

@@ -8,6 +8,7 @@ Source of the model: tensorflow/core/framework/model.proto, `ModelProto`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
 from typing import TYPE_CHECKING
@@ -268,6 +269,21 @@ def _dataset_name(iterator: Any) -> str:
     return "Dataset" if dataset is None else type(dataset).__name__
 
 
+def examples_in(dataset: Any, element: Any) -> int | None:
+    """Number of examples in an element of a data set; None if that makes no batches.
+
+    Raises:
+        ValueError: It has several sources, and makes no batches of what they give.
+    """
+    from tensorflow import nest
+
+    while "batch" not in (name := type(dataset).__name__.lower()):
+        if not (sources := dataset._inputs()):
+            return None
+        (dataset,) = sources
+    return None if "unbatch" in name else int(nest.flatten(element)[0].shape[0])
+
+
 def observe_iterators(module: ModuleType, run_dir: str) -> None:
     """Sample the pipelines of `tensorflow.python.data.ops.iterator_ops`.
 
@@ -278,7 +294,9 @@ def observe_iterators(module: ModuleType, run_dir: str) -> None:
 
     loop = loop_of(run_dir)
     pipelines, iterators = Pipelines(loop), Iterators(loop.recorder)
+    sizes: set[int] = set()  # of batches
     lifetime.on_begin(iterators.forget)
+    lifetime.on_begin(sizes.clear)
     loop.sample = pipelines.sample
     owner = module.OwnedIterator
     make, fetch = owner._create_iterator, owner._next_internal
@@ -301,6 +319,14 @@ def observe_iterators(module: ModuleType, run_dir: str) -> None:
             if loop.driven_here():
                 loop.input_wait.add(now_ns() - start_ns)
 
+    def log_batch(self: Any, element: Any) -> None:
+        with contextlib.suppress(Exception):
+            size = examples_in(self._dataset, element)
+            if size is not None and size not in sizes:
+                sizes.add(size)
+                now = now_ns()
+                loop.recorder.event("batch", name="tf.data", start_ns=now, end_ns=now, count=size)
+
     @functools.wraps(fetch)
     def next_internal(self: Any) -> Any:
         made = self.__dict__.get(_MADE)
@@ -317,6 +343,7 @@ def observe_iterators(module: ModuleType, run_dir: str) -> None:
             start_ns, made[0] = made[0], 0
             name = _dataset_name(self).strip("_")
             loop.guard(lambda: iterators.began(made[1], name, made[1], start_ns, now_ns()))
+            log_batch(self, element)
         return element
 
     owner._create_iterator = create
