@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepwhy.record.tf2.tracing import arguments_of
+from stepwhy.record.tf2.loop import loop_of
+from stepwhy.record.tf2.tracing import arguments_of, observe_tracing
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stepwhy.record.watchers.retraces import Argument
 
 pytestmark = [
@@ -59,3 +64,21 @@ def test_tensors_of_unknown_shape_and_objects() -> None:
 
 def test_a_large_nest_is_cut() -> None:
     assert len(traced_for(values=tuple(range(1000)))) == 64
+
+
+def test_the_types_of_the_variables_of_a_function_are_logged(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    weights = tf.Variable(tf.zeros((3, 2), tf.float64))
+    rate = tf.Variable(0.1, trainable=False)
+    function = tf.function(lambda x: x @ weights * tf.cast(rate, tf.float64))
+    made = function.get_concrete_function(tf.zeros((1, 3), tf.float64))
+    module: Any = SimpleNamespace(_create_concrete_function=lambda *_: made)
+    observe_tracing(module, str(tmp_path))
+    recorder = loop_of(str(tmp_path)).recorder
+    assert [module._create_concrete_function(0, 0, 0, 0) for _ in range(2)] == [made] * 2
+    recorder.step("{}")
+    recorder.close()
+    events = (tmp_path / f"process-{os.getpid()}" / "events.jsonl").read_text().splitlines()
+    found = [event for event in map(json.loads, events) if event["kind"] == "parameters"]
+    assert [(event["name"], event["count"]) for event in found] == [("float64", 6)]

@@ -14,11 +14,11 @@ compute float64 without matrix units, most of them at a 32nd or 64th of the rate
 
 ## How it is measured
 `stepwhy run` logs the types of the parameters: those of the optimizer in PyTorch and Keras, the
-trainable variables of a graph, the largest arguments of a compiled function in JAX. If most are
-float64, the cost is 0.6 of the computing time, which is what half the size and faster kernels saved
-in the lab; two thirds at most, in TensorFlow on a CPU four fifths. `stepwhy run` looks for
-`set_floatx`, `jax_enable_x64`, `float64` and similar names in the code of the program's modules,
-and names the lines if they are few.
+trainable variables of a graph or of a `tf.function`, the largest arguments of a compiled function
+in JAX. If most are float64, the cost is 0.6 of the computing time, which is what half the size and
+faster kernels saved in the lab; two thirds at most, in TensorFlow on a CPU four fifths. `stepwhy
+run` looks for `set_floatx`, `jax_enable_x64`, `float64` and similar names in the code of the
+program's modules, and names the lines if they are few.
 
 In PyTorch, profilers can also record the types of what each operation works on; `stepwhy run` does
 so on a CPU, in steps of 5 ms or more. Operations count if a tensor of theirs has the type float64,

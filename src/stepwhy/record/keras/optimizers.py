@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import TYPE_CHECKING
 
 from stepwhy.record.keras.backend import backend
 from stepwhy.record.steps.function_kinds import FunctionKinds
 from stepwhy.record.steps.observed_methods import observe_method
-from stepwhy.record.watchers.parameters import ParameterTypes
+from stepwhy.record.watchers.parameters import of_variables, types_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from types import ModuleType
     from typing import Any
+
+    from stepwhy.record.watchers.parameters import ParameterTypes
 
 
 def observe_optimizers(module: ModuleType, run_dir: str) -> None:
@@ -38,7 +38,7 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
     )
     number_of = FunctionKinds(calls.number).of_object
     observe_method(owner, name, calls, number_of, context.executing_eagerly)
-    _observe_types(owner, ParameterTypes(calls.loop.recorder))
+    _observe_types(owner, types_of(calls.loop.recorder))
 
 
 def _observe_types(owner: Any, types: ParameterTypes) -> None:
@@ -47,14 +47,7 @@ def _observe_types(owner: Any, types: ParameterTypes) -> None:
 
     @functools.wraps(original)
     def build(self: Any, variables: Any, *args: Any, **kwargs: Any) -> Any:
-        types.log(lambda: _parameters(variables))
+        types.log(lambda: of_variables(variables))
         return original(self, variables, *args, **kwargs)
 
     owner.build = build
-
-
-def _parameters(variables: Iterable[Any]) -> Iterator[tuple[str, int]]:
-    """Type and number of elements of each variable."""
-    for variable in variables:
-        name = getattr(variable.dtype, "name", variable.dtype)  # a string in Keras 3
-        yield str(name), math.prod(variable.shape)

@@ -13,6 +13,7 @@ from stepwhy.record.steps.function_kinds import code_of, unwrap
 from stepwhy.record.tf2.loop import loop_of
 from stepwhy.record.tf2.traced_graphs import note
 from stepwhy.record.tf2.tracing_notes import noting
+from stepwhy.record.watchers.parameters import of_variables, types_of
 from stepwhy.record.watchers.retraces import Argument, Retraces, of_value
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def _traced(
 def observe_tracing(module: ModuleType, run_dir: str) -> None:
     """Log the traces made by `...polymorphic_function.tracing_compilation`."""
     original: Callable[..., Any] = module._create_concrete_function
-    tracing = Tracing(loop_of(run_dir))
+    tracing, types = Tracing(loop_of(run_dir)), types_of(loop_of(run_dir).recorder)
 
     @functools.wraps(original)
     def create(*args: Any, **kwargs: Any) -> Any:
@@ -173,6 +174,7 @@ def observe_tracing(module: ModuleType, run_dir: str) -> None:
         with noting():
             function = tracing.around(trace, lambda: _traced(*args, **kwargs))
         note(function)
+        types.log(lambda: of_variables(function.trainable_variables))
         return function
 
     module._create_concrete_function = create  # type: ignore[attr-defined]

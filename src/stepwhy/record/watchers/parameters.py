@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
     from stepwhy.record.core.recorder import Recorder
 
@@ -58,3 +61,16 @@ class ParameterTypes:
             self._recorder.event(
                 "parameters", name=dtype, start_ns=time_ns, end_ns=time_ns, count=size
             )
+
+
+@functools.cache
+def types_of(recorder: Recorder) -> ParameterTypes:
+    """The log of those that see the same model: optimizers, and functions that are traced."""
+    return ParameterTypes(recorder)
+
+
+def of_variables(variables: Iterable[Any]) -> Iterator[tuple[str, int]]:
+    """Type and number of elements of each variable of TensorFlow or Keras."""
+    for variable in variables:
+        name = getattr(variable.dtype, "name", variable.dtype)  # a string in Keras 3
+        yield str(name), math.prod(variable.shape)
