@@ -18,7 +18,8 @@ compute matrix products: these are recurrent layers, whose iterations depend on 
 TensorFlow 2 records no nodes. There, a loop shows in how often the executor of a `tf.function`
 schedules operations: 256 times or more in a step, and at least three times for each operation that
 computes. The cost is then the time in which it schedules. Steps with 16 matrix products or more do
-not count: their loop may be a recurrent layer.
+not count: their loop may be a recurrent layer. The line of the loop is that whose operation runs
+most often, 16 times in a step or more.
 
 In JAX, the compiled programs in the profile show what an iteration of a loop needs from earlier
 ones. If it is nothing but counters, keys of random numbers, sums, and the array to which it writes
@@ -46,6 +47,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.base.columns.groups import group_rows, numbered
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
@@ -196,11 +198,36 @@ def _by_scheduling(facts: Facts) -> Finding:
     share = Evidence("share of the step in that", facts.share("dispatch"), "fraction")
     is_loop = scheduled >= max(SCHEDULED, PER_OPERATION * computing)
     is_recurrent = products >= ITERATIONS * facts.steady_count
-    evidence = (often, share, Evidence("operations that compute per step", computing, "count"))
+    evidence = (
+        often,
+        share,
+        Evidence("operations that compute per step", computing, "count"),
+        *_repeated_at(facts, kernels),
+    )
     cost = facts.breakdown["dispatch"]
     return RULE.judge(
         facts, cost, evidence, RULE.fix(), shown=1, unless=not is_loop or is_recurrent
     )
+
+
+def _repeated_at(facts: Facts, kernels: AnyRows) -> tuple[Evidence, ...]:
+    """The line whose operation runs most often in a step; () if it may be in no loop.
+
+    Args:
+        facts: Facts of a run of TensorFlow 2.
+        kernels: Operations of the steady steps, rows of slices; (kernels,).
+    """
+    lines = facts.derived(slice_lines)[kernels]
+    known = lines != NULL
+    pairs = np.stack([lines[known], facts.trace.slices.name[kernels][known]], axis=1)
+    if not len(pairs):
+        return ()
+    found, counts = np.unique(pairs, axis=0, return_counts=True)
+    per_step = float(counts.max()) / max(facts.steady_count, 1)
+    if per_step < ITERATIONS:
+        return ()
+    line, name = (facts.trace.string(int(key)) for key in found[counts.argmax()])
+    return (Evidence(f"times that {name} runs per step at one line", per_step, "count", line),)
 
 
 def _is_recurrent(facts: Facts, looped: AnyRows, loop: str) -> bool:
