@@ -302,3 +302,11 @@ def test_small_operations_that_make_constants_are_explained_by_them(constants, c
 def test_small_operations_that_nothing_reads_are_explained_by_that(unread, cause):
     findings = [found("eager-loop"), found("discarded-result")]
     assert with_causes(small(unread=unread), findings, RULES)[0].explained_by == cause
+
+
+@pytest.mark.parametrize(
+    ("value", "cause"), [("run_functions_eagerly=1", "debug-settings"), ("JAX_DEBUG_NANS=1", "")]
+)
+def test_operations_that_a_setting_keeps_from_being_compiled(value, cause):
+    settings = replace(found("debug-settings", 4), evidence=(Evidence("what it does", value, ""),))
+    assert explained(found("eager-loop"), settings)["eager-loop"] == cause

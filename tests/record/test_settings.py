@@ -50,6 +50,14 @@ def test_what_the_program_sets_itself_is_recorded(tmp_path, monkeypatch) -> None
     assert json.loads(process.read_text())["settings"]["CUDA_LAUNCH_BLOCKING"] == "1"
 
 
+def test_functions_of_tensorflow_that_run_eagerly(monkeypatch) -> None:
+    config = SimpleNamespace(functions_run_eagerly=lambda: True)
+    monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(config=config))
+    assert settings.process_settings()["settings"]["run_functions_eagerly"] == "1"
+    config.functions_run_eagerly = lambda: False
+    assert "run_functions_eagerly" not in settings.process_settings().get("settings", {})
+
+
 PROGRAM = """
 import os, torch
 
@@ -60,6 +68,8 @@ def main():
     (torch
         .set_num_threads(1))
     jax.config.update("jax_debug_nans", True)
+    with jax.disable_jit():
+        pass
     return tf.ConfigProto(intra_op_parallelism_threads=1)
 """
 
@@ -85,7 +95,8 @@ def test_lines_that_name_a_setting(program) -> None:
     assert named == {
         "set_num_threads": "(9): main",
         "jax_debug_nans": "(10): main",
-        "intra_op_parallelism_threads": "(11): main",
+        "disable_jit": "(11): main",
+        "intra_op_parallelism_threads": "(13): main",
     }
 
 

@@ -4,7 +4,8 @@
 `torch.autograd.set_detect_anomaly(True)` checks every gradient for NaN, and records a Python stack
 for each operation of the forward pass. It is meant for finding the operation that produced a NaN.
 Environment variables have similar effects: with `CUDA_LAUNCH_BLOCKING`, each launch waits for its
-kernel; `JAX_DEBUG_NANS` waits for each result; `JAX_DISABLE_JIT` compiles nothing.
+kernel; `JAX_DEBUG_NANS` waits for each result; `JAX_DISABLE_JIT` compiles nothing. So does
+`tf.config.run_functions_eagerly(True)` in TensorFlow 2.
 
 ## Why it costs
 With anomaly detection, every gradient is read again, and the host waits for the result of each
@@ -18,8 +19,9 @@ while it is idle. It is a lower bound: recording the stacks often takes longer, 
 not show that time separately.
 
 `stepwhy run` records the variables of the process when its first steps are written, and the options
-of JAX that they stand for. One counts only
-if it applies to the run: its framework, an accelerator, several ranks. With `CUDA_LAUNCH_BLOCKING`,
+of JAX that they stand for, and whether functions of TensorFlow run eagerly. One counts only if it
+applies to the run: its framework, an accelerator, several ranks. Where functions run uncompiled,
+the cost is that of [`eager-loop`](eager-loop.md), which this explains. With `CUDA_LAUNCH_BLOCKING`,
 the launches in the trace show whether they return after their kernels. If most do, the cost is the
 time of the launches beyond what one takes that does not wait (`LAUNCH_NS`), at most the time in
 which the device is idle: it works as long as before. The fix may save less, where the program
@@ -31,8 +33,8 @@ the program's modules, and names the line where it stands; for a variable, only 
 without it.
 
 ## Fix
-Turn anomaly detection off, and turn it on again only to find a NaN. Unset the variables in the
-shell, in the job's script, and in the program.
+Turn anomaly detection off, and turn it on again only to find a NaN. Unset the variables and options
+in the shell, in the job's script, and in the program.
 
 ## Fix risk
 None for the result. A NaN no longer stops the training: check the loss every hundred steps.
@@ -54,6 +56,7 @@ from msgspec.structs import replace
 from stepwhy.base.columns.groups import first_rows
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.eager_calls import eager_loop
 from stepwhy.diagnose.shared.measure import (
     by_name,
     idle,
@@ -68,6 +71,7 @@ from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, sa
 from stepwhy.diagnose.shared.settings import (
     LAUNCHES_WAIT,
     MOST_WAIT,
+    UNCOMPILED,
     Setting,
     applied,
     setting_lines,
@@ -98,10 +102,12 @@ LAUNCH_NS = 5_000
 # Of the host's other work, at most: on an H100, it took a third less time where launches did not
 # wait. After a wait, caches are cold and the thread has to be woken.
 AFTER_WAITS = 1 / 3
+LEAST_COMPILED = 0.5  # of the time in small operations and between them; the work itself remains
 _SAME_NS = 5_000  # the profiler's clocks of host and device differ by microseconds
 _MORE = "It can save more than its cost: other work of the host takes longer after each wait."
 _WAITING = "time in launches that wait"
 _UNSET = "Unset the variables for debugging"
+_COMPILE = "Let functions be compiled again: a setting for debugging runs them uncompiled"
 _MAY_SLOW = "Some environment variables may slow the steps"
 
 
@@ -126,7 +132,7 @@ def diagnose(facts: Facts) -> Finding:
 def _of_variable(facts: Facts, text: str, about: Setting) -> Evidence:
     """What a variable does, with the line if the program sets it in one."""
     name = text.partition("=")[0]
-    lines = setting_lines(facts, name, name.lower())
+    lines = setting_lines(facts, name, name.lower(), name.lower().removeprefix("jax_"))
     return Evidence(about.effect, text, "", lines[0].where if len(lines) == 1 else "")
 
 
@@ -142,11 +148,15 @@ def _slowed(
         waits_ns: Time per step in which launches wait for their kernels; None if it is not known.
     """
     fix = Fix(
-        f"Unset {', '.join(slow)} in the shell, in the job's script, and where the program sets "
-        "os.environ. Set it again only to find an error.",
+        f"Unset {', '.join(slow)} where the program sets it, or, for a variable, in the shell "
+        "and in the job's script. Set it again only to find an error.",
         "",
         "none",
     )
+    loop = eager_loop(facts) if UNCOMPILED.intersection(slow) else None
+    if loop is not None:
+        gain = saving("compile again", LEAST_COMPILED * loop.cost_ns, facts.wall_ns)
+        return RULE.finding(loop.cost_ns, evidence, fix, gain, title=_COMPILE)
     if waits_ns is None:
         return RULE.finding(None, evidence, fix, title=_UNSET)
     gaps_ns = idle_ns(facts)

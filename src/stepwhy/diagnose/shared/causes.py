@@ -22,7 +22,7 @@ from stepwhy.diagnose.shared.measure import mean_within, on_scale
 from stepwhy.diagnose.shared.pipeline_stages import calls_in_parallel, works_ahead
 from stepwhy.diagnose.shared.placement import COPIED_FOR_OPS
 from stepwhy.diagnose.shared.rule import SPARED, Rule
-from stepwhy.diagnose.shared.settings import LAUNCHES_WAIT, MOST_WAIT
+from stepwhy.diagnose.shared.settings import LAUNCHES_WAIT, MOST_WAIT, UNCOMPILED
 from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS
 from stepwhy.diagnose.shared.unread import unread
 from stepwhy.result import Finding, Saving
@@ -66,6 +66,7 @@ def with_causes(
     causes = _refined(facts, found, rules) | _kept_graphs(found)
     causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
     causes |= _of_evaluations(facts, found) | _of_callbacks(facts, found)
+    causes |= _of_uncompiled(found)
     causes |= _of_waiting_launches(found) | _of_mismatches(facts, found)
     causes |= _of_late_ranks(facts, found)
     causes |= _of_constants(facts, found) | _of_grown_graphs(found)
@@ -182,6 +183,14 @@ def _of_fresh_iterators(found: Mapping[str, Finding]) -> dict[str, str]:
     if cause is None:
         return {}
     return {id_: cause.id for id_ in _OF_INPUT & found.keys() if explains(cause, found[id_])}
+
+
+def _of_uncompiled(found: Mapping[str, Finding]) -> dict[str, str]:
+    """Operations that run one by one because a setting keeps functions from being compiled."""
+    settings = found.get("debug-settings")
+    names = [str(one.value).partition("=")[0] for one in settings.evidence] if settings else []
+    is_cause = "eager-loop" in found and not UNCOMPILED.isdisjoint(names)
+    return {"eager-loop": "debug-settings"} if is_cause else {}
 
 
 def _of_evaluations(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:

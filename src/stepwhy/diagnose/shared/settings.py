@@ -36,6 +36,9 @@ class Setting(msgspec.Struct, frozen=True):
     slows: bool = False
 
 
+UNCOMPILED = frozenset({"JAX_DISABLE_JIT", "run_functions_eagerly"})
+"""Settings that let compiled functions run their operations one by one."""
+
 _DETERMINISTIC = "only deterministic algorithms are used, which may be slower"
 _NO_COMPILER = "torch.compile leaves functions as they are"
 _ALLOCATOR = "the allocator splits or keeps less memory, and may ask the driver more often"
@@ -71,6 +74,11 @@ SETTINGS = {
     "TF_CUDNN_DETERMINISTIC": Setting(_DETERMINISTIC, _TENSORFLOW, gpu=True),
     "TF_CUDNN_USE_AUTOTUNE": Setting(
         "convolutions are not tuned for their shapes", _TENSORFLOW, gpu=True
+    ),
+    "run_functions_eagerly": Setting(
+        "functions of tf.function run their operations one by one, uncompiled",
+        _TENSORFLOW,
+        slows=True,
     ),
     "TF_GPU_ALLOCATOR": Setting("another allocator is used", _TENSORFLOW, gpu=True),
     "JAX_DISABLE_JIT": Setting("operations run one by one, uncompiled", _JAX, slows=True),

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _ON = r"(?i:[1-9]\d{0,2}|true|yes|on|t|y)"
 _OFF = r"(?i:0|false|no|off|f|n)"
 
+RUN_EAGERLY = "run_functions_eagerly"
+"""The option of `tf.config`, for which there is no variable."""
+
 FORMS = {
     "CUDA_LAUNCH_BLOCKING": _ON,
     "CUDA_DEVICE_MAX_CONNECTIONS": "1",
@@ -56,6 +59,7 @@ FORMS = {
     "JAX_CHECK_TRACER_LEAKS": _ON,
     "XLA_PYTHON_CLIENT_ALLOCATOR": "platform",
     "XLA_PYTHON_CLIENT_PREALLOCATE": _OFF,
+    RUN_EAGERLY: _ON,
 }
 """Variable -> pattern of the values that have an effect; others are not recorded."""
 
@@ -94,6 +98,9 @@ def process_settings() -> dict[str, dict[str, str]]:
     config = getattr(sys.modules.get("jax"), "config", None)
     names = [name for name in FORMS if name.startswith("JAX_")]
     switched_on = {name: "1" for name in names if getattr(config, name.lower(), None) is True}
+    tensorflow = getattr(sys.modules.get("tensorflow"), "config", None)
+    if getattr(tensorflow, "functions_run_eagerly", bool)():
+        switched_on[RUN_EAGERLY] = "1"
     found = settings_of({**os.environ, **switched_on})
     return {"settings": found} if found else {}
 
@@ -125,7 +132,10 @@ _CALLS = frozenset(
         "enable_x64",
         "float64",
         "double",
+        RUN_EAGERLY,
         *(name.lower() for name in FORMS if name.startswith("JAX_")),
+        # `jax.disable_jit()` and the like, for a part of the program.
+        *(name.removeprefix("JAX_").lower() for name in FORMS if name.startswith("JAX_")),
     }
 )
 """Functions, arguments and options that set what an environment variable may set, too."""
