@@ -234,6 +234,7 @@ CONTEXTS = {
         "step, params, batch = 0, 1, 2\ndef train_step(params, batch): return params, 0.5",
         "",
     ),
+    ("gc_pause", "called"): ("torch", "import gc; step = 999", ""),
     ("host_sync", "jax"): ("jax", "import jax; step, params = 0, jax.numpy.ones(3)", ""),
     ("wall_device_gap", "pytorch"): ("torch", "", ""),
     ("wall_device_gap", "pytorch-gpu"): ("torch", "", ""),

@@ -73,6 +73,15 @@ def test_python_calls_back_only_while_observed(log):
 
 
 def test_nothing_is_raised_into_the_training(log, clock, monkeypatch):
-    monkeypatch.setattr(garbage, "user_line", lambda: 1 / 0)
+    monkeypatch.setattr(garbage, "user_call", lambda _: 1 / 0)
     collect(log, clock, 2, 30_000_000)
     assert not log._recorder.alive
+
+
+def test_the_call_of_the_program_that_collects(tmp_path, log, monkeypatch):
+    monkeypatch.setattr(garbage, "now_ns", iter(range(0, 10**12, 10**9)).__next__)
+    log.listen()
+    gc.collect()
+    log.ignore()
+    log._recorder.close()
+    assert "gc.collect()" in {event["reason"] for event in events(tmp_path)}

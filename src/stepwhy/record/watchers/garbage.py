@@ -16,7 +16,7 @@ from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.compiled_code import never_compiled
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.recorder import Recorder
-from stepwhy.record.core.user_code import user_line
+from stepwhy.record.core.user_code import user_call
 
 if TYPE_CHECKING:
     from typing import Any
@@ -67,11 +67,13 @@ class GarbageLog:
             self._recorder.guard(lambda: self._log(info, start_ns, end_ns))
 
     def _log(self, info: dict[str, Any], start_ns: int, end_ns: int) -> None:
+        line, call = user_call("collect")
         self._recorder.event(
             "gc",
             name=f"generation {info['generation']}",
             start_ns=start_ns,
             end_ns=end_ns,
-            source=user_line(),
+            source=line,
+            reason=call,
             count=info["collected"],
         )
