@@ -858,6 +858,12 @@ torch.optim.Adagrad(embedding.parameters()).step()""",
         "",
     ),
     ("host_callback", "torch", TORCH + "scores = torch.ones(2, 5)", "assert ranks[0, 0] == 2.5"),
+    (
+        "python_overhead",
+        "each-tensor",
+        TORCH + "for p in model.parameters(): p.grad = torch.ones_like(p)",
+        "assert len(norms) == len(gradients)",
+    ),
     ("python_overhead", "whole-tensors", TORCH + METRICS, "assert counts[4] == 16"),
     (
         "python_overhead",

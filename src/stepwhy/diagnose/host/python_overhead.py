@@ -139,7 +139,8 @@ def _of_elements(
     reads = Evidence("single elements read per step", elements.per_step, "count", where)
     cost = max(cost + elements.cost_ns, 0)
     evidence = (reads, *evidence, *_garbage(facts))
-    return _judge(facts, cost, evidence, RULE.fix("whole-tensors"))
+    way = "each-tensor" if elements.of_tensors else "whole-tensors"
+    return _judge(facts, cost, evidence, RULE.fix(way))
 
 
 def _garbage(facts: Facts) -> tuple[Evidence, ...]:

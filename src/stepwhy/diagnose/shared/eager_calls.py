@@ -33,6 +33,8 @@ CALLS_PER_ELEMENT = 12  # operations from one read to the next; more do somethin
 _LAYER = regex(r"aten::(?:linear|conv[123]d)$")
 _ALONE = regex(r"(?:1x[\dx]+|\d+),")  # an input of one row, or without a dimension for rows
 _JITTED = regex(r"PjitFunction\(.*\)")
+_REDUCTION = regex(r"aten::(?:linalg_vector_)?(?:norm|std|var|mean|sum|a?max|a?min|any|all)")
+_CHOICE = regex(r"aten::(?:select|unbind|index)")
 _ELEMENT = "aten::item"
 _ELEMENTS = (
     _ELEMENT,
@@ -212,6 +214,7 @@ class ElementLoop(msgspec.Struct, frozen=True):
         per_step: How many elements a step reads.
         cost_ns: Time per step in these operations, ns.
         python_ns: Time per step in Python from one read to the next, ns.
+        of_tensors: Whether most reads are of whole tensors that an operation reduced to a number.
     """
 
     reads: AnyRows
@@ -219,6 +222,7 @@ class ElementLoop(msgspec.Struct, frozen=True):
     per_step: int
     cost_ns: int
     python_ns: int
+    of_tensors: bool = False
 
 
 def element_loop(facts: Facts) -> ElementLoop | None:
@@ -238,13 +242,19 @@ def _element_loop(facts: Facts) -> ElementLoop | None:
     calls = _between(facts, starts, is_next)
     if len(calls) > CALLS_PER_ELEMENT * len(reads):
         return None
+    names = facts.trace.slices.name[calls]
+    reduced, chosen = (
+        2 * np.count_nonzero(facts.trace.matches(names, kind.fullmatch)) >= len(reads)
+        for kind in (_REDUCTION, _CHOICE)
+    )
     calls = np.union1d(calls, named(facts, *_ELEMENTS))
     time = time_of(facts, calls)
     scaled = on_scale(facts, mean_within(facts, time), "compute")
     cost = min(without_recording(facts, time, scaled), facts.breakdown["compute"])
     loop = Intervals.of(starts[:-1][is_next[1:]], starts[1:][is_next[1:]])
     python = mean_within(facts, loop & facts.partition.sets["python"])
-    return ElementLoop(reads, calls, per_step, cost, on_scale(facts, python, "python"))
+    python_ns = on_scale(facts, python, "python")
+    return ElementLoop(reads, calls, per_step, cost, python_ns, bool(reduced and not chosen))
 
 
 def _between(facts: Facts, starts: Ints, is_next: Mask) -> AnyRows:
