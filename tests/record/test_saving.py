@@ -57,6 +57,24 @@ def test_a_call_is_an_event_with_its_line(tmp_path: Path, logged: Any) -> None:
     assert event["end_ns"] - event["start_ns"] >= 1_000_000
 
 
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restore what saves without a framework, which is wrapped with any."""
+    monkeypatch.setattr(pickle, "dump", pickle.dump)
+    for name in ("save", "savez", "savez_compressed"):
+        monkeypatch.setattr(np, name, getattr(np, name))
+
+
+def test_pickle_and_numpy_are_logged_with_any_framework(tmp_path: Path) -> None:
+    original = pickle.dump
+    saving.observe_saving(_module(save=_slow), str(tmp_path))
+    assert isinstance(pickle.dump, saving.Builtin)
+    assert pickle.dump is not original
+    once = pickle.dump, np.save, np.savez
+    saving.observe_saving(_module(save=_slow), str(tmp_path))
+    assert once == (pickle.dump, np.save, np.savez)
+
+
 def test_only_the_outermost_call_counts(tmp_path: Path, logged: Any) -> None:
     inner = _module(save=_slow)
     saving.observe_saving(inner, str(tmp_path))
@@ -131,12 +149,7 @@ def test_installed_frameworks_have_what_is_wrapped(name: str) -> None:
         assert callable(place)
 
 
-def test_functions_in_c_stay_no_methods_and_pickle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pickle, "dump", pickle.dump)
-    for name in ("save", "savez", "savez_compressed"):
-        monkeypatch.setattr(np, name, getattr(np, name))
+def test_functions_in_c_stay_no_methods_and_pickle(tmp_path: Path) -> None:
     saving.observe_plain_saving(SimpleNamespace(), str(tmp_path))  # type: ignore[arg-type]
 
     class Format:

@@ -12,10 +12,10 @@ drives the loop. Meanwhile the device has nothing to do.
 ## How it is measured
 stepwhy logs how long each saving call blocks the main thread, and the line that called it: calls of
 `torch.save`, `torch.distributed.checkpoint`, safetensors, Keras, `tf.train` (`Saver`, `Checkpoint`,
-`CheckpointManager`), SavedModel, Orbax and Flax, and in JAX programs also of pickle and NumPy. If a
-fork makes such a call, a wait for its end counts like the call itself. The cost is their time in
-steady steps, as a mean over all of these steps. In the trace of another profiler, the cost is the
-time of the mean step in which the host saves and the device is idle.
+`CheckpointManager`), SavedModel, Orbax, Flax, pickle and NumPy. If a fork makes such a call, a wait
+for its end counts like the call itself. The cost is their time in steady steps, as a mean over all
+of these steps. In the trace of another profiler, the cost is the time of the mean step in which the
+host saves and the device is idle.
 
 ## Fix
 Save every few hundred steps, or after a time, not in every step. Write in the background.

@@ -15,6 +15,7 @@ import struct
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepwhy.record.core import import_hooks
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.compiled_code import never_compiled, wrapper
 from stepwhy.record.core.process import lifetime
@@ -180,18 +181,21 @@ class SaveLog:
 
 
 def observe_saving(module: ModuleType, run_dir: str) -> None:
-    """Log the calls of what saves in a module of `SAVERS`."""
+    """Log the calls of what saves in a module of `SAVERS`, and of `pickle` and NumPy."""
     _wrap(module, SAVERS[module.__name__], log_of(run_dir))
+    observe_plain_saving(module, run_dir)
 
 
 def observe_plain_saving(_: ModuleType, run_dir: str) -> None:
-    """Log the calls of `pickle` and NumPy with which JAX programs save their parameters."""
-    import pickle
+    """Log the calls of `pickle` and NumPy with which programs save their parameters, too."""
+    for name in _PLAIN:
+        import_hooks.after_import(name, functools.partial(_observe_plain, run_dir))
 
-    import numpy as np
 
-    for module in (pickle, np):
-        _wrap(module, _PLAIN[module.__name__], log_of(run_dir))
+@functools.cache
+def _observe_plain(run_dir: str, module: ModuleType) -> None:
+    """Wrap what saves in a module of `_PLAIN`, once."""
+    _wrap(module, _PLAIN[module.__name__], log_of(run_dir))
 
 
 def _wrap(module: ModuleType, savers: tuple[Saver, ...], log: SaveLog) -> None:
