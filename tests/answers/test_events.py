@@ -40,6 +40,8 @@ def test_a_run_without_events_has_none():
 @pytest.mark.parametrize(
     "kind",
     [
+        "changing-lines",
+        "iterable",
         "parameters",
         "session",
         "gradient-use",

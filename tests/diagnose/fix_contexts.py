@@ -135,6 +135,7 @@ CONTEXTS = {
     ("repeated_preprocessing", "pytorch"): ("torch", DATA, "assert len(Prepared()[3]) == 3"),
     ("repeated_preprocessing", "tf-data"): ("tensorflow", TF2, "next(iter(dataset))"),
     ("repeated_preprocessing", "tf-unfilled"): ("tensorflow", TF2, "next(iter(dataset))"),
+    ("repeated_preprocessing", "tf-moved"): ("tensorflow", TF2, "next(iter(dataset))"),
     ("repeated_preprocessing", "tf-epochs"): ("tensorflow", TF2, "next(iter(dataset))"),
     ("repeated_preprocessing", "tf-shuffled"): ("tensorflow", TF2, "next(iter(dataset))"),
     ("feed_dict_copy", "converted"): ("tensorflow", GRAPH + FEEDS, END),

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from stepwhy.record.torch.item_functions import stable_functions
+from stepwhy.record.torch.item_functions import changing_lines, stable_functions
 
 HERE = "test_item_functions.py"
 
@@ -109,3 +109,16 @@ def test_the_data_set_within_a_subset_is_looked_at():
 def test_the_file_is_part_of_the_name():
     found = stable_functions(AugmentedLast())
     assert [one.endswith(f"{HERE}: distances") for one in found] == [True]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expected"), [(AugmentedLast(), 1), (AugmentedFirst(), 0), (Plain(), None)]
+)
+def test_the_line_from_which_on_a_function_changes(dataset, expected):
+    found = changing_lines(dataset)
+    if expected is None:
+        assert found == []
+        return
+    ((number, function),) = [one.rpartition("(")[2].split("): ") for one in found]
+    first = type(dataset).__getitem__.__code__.co_firstlineno
+    assert (int(number) - first - 1, function) == (expected, "__getitem__")

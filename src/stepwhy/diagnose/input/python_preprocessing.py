@@ -79,7 +79,7 @@ from stepwhy.diagnose.input.shared.removable_work import (
     of_work_beside,
     removable_work,
 )
-from stepwhy.diagnose.shared.augmentation import cheaper_augmentation, is_random
+from stepwhy.diagnose.shared.augmentation import cheaper_augmentation, is_new, why_new
 from stepwhy.diagnose.shared.measure import contention_ns
 from stepwhy.diagnose.shared.program import feeds_placeholders, is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
@@ -112,6 +112,7 @@ _READERS = frozenset({
 
 _SINGLE_ELEMENTS = "Let the generator yield whole batches: TensorFlow takes long for each element"
 _SERIAL = "The training loop itself prepares the batches: see serial-input."
+_NEW = "Make the random part of the preprocessing cheaper, or run it in parallel"
 _NO_STACK = "No stack of the training was sampled."
 _NO_LINE = "No sampled line prepares batches."
 _OTHERWISE = (
@@ -154,8 +155,11 @@ def diagnose(facts: Facts) -> Finding:
             return _spare(cost, ways, spared, evidence, otherwise)
     competitors = 0.0 if work.role is SampleRole.DRIVER else _running(work)
     most = cost + contention_ns(facts, cost, competitors)
-    gain = saving("precompute: remove input_wait", LEAST_SAVED * cost, most)
-    return RULE.finding(cost, evidence, _fix(facts, work), gain, Edit("input", "gone"))
+    is_new_each_time = is_new(facts, work.line)
+    least = 0.0 if is_new_each_time else LEAST_SAVED
+    gain = saving("precompute: remove input_wait", least * cost, most)
+    title = _NEW if is_new_each_time else ""
+    return RULE.finding(cost, evidence, _fix(facts, work), gain, Edit("input", "gone"), title=title)
 
 
 def _of_serial(facts: Facts, work: Preparation) -> Finding:
@@ -325,8 +329,10 @@ def _fix(facts: Facts, work: Preparation) -> Fix:
 
 
 def _precomputed(facts: Facts, work: Preparation) -> Fix:
-    if is_random(work.line):
-        return RULE.fix("tf-random") if work.entry == "py_func" else cheaper_augmentation()
+    if is_new(facts, work.line):
+        if work.entry == "py_func":
+            return RULE.fix("tf-random", why=why_new(work.line))
+        return cheaper_augmentation(work.line)
     if is_pytorch(facts):
         return RULE.fix("pytorch-files" if _reads(work) else "pytorch")
     if work.entry == "PyDataset":

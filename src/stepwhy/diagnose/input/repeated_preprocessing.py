@@ -15,6 +15,7 @@ start; the work before it, up to a `cache`, is repeated. Or the loop has iterate
 again: then all is repeated that comes before the first function that draws random numbers. That
 must be most of the pipeline's work; where its stages have ended before TensorFlow's model was read,
 the others must explain less than half of the wait.
+Work behind a cache, which gets elements from it, is repeated as well.
 A cache counts as not filled if the functions before it are called in a later epoch, too: TensorFlow
 keeps the elements of a pass only if all of them were read. Then the epoch may also be known by the
 steps, which have fetched more than three times as many batches as the current pass has made.
@@ -41,10 +42,10 @@ the same in every epoch.
 When the data was read only once, or the number of epochs is unknown: TensorFlow 1 queues, Keras
 epochs, loaders of other libraries. Except for operations of TensorFlow that draw random numbers,
 stepwhy cannot see whether a data set returns different elements each time; if so, there is nothing
-to cache. Does not apply if the pipeline has a cache that is filled, or if the function that takes
-most of the preparation augments at random, by its name: its results must be new. Does not apply to
-a `DataLoader` without workers if its lines or the code of its functions are unknown: `serial-input`
-judges that.
+to cache. Does not apply if the pipeline has a filled cache of all that is the same, or if the
+function that takes most of the preparation augments at random, by its name or its code: its results
+must be new. Does not apply to a `DataLoader` without workers if its lines or the code of its
+functions are unknown: `serial-input` judges that.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from stepwhy.analyse.steps.stalls import epoch_starts
 from stepwhy.diagnose.input.shared.loaders import batches_ready
 from stepwhy.diagnose.input.shared.long_waits import BEGINS, long_waits
 from stepwhy.diagnose.input.shared.repeated_work import Repeated, iterated_again, restarted
-from stepwhy.diagnose.shared.augmentation import is_random
+from stepwhy.diagnose.shared.augmentation import is_new
 from stepwhy.diagnose.shared.pipeline_stages import (
     cache_lines,
     caches,
@@ -94,14 +95,15 @@ _SHOWN = 3
 _SERIAL = "The DataLoader has no workers: see serial-input."
 _CACHED = "The pipeline has a cache."
 _UNFILLED = "Let the cache of the pipeline be filled: no pass reads all elements before it"
+_MOVED = "Move the cache behind the work that is the same in each epoch"
 _CALLS_PYTHON = (
     "The functions of the pipeline call Python: whether they return the same in each epoch is "
     "unknown."
 )
 _RANDOM_NUMBERS = "All functions of the pipeline draw random numbers: each epoch needs new results."
 _NEW_RESULTS = (
-    "By its name, the function that takes most of the preparation augments at random, so that each "
-    "epoch needs new results."
+    "The function that takes most of the preparation augments at random, by its name or its code, "
+    "so that each epoch needs new results."
 )
 
 
@@ -121,12 +123,12 @@ def diagnose(facts: Facts) -> Finding:
     work = find_batch_work(facts)
     if work is not None and work.source == "DataLoader":
         return _of_functions(facts, repeated)
+    if repeated.is_cached:
+        return RULE.not_applicable(_CACHED)
     if repeated.is_random:
         return RULE.not_applicable(_RANDOM_NUMBERS)
     if repeated.is_unknown:
         return RULE.incomplete("input-reads", _CALLS_PYTHON)
-    if caches(facts.trace) and not fills_again(facts):
-        return RULE.not_applicable(_CACHED)
     ready = batches_ready(facts)
     if ready is not None:
         return RULE.nothing((ready,))
@@ -137,7 +139,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing((waits, *repeated.evidence[:1]))
     gain = saving("cache: remove input_wait", LEAST_SAVED * repeated.share * cost, cost)
     lines = _lines(facts.trace)
-    if lines and is_random(lines[0].where):
+    if lines and is_new(facts, lines[0].where):
         return RULE.not_applicable(_NEW_RESULTS)
     stages = work_of_stages(facts.trace) if again else ()
     evidence = (waits, *repeated.evidence, *stages, *long_waits(facts), *lines)
@@ -147,7 +149,8 @@ def diagnose(facts: Facts) -> Finding:
     fix = fix if facts.trace.meta.framework == "tensorflow" else RULE.fix("pytorch")
     if caches(facts.trace):
         found = (*evidence, *cache_lines(facts.trace))
-        return RULE.finding(cost, found, RULE.fix("tf-unfilled"), gain, edit, title=_UNFILLED)
+        name, title = ("tf-unfilled", _UNFILLED) if fills_again(facts) else ("tf-moved", _MOVED)
+        return RULE.finding(cost, found, RULE.fix(name), gain, edit, title=title)
     return RULE.finding(cost, evidence, fix, gain, edit)
 
 

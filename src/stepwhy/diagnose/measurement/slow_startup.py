@@ -113,7 +113,7 @@ def _fix(facts: Facts, start: StartUp, places: list[StartPlace], avoidable_ns: i
     first = next(place for place in places if not place.imports)
     if first.package in FRAMEWORKS:
         return RULE.fix("framework")
-    return cheaper_augmentation() if is_random(first.line) else RULE.fix("prepare")
+    return cheaper_augmentation(first.line) if is_random(first.line) else RULE.fix("prepare")
 
 
 _STOPPED = (

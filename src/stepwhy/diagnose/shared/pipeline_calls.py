@@ -28,7 +28,7 @@ _ASKED = regex(
     re.MULTILINE,
 )
 _MOVED = regex(
-    r"^dataset = dataset\.(?P<name>batch|take)\(\.\.\.\)\.(?P<before>map|cache)\([^\n]*$",
+    r"^dataset = dataset\.(?P<name>batch|take|map)\(\.\.\.\)\.(?P<before>map|cache)\([^\n]*$",
     re.MULTILINE,
 )
 _CHAINED = regex(r"tf\.data\[(\d+)\]")
@@ -80,6 +80,9 @@ def _with_moved(code: str, moved: re.Match[str], trace: Trace) -> str:
         return code
     tree = _statement(early.statement)
     if tree is None or early.place > late.place:
+        return code
+    # Functions get what those before them return.
+    if moved["name"] == "map" and early.place + 1 < late.place:
         return code
     chain = _chain(tree.value)
     tree.value = _object(chain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 import numpy as np
 
@@ -80,6 +81,12 @@ def calls(trace: Trace, row: int) -> bool:
 def caches(trace: Trace) -> bool:
     """Whether a stage keeps its elements for the next epoch."""
     return _has(trace, _CACHE)
+
+
+def behind_caches(trace: Trace) -> list[int]:
+    """The stages, consumers first, that work in each epoch although the pipeline has a cache."""
+    rows = stage_rows(trace)
+    return list(takewhile(lambda row: not _CACHE.search(stage_name(trace, row)), rows))
 
 
 def cache_lines(trace: Trace) -> tuple[Evidence, ...]:

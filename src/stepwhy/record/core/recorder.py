@@ -203,17 +203,18 @@ class Recorder:
                 for its first batch of an epoch), 'iterator' (one was made although the previous
                 one had batches left), 'save' (a checkpoint was saved), 'polled-save' (a child that
                 the program polls has saved one), 'child' (the main thread waited for another one),
-                'gc' (Python's garbage collector has paused the process), 'profiler' (the training's
+                'gc' (Python's garbage collector has paused the process; the `reason` is the
+                program's call of it, if it made one), 'profiler' (the training's
                 own profiler ran), 'parameters' (the model has parameters of a type), 'copy' (JAX
                 was passed a large array of NumPy), 'fsync' (the main thread waited for a disk),
                 'session' (a session runs for the first time), 'evaluation' (Keras evaluated or
                 predicted), 'gradient-use' (see `torch.gradient_use`), 'gradient-walk',
                 'unowned-parameters' or 'dropped-parameters' (see `torch.gradient_walk`),
                 'made' (see `made`; the call is the `reason`),
-                'same-arguments' (see `jax.same_arguments`), 'stable-functions' (see
-                `torch.item_functions`), 'generator' (see `tf2.generators`), 'hooks' (see
-                `torch.repeated_hooks`; callbacks of Keras as well), 'setting' (a line of the
-                program names a setting, see `settings`), 'independent-calls' (see
+                'same-arguments' (see `jax.same_arguments`), 'stable-functions' or
+                'changing-lines' (see `torch.item_functions`), 'generator' (see `tf2.generators`),
+                'hooks' (see `torch.repeated_hooks`; callbacks of Keras as well), 'setting' (a line
+                of the program names a setting, see `settings`), 'independent-calls' (see
                 `jax.independent_calls`), or 'batched-branches' (see `jax.batched_branches`).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.

@@ -7,6 +7,7 @@ are the same in each epoch, too. Code is only looked at; nothing is called.
 
 from __future__ import annotations
 
+import dis
 import re
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 EVENT = "stable-functions"
 """Kind of the event with these functions, one per line, as 'data.py: decode'."""
+CHANGING = "changing-lines"
+"""Kind of the event with the others: the first line of each at which something changes."""
 # Names by which code draws random numbers, or reads what changes; source: `random`, NumPy, PyTorch,
 # torchvision, Albumentations.
 _CHANGING = re.compile(
@@ -37,13 +40,25 @@ def stable_functions(dataset: Any) -> list[str]:
     Args:
         dataset: A data set with `__getitem__`.
     """
+    return sorted(_walked(dataset).stable)
+
+
+def changing_lines(dataset: Any) -> list[str]:
+    """The lines from which on functions of the program change: 'data.py(14): __getitem__'.
+
+    Args:
+        dataset: A data set with `__getitem__`.
+    """
+    return sorted(_walked(dataset).changing)
+
+
+def _walked(dataset: Any) -> _Walk:
     dataset = _unwrapped(dataset)
-    read = getattr(type(dataset), "__getitem__", None)
-    if not isinstance(read, FunctionType):
-        return []
     walk = _Walk(dataset)
-    walk.visit(read, depth=0)
-    return sorted(walk.stable)
+    read = getattr(type(dataset), "__getitem__", None)
+    if isinstance(read, FunctionType):
+        walk.visit(read, depth=0)
+    return walk
 
 
 def _unwrapped(dataset: Any) -> Any:
@@ -63,10 +78,12 @@ class _Walk:
 
     Attributes:
         stable: Those that return the same in each epoch.
+        changing: Lines at which others begin to change.
     """
 
     def __init__(self, dataset: Any) -> None:
         self.stable: set[str] = set()
+        self.changing: set[str] = set()
         self._dataset = dataset
         self._files = UserFiles()
         self._changing: dict[CodeType, bool] = {}
@@ -76,10 +93,14 @@ class _Walk:
         name = self._files.user_name(function.__code__.co_filename)
         if name is None or depth > _DEEPEST:
             return
+        code = function.__code__
         if not self._is_changing(function, depth):
-            self.stable.add(f"{name}: {function.__code__.co_name}")
-        for called, is_changing in self._calls(function, depth):
+            self.stable.add(f"{name}: {code.co_name}")
+        for each, (called, is_changing) in zip(
+            _names(code), self._calls(function, depth), strict=True
+        ):
             if is_changing:
+                self.changing.add(f"{name}({_first_line(code, each)}): {code.co_name}")
                 return
             if called is not None:
                 self.visit(called, depth + 1)
@@ -138,6 +159,17 @@ def _names(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
+
+
+def _first_line(code: CodeType, name: str) -> int:
+    """The first line of code that uses a name."""
+    starts, line = dict(dis.findlinestarts(code)), code.co_firstlineno
+    for each in dis.get_instructions(code):
+        line = starts.get(each.offset) or line
+        if each.argval == name:
+            return line
+    inner = (one for one in code.co_consts if isinstance(one, CodeType))
+    return next((_first_line(one, name) for one in inner if name in _names(one)), line)
 
 
 def _is_changing_name(name: str) -> bool:

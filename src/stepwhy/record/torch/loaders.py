@@ -14,7 +14,12 @@ from stepwhy.record.core.compiled_code import wrapper
 from stepwhy.record.core.pacing import SamplingPace
 from stepwhy.record.core.process.losses import attempt
 from stepwhy.record.core.user_code import user_call, user_line
-from stepwhy.record.torch.item_functions import EVENT, stable_functions
+from stepwhy.record.torch.item_functions import (
+    CHANGING,
+    EVENT,
+    changing_lines,
+    stable_functions,
+)
 from stepwhy.record.watchers.iterators import Iterators
 
 if TYPE_CHECKING:
@@ -73,11 +78,12 @@ class Loaders:
         return self._names[key]
 
     def _note_functions(self, loader: Any) -> None:
-        """Log the functions that return the same for an element in each epoch."""
-        functions, now = stable_functions(loader.dataset), now_ns()
-        if functions:
-            name, reason = self._names[tuple(_configuration(loader).values())], "\n".join(functions)
-            self._recorder.event(EVENT, name=name, start_ns=now, end_ns=now, reason=reason)
+        """Log which functions return the same for an element in each epoch, and which do not."""
+        name, now = self._names[tuple(_configuration(loader).values())], now_ns()
+        for kind, of in ((EVENT, stable_functions), (CHANGING, changing_lines)):
+            reason = "\n".join(of(loader.dataset))
+            if reason:
+                self._recorder.event(kind, name=name, start_ns=now, end_ns=now, reason=reason)
 
     def began_epoch(self, loader: Any, iterator: Any, start_ns: int) -> None:
         """A loader was asked for an iterator at `start_ns`."""

@@ -17,7 +17,7 @@ from stepwhy.analyse.input.overlap import (
 from stepwhy.analyse.steps.cores import usable_cores
 from stepwhy.base.units import format_fraction
 from stepwhy.diagnose.input.shared.loaders import most_epochs
-from stepwhy.diagnose.shared.augmentation import is_random
+from stepwhy.diagnose.shared.augmentation import is_new
 from stepwhy.diagnose.shared.pipeline_stages import calls_in_parallel, with_line
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import saving
@@ -110,7 +110,7 @@ def _shorter_first(fix: Fix, facts: Facts) -> Fix:
     work = find_preparation(facts.sampled)
     if work is None or work.function_share < _MOST_OF_WORK:
         return fix
-    is_repeated = most_epochs(facts) >= _REPEATS and not is_random(work.line)
+    is_repeated = most_epochs(facts) >= _REPEATS and not is_new(facts, work.line)
     first = _FIRST.format(format_fraction(work.function_share), work.line)
     return replace(fix, text=f"{first} {_ONCE if is_repeated else _LESS} {fix.text}")
 

@@ -7,6 +7,8 @@ import msgspec
 from stepwhy.analyse.facts import Facts
 from stepwhy.diagnose.shared.pipeline_stages import (
     batches_before,
+    behind_caches,
+    caches,
     calls,
     fills_again,
     stage_name,
@@ -26,12 +28,14 @@ class Repeated(msgspec.Struct, frozen=True):
         share: Share of the work, or of the wait for it, that is repeated, 0..1.
         is_random: Whether all of it draws random numbers, so that it must be repeated.
         is_unknown: Whether none of it is known to return the same each time.
+        is_cached: Whether a cache keeps all that returns the same each time.
     """
 
     evidence: tuple[Evidence, ...]
     share: float = 1.0
     is_random: bool = False
     is_unknown: bool = False
+    is_cached: bool = False
 
 
 def iterated_again(facts: Facts) -> Repeated | None:
@@ -48,6 +52,8 @@ def iterated_again(facts: Facts) -> Repeated | None:
     calling = [row for row in rows if calls(facts.trace, row)]
     last_random = max((i for i, row in enumerate(calling) if stages.random[row] == 1), default=-1)
     changing, same = calling[: last_random + 1], calling[last_random + 1 :]
+    if caches(facts.trace) and not fills_again(facts):
+        same = [row for row in same if row in behind_caches(facts.trace)]
     names = [stage_name(facts.trace, row) for row in same]
     at = [
         Evidence("the same in each epoch", name, "", facts.trace.string(int(stages.source[row])))
@@ -62,7 +68,7 @@ def iterated_again(facts: Facts) -> Repeated | None:
         *at[:_SHOWN],
     )
     if not same:
-        return Repeated(evidence, 0.0, is_random=bool(calling))
+        return Repeated(evidence, 0.0, is_random=bool(calling), is_cached=caches(facts.trace))
     if not any(stages.random[row] == 0 for row in same):
         return Repeated(evidence, is_unknown=True)
     kept_ns, same_ns = (_per_batch_ns(facts.trace, part) for part in (changing, same))
@@ -94,9 +100,11 @@ def restarted(trace: Trace) -> Repeated | None:
         if below < row or "Repeat" not in trace.string(key):
             continue
         passed, made = int(stages.elements[row]), int(stages.elements[below])
-        work = _work_ns(trace, below, input_of)
+        work, new = _work_ns(trace, below, input_of)
+        if made != NULL and passed > made and new and not work:
+            return Repeated((), 0.0, is_random=True)
         if made != NULL and passed > made and work:
-            share = passed * work / (passed * work + _work_above_ns(trace, row))
+            share = passed * work / (passed * (work + new) + _work_above_ns(trace, row))
             found = (
                 Evidence("elements passed on in total", passed, "count", trace.string(key)),
                 Evidence("elements prepared since it restarted", made, "count"),
@@ -113,10 +121,16 @@ def _work_above_ns(trace: Trace, row: int) -> int:
     return int((stages.elements * stages.processing_ns)[: row + 1][known[: row + 1]].sum())
 
 
-def _work_ns(trace: Trace, row: int, input_of: dict[int, int]) -> int:
-    """Work per element of a stage and of those before it, up to a cache, ns."""
-    stages, work, last = trace.stages, 0, -1
+def _work_ns(trace: Trace, row: int, input_of: dict[int, int]) -> tuple[int, int]:
+    """Work per element of a stage and of those before it, up to a cache, ns.
+
+    Returns:
+        Work of the stages before all that draw random numbers, and of the others.
+    """
+    stages, work, new, last = trace.stages, 0, 0, -1
     while row > last and "Cache" not in trace.string(int(stages.name[row])):
         work += max(int(stages.processing_ns[row]), 0)
+        if stages.random[row] == 1:
+            work, new = 0, new + work
         row, last = input_of.get(int(stages.name[row]), -1), row
-    return work
+    return work, new
