@@ -129,6 +129,11 @@ CONTEXTS = {
         DATA + "paths, read = [1, 2], lambda path: np.full(3, path)",
         "assert Decoded()[1].shape == (3,) and len(Decoded()) == 2",
     ),
+    ("serial_input", "torch-batched"): (
+        "torch",
+        "import torch; batch_size = 4\ndataset = torch.utils.data.TensorDataset(torch.arange(6))",
+        "assert [len(batch[0]) for batch in loader] == [4, 2]",
+    ),
     ("serial_input", "random"): ("tensorflow", GRAPH, END),
     ("queue_starvation", "faster"): ("tensorflow", GRAPH + QUEUE, END),
     ("queue_starvation", "smaller"): ("tensorflow", GRAPH + QUEUE, END),

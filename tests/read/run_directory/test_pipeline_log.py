@@ -73,3 +73,13 @@ def test_the_size_of_a_loaders_batches_is_an_event():
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"stages":[{"id":1}]}', b'{"stages":[', b"\xff"])
 def test_a_damaged_file_adds_nothing(data):
     assert len(read(add_pipeline, data).stages) == 0
+
+
+def test_a_loader_over_an_iterable_data_set_is_known():
+    lines = [
+        b'{"name":"Lines","time_ns":7,"sampler":"_InfiniteConstantSampler"}',
+        b'{"name":"Images","time_ns":8,"sampler":"RandomSampler"}',
+    ]
+    trace = read(add_loaders, lines)
+    assert [trace.string(name) for name in trace.events.name.tolist()] == ["Lines"]
+    assert [trace.string(kind) for kind in trace.events.kind.tolist()] == ["iterable"]

@@ -44,7 +44,7 @@ from stepwhy.analyse.input.overlap import workers_for
 from stepwhy.analyse.steps.cores import usable_cores
 from stepwhy.analyse.steps.stalls import epoch_starts
 from stepwhy.base.columns.types import AnyRows, Ints, Mask
-from stepwhy.diagnose.input.shared.loaders import batches_ready
+from stepwhy.diagnose.input.shared.loaders import batches_ready, without_repeats
 from stepwhy.diagnose.input.shared.long_waits import BEGINS, long_waits
 from stepwhy.diagnose.input.shared.overlap import with_workers
 from stepwhy.diagnose.shared.measure import (
@@ -223,6 +223,7 @@ def _fix(facts: Facts, way: str) -> Fix:
     fix = RULE.fix(way)
     if way == "pytorch-workers":
         work = find_batch_work(facts)
+        fix = without_repeats(fix, facts)
         return with_workers(fix, workers_for(facts, work) if work else 2)
     fills = way in _AT_LIMIT and shuffles(facts.trace) and long_waits(facts)
     return replace(fix, text=f"{fix.text} {_FILLS}") if fills else fix

@@ -22,6 +22,9 @@ a time. If the work is shorter than the rest of the step, the advice is to prepa
 ahead; else, to prepare several at a time. Python in threads of `tf.data` or in worker processes is
 left to `python-preprocessing`.
 
+If a `DataLoader` without workers takes each sample out of tensors, and needs less than 10 µs for
+each, workers would take longer to hand the batches over: the advice is to index with whole batches.
+
 Random numbers of a graph are input if a product, a convolution or another computing operation reads
 them, directly or after scaling, casting or slicing. They are not input if they are combined element
 by element with other data: those are dropout masks and noise, which must be new. The cost is then
@@ -53,10 +56,13 @@ whether in parallel. Does not apply to a machine with one core.
 
 from __future__ import annotations
 
+import numpy as np
+
 from stepwhy.analyse.input.batch_work import BatchWork, find_batch_work
 from stepwhy.analyse.input.overlap import rest_ns, workers_for
 from stepwhy.analyse.program.reads import reads_of
 from stepwhy.base.columns.types import AnyRows
+from stepwhy.diagnose.input.shared.loaders import without_repeats
 from stepwhy.diagnose.input.shared.overlap import (
     UNSEEN_WORK,
     cautioned,
@@ -71,6 +77,7 @@ from stepwhy.diagnose.input.shared.removable_work import serial_ways
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.slices import named
 from stepwhy.trace import NULL, Kind
 
 RULE = Rule(
@@ -84,6 +91,9 @@ RULE = Rule(
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 RANDOM_SHARE = 0.25  # of the step; synthetic input stands for real input, which is not free either
+FEWEST_TAKEN = 16  # per step; fewer take hardly longer than one call for all
+EACH_NS = 10_000  # for a row of a tensor, and to stack it; data sets that compute take longer
+LEAST_OF_SINGLE = 0.5  # of the work; whole batches still have to be copied
 LEAST_SAVED = 0.7  # of the cost; stored numbers still have to be read from memory
 
 
@@ -97,6 +107,12 @@ def diagnose(facts: Facts) -> Finding:
     evidence = overlap_evidence(facts, work)
     if work.exposed_ns < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:1])
+    singly = _taken_singly(facts, work)
+    if singly:
+        fix, edit = RULE.fix("torch-batched"), Edit("input", "gone")
+        gain = saving("whole batches", LEAST_OF_SINGLE * work.exposed_ns, work.exposed_ns)
+        evidence = (*evidence, singly)
+        return RULE.finding(work.exposed_ns, evidence, fix, gain, edit, title=_BATCHED)
     if work.is_ahead or work.work_ns > rest_ns(facts, work):
         fix, title, change = _several(facts, work), _SEVERAL, "prepare batches in parallel"
         edit = Edit("input", "workers", count=workers_for(facts, work))
@@ -105,12 +121,24 @@ def diagnose(facts: Facts) -> Finding:
         edit = Edit("input", "prefetch")
     evidence += serial_ways(facts, work)
     fix = cautioned(with_workers(fix, workers_for(facts, work)), facts)
+    fix = without_repeats(fix, facts) if work.source == "DataLoader" else fix
     gain = gain_of(facts, work, change)
     is_open = gain.low_ns <= 0
     title = _MAYBE if is_open else title
     return RULE.finding(
         work.exposed_ns, evidence, fix, gain, edit, title=title, is_optional=is_open
     )
+
+
+def _taken_singly(facts: Facts, work: BatchWork) -> Evidence | None:
+    """How many samples are taken out of tensors one by one, if the loader does hardly more."""
+    if work.source != "DataLoader":
+        return None
+    taken = named(facts, "aten::select")
+    per_step = np.count_nonzero(facts.in_input[taken]) / max(facts.steady_count, 1)
+    if per_step < FEWEST_TAKEN or work.exposed_ns > EACH_NS * per_step:
+        return None
+    return Evidence("times that one row of a tensor is taken, per step", per_step, "count")
 
 
 def _several(facts: Facts, work: BatchWork) -> Fix:
@@ -180,5 +208,6 @@ _UNKNOWN = (
     "graph reads from which is recorded."
 )
 _MAYBE = "Prepare batches beside the step, if a trial shows that it helps"
+_BATCHED = "Take whole batches out of the data set, not one sample after another"
 _SEVERAL = "Prepare several batches at a time"
 _RANDOM_TITLE = "Generate random input once, or ahead of the step"

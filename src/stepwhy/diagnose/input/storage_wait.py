@@ -40,6 +40,7 @@ from msgspec.structs import replace
 from stepwhy.analyse.input.overlap import overlapped_ns
 from stepwhy.analyse.steps.sampled_lines import FRAMEWORKS, role_lines
 from stepwhy.base.units import format_fraction
+from stepwhy.diagnose.input.shared.loaders import without_repeats
 from stepwhy.diagnose.shared.program import uses_loader
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.sampled import during_steps
@@ -140,7 +141,7 @@ def _fix(facts: Facts, waits: _Waits) -> Fix:
     is_slow = waits.read_bytes * 1e9 < FAST_BYTES_PER_S * waits.share * facts.wall_ns
     fix = RULE.fix("any")
     if uses_loader(facts):
-        fix = RULE.fix("torch")
+        fix = without_repeats(RULE.fix("torch"), facts)
     elif facts.trace.meta.framework == "tensorflow":
         fix = RULE.fix("tf")
     return replace(fix, text=f"{fix.text} {_SMALL if is_slow else _LARGE}")

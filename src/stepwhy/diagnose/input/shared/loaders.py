@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.input.pipelines import find_pipelines
 from stepwhy.analyse.steps.sampled_lines import role_lines
+from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.groups import distinct
-from stepwhy.result import Evidence, Pipeline
+from stepwhy.result import Evidence, Fix, Pipeline
 from stepwhy.trace import SampleRole
 
 FEWEST_SAMPLES = 10  # fewer give no reliable share of time
@@ -50,6 +52,13 @@ def batches_ready(facts: Facts) -> Evidence | None:
     return Evidence(_READY, round(1 - queue.empty_share, 4), "fraction", queue.name)
 
 
+def without_repeats(fix: Fix, facts: Facts) -> Fix:
+    """A fix that starts workers, with what an `IterableDataset` needs for that."""
+    if not len(rows_of_kinds(facts.trace, "iterable")):
+        return fix
+    return replace(fix, text=f"{fix.text} {_REPEATS}", risk="changes-numerics")
+
+
 def most_epochs(facts: Facts) -> int:
     """How often the DataLoader that was started most often was started; 0 without one."""
     events = facts.trace.events
@@ -57,4 +66,8 @@ def most_epochs(facts: Facts) -> int:
     return int(np.unique(events.name[rows], return_counts=True)[1].max(initial=0))
 
 
+_REPEATS = (
+    "The data set is an IterableDataset, all of which each worker reads: let its __iter__ take a "
+    "part by torch.utils.data.get_worker_info(), or several workers repeat each sample."
+)
 _READY = "share of the time with a batch ready"

@@ -42,11 +42,16 @@ class _Pipeline(msgspec.Struct):
     stages: list[_Stage]
 
 
+# Source: torch/utils/data/dataloader.py: the sampler of a loader over an `IterableDataset`.
+_OF_ITERABLES = "_InfiniteConstantSampler"
+
+
 class _Loader(msgspec.Struct):
     """One line of loaders.jsonl: how a PyTorch DataLoader is set up."""
 
     name: str
     time_ns: Int = 0
+    sampler: str | None = None
     batch_size: Int | None = None
     workers: Int = 0
     prefetch_factor: Int | None = None
@@ -87,7 +92,7 @@ def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
 
 
 def add_loaders(lines: Sequence[bytes], builder: TraceBuilder) -> None:
-    """Add DataLoaders to `stages`, each as one stage, and the sizes of their batches to `events`.
+    """Add DataLoaders to `stages`, each as one stage, and what their batches are to `events`.
 
     Torn lines are skipped.
 
@@ -110,6 +115,14 @@ def add_loaders(lines: Sequence[bytes], builder: TraceBuilder) -> None:
             buffer_size=bounded(loader.workers * (loader.prefetch_factor or 0)),
         )
         _add_batch(loader, builder)
+        if loader.sampler == _OF_ITERABLES:
+            builder.add(
+                "events",
+                kind=builder.intern("iterable"),
+                start_ns=loader.time_ns,
+                dur_ns=0,
+                name=builder.intern(loader.name),
+            )
 
 
 def _add_batch(loader: _Loader, builder: TraceBuilder) -> None:
