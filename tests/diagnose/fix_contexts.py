@@ -153,6 +153,7 @@ CONTEXTS = {
     ("launch_bound", "training"): ("torch", MODEL + EAGER, "model(batch).sum().backward()"),
     ("launch_bound", "inference"): ("torch", MODEL + EAGER, "assert output.shape == (4, 2)"),
     ("launch_bound", "rest"): ("torch", MODEL, ""),
+    ("debug_settings", "numerics"): ("tensorflow", "import tensorflow as tf", ""),
     ("debug_settings", "fix"): (
         "torch",
         "import torch",

@@ -18,6 +18,9 @@ its operations. The cost is the time of these checks in the steady steps, on an 
 while it is idle. It is a lower bound: recording the stacks often takes longer, but the trace does
 not show that time separately.
 
+In TensorFlow, the cost is the time of the operations that `tf.debugging.enable_check_numerics()`
+adds to each step.
+
 `stepwhy run` records the variables of the process when its first steps are written, and the options
 of JAX that they stand for, and whether functions of TensorFlow run eagerly. One counts only if it
 applies to the run: its framework, an accelerator, several ranks. Where functions run uncompiled,
@@ -69,6 +72,7 @@ from stepwhy.diagnose.shared.measure import (
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving, untimed
 from stepwhy.diagnose.shared.settings import (
+    CHECKS_OF_NUMERICS,
     LAUNCHES_WAIT,
     MOST_WAIT,
     UNCOMPILED,
@@ -89,6 +93,7 @@ RULE = Rule(
     reads_settings=True,
 )
 
+FEWEST_CHECKS = 16  # per step; a program that checks some tensors itself has fewer
 OFTEN = 0.5  # of the operations of the backward pass; some have no gradient to check
 # Source: `validate_outputs` and anomaly mode in `torch/csrc/autograd/engine.cpp`.
 _CHECK = regex(r"aten::(isnan|_is_any_true|item)")
@@ -107,6 +112,7 @@ _SAME_NS = 5_000  # the profiler's clocks of host and device differ by microseco
 _MORE = "It can save more than its cost: other work of the host takes longer after each wait."
 _WAITING = "time in launches that wait"
 _UNSET = "Unset the variables for debugging"
+_CHECKED = "Turn the checks of all results for NaN off"
 _COMPILE = "Let functions be compiled again: a setting for debugging runs them uncompiled"
 _MAY_SLOW = "Some environment variables may slow the steps"
 
@@ -203,7 +209,7 @@ def _blocked_share(facts: Facts) -> float | None:
 def _anomaly(facts: Facts) -> Finding:
     """Judge the time of the checks that anomaly detection adds to the backward pass."""
     if not is_pytorch(facts):
-        return RULE.not_applicable(
+        return _numerics(facts) or RULE.not_applicable(
             "Anomaly detection is recognised only among PyTorch's operations."
         )
     if "host-ops" not in facts.trace.meta.signals:
@@ -225,6 +231,21 @@ def _anomaly(facts: Facts) -> Finding:
     # No edit: the traceback that each forward operation keeps costs more, and is not recorded.
     lines = setting_lines(facts, "set_detect_anomaly", "detect_anomaly")
     return RULE.finding(cost, (checks, share, *longest, *lines), RULE.fix())
+
+
+def _numerics(facts: Facts) -> Finding | None:
+    """The finding about checks after each operation of TensorFlow; None without them."""
+    rows = facts.slices(Kind.OP, Kind.KERNEL, Kind.STORAGE, steady=True)
+    rows = rows[facts.trace.matches(facts.trace.slices.name[rows], CHECKS_OF_NUMERICS.fullmatch)]
+    if len(rows) < FEWEST_CHECKS * max(facts.steady_count, 1):
+        return None
+    cost = on_scale(facts, mean_within(facts, time_of(facts, rows)))
+    evidence = (
+        Evidence("checks of results per step", len(rows) / max(facts.steady_count, 1), "count"),
+        Evidence("share of the step in these checks", cost / max(facts.wall_ns, 1), "fraction"),
+        *setting_lines(facts, "enable_check_numerics"),
+    )
+    return RULE.finding(cost, evidence, RULE.fix("numerics"), title=_CHECKED)
 
 
 def _backward(facts: Facts, pattern: re.Pattern[str]) -> AnyRows:

@@ -41,6 +41,7 @@ from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import CALLS_UNSEEN, is_pytorch, shows_calls
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.settings import CHECKS_OF_NUMERICS
 from stepwhy.diagnose.shared.steady_events import SHOWN, SUMMARY, by_lines
 from stepwhy.trace import NULL, Kind, SampleRole
 
@@ -62,6 +63,8 @@ def diagnose(facts: Facts) -> Finding:
     rows = facts.slices(Kind.STORAGE, steady=True)
     # Operations that make or write summaries.
     rows = rows[facts.trace.matches(facts.trace.slices.name[rows], SUMMARY.search)]
+    is_check = facts.trace.matches(facts.trace.slices.name[rows], CHECKS_OF_NUMERICS.fullmatch)
+    rows = rows[~is_check]
     lines, _ = logging_lines(facts.sampled)
     if facts.syncing_ns >= RULE.least_share * facts.wall_ns and facts.syncing_ns > facts.logging_ns:
         return _from_syncs(facts)

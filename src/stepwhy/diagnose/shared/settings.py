@@ -7,6 +7,7 @@ import numpy as np
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.gpus import sampled_gpus
+from stepwhy.base.patterns import regex
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL
 
@@ -35,6 +36,11 @@ class Setting(msgspec.Struct, frozen=True):
     ranks: bool = False
     slows: bool = False
 
+
+# Source: tensorflow/python/debug/lib/check_numerics_callback.py; a program that checks single
+# tensors itself runs `CheckNumerics`.
+CHECKS_OF_NUMERICS = regex(r"(?:DebugNumericSummary|CheckNumerics)V2")
+"""Operations that `tf.debugging.enable_check_numerics()` adds after each other one."""
 
 UNCOMPILED = frozenset({"JAX_DISABLE_JIT", "run_functions_eagerly"})
 """Settings that let compiled functions run their operations one by one."""

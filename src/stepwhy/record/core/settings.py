@@ -133,6 +133,7 @@ _CALLS = frozenset(
         "float64",
         "double",
         RUN_EAGERLY,
+        "enable_check_numerics",
         *(name.lower() for name in FORMS if name.startswith("JAX_")),
         # `jax.disable_jit()` and the like, for a part of the program.
         *(name.removeprefix("JAX_").lower() for name in FORMS if name.startswith("JAX_")),
