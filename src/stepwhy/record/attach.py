@@ -37,6 +37,7 @@ INSTRUMENTATION = {
     "keras.src.optimizers.base_optimizer": "keras.optimizers:observe_optimizers",
     "tf_keras.src.optimizers.optimizer": "keras.optimizers:observe_optimizers",
     "keras.src.ops.operation": "watchers.layer_lines:observe_layers",
+    "keras.src.metrics.metric": "watchers.layer_lines:observe_metrics",
     "keras.src.callbacks.callback_list": "keras.fit:observe_fit",
     "tf_keras.src.callbacks": "keras.fit:observe_fit",
     "keras.src.trainers.epoch_iterator": "keras.batches:observe_batches",

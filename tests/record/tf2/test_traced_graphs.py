@@ -122,6 +122,29 @@ def keras(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     operation.Operation.__init__ = original
 
 
+def test_metrics_of_keras_are_of_their_declarations(
+    keras: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tensorflow as tf
+    from keras.src.metrics import metric
+
+    monkeypatch.setattr(metric.Metric, "__init__", metric.Metric.__init__)
+    monkeypatch.setattr(layer_lines, "_metrics", {})
+    layer_lines.observe_metrics(metric, "")
+    area, exact = keras.metrics.AUC(thresholds=[0.1, 0.4, 0.7]), keras.metrics.Precision()
+    declared = sys._getframe().f_lineno - 1
+    one = keras.metrics.BinaryAccuracy()
+    two = keras.metrics.CategoricalAccuracy()
+
+    def step(x: Any) -> None:
+        for each in (area, exact, one, two):
+            each.update_state(x, x)
+
+    traced(tf.function(step), tf.ones([2, 4]))
+    # The same code of Keras updates both accuracies.
+    assert set(line_numbers().values()) == {declared, step.__code__.co_firstlineno + 2}
+
+
 def test_operations_of_keras_without_a_constructor_of_their_own(keras: Any) -> None:
     # Schedules with a warm-up make one.
     schedule = keras.optimizers.schedules.CosineDecay(0.1, 10, warmup_target=0.2, warmup_steps=2)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core.user_code import UserFiles, user_line
 from stepwhy.record.tf2.tracing_notes import notes_of
 from stepwhy.record.watchers.graph_lines import GraphLines
-from stepwhy.record.watchers.layer_lines import runs_models
+from stepwhy.record.watchers.layer_lines import metric_at, runs_models
 
 if TYPE_CHECKING:
     from typing import Any
@@ -104,6 +104,7 @@ class _NodeLines:
             if short is not None:
                 return f"{short}({frame.lineno}): {frame.name}"
             declared = self._of_layer(name) if self._scopes and runs_models(file) else ""
+            declared = declared or metric_at(file, frame.lineno)
             if declared:
                 return declared
         return ""

@@ -1,7 +1,8 @@
-"""The lines at which the program declares its Keras layers.
+"""The lines at which the program declares its Keras layers and metrics.
 
-A functional or sequential model calls its layers itself, so that all of them have one line of the
-program in their stack: that of `fit`. The line of each is that of its declaration.
+A functional or sequential model calls its layers itself, and `fit` its metrics, so that all of them
+have one line of the program in their stack: that of `fit`. The line of each is that of its
+declaration.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core.user_code import is_users_file, user_line
 
 if TYPE_CHECKING:
-    from types import FrameType, ModuleType
+    from types import CodeType, FrameType, ModuleType
     from typing import Any
 
 # Files of Keras whose code calls the layers of a declared model.
@@ -31,6 +32,8 @@ _RUNS_MODELS = (
 _BUILDING = frozenset({"build", "call", "__call__"})
 
 _lines: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+# Where metrics of Keras are declared, '' for those of Keras itself, by the code that updates them.
+_metrics: dict[CodeType, set[str]] = {}
 
 
 def observe_layers(module: ModuleType, _: str) -> None:
@@ -52,6 +55,47 @@ def observe_layers(module: ModuleType, _: str) -> None:
     # `Operation.__new__` asks `inspect.getfullargspec`, which does not look behind a wrapper.
     init.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
     module.Operation.__init__ = init
+
+
+def observe_metrics(module: ModuleType, _: str) -> None:
+    """Note where metrics are declared.
+
+    Args:
+        module: `keras.src.metrics.metric`.
+    """
+    original = module.Metric.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        with contextlib.suppress(Exception):
+            at: FrameType | None = sys._getframe(1)
+            while at is not None and at.f_code.co_name == "__init__":
+                at = at.f_back
+            # Keras makes metrics of its own, and those that are given by name.
+            declared = at is not None and is_users_file(at.f_code.co_filename)
+            code = inspect.unwrap(type(self).update_state).__code__
+            _metrics.setdefault(code, set()).add(user_line(at) if declared else "")
+
+    init.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+    module.Metric.__init__ = init
+
+
+def metric_at(file: str, number: int) -> str:
+    """The line that declares the metric of Keras whose update a line of Keras is part of.
+
+    Returns:
+        '' for any other line, and if several metrics are updated by the same code.
+    """
+    for code, lines in _metrics.items():
+        if code.co_filename == file and code.co_firstlineno <= number <= _last_line(code):
+            return next(iter(lines)) if len(lines) == 1 else ""
+    return ""
+
+
+@functools.cache
+def _last_line(code: CodeType) -> int:
+    return max(line for _, _, line in code.co_lines() if line is not None)
 
 
 def _line_of(frame: FrameType | None) -> str:
