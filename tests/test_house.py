@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("sources")
 MOST = {
     "rooms": 16,
     "files": 1128,
-    "lines": 154_290,
+    "lines": 154_400,
     "functions with one caller, ‰": 336,
     "lines of a function": 60,
     "lines of a file": 450,
