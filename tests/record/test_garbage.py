@@ -73,7 +73,7 @@ def test_python_calls_back_only_while_observed(log):
 
 
 def test_nothing_is_raised_into_the_training(log, clock, monkeypatch):
-    monkeypatch.setattr(garbage, "user_call", lambda _: 1 / 0)
+    monkeypatch.setattr(garbage, "line_of", lambda _: 1 / 0)
     collect(log, clock, 2, 30_000_000)
     assert not log._recorder.alive
 

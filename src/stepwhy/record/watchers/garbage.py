@@ -10,15 +10,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import sys
+from linecache import getline
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.compiled_code import never_compiled
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.recorder import Recorder
-from stepwhy.record.core.user_code import user_call
+from stepwhy.record.core.user_code import line_of
 
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import Any
 
 # Shorter pauses do not matter for a step, and would fill the log.
@@ -67,13 +70,17 @@ class GarbageLog:
             self._recorder.guard(lambda: self._log(info, start_ns, end_ns))
 
     def _log(self, info: dict[str, Any], start_ns: int, end_ns: int) -> None:
-        line, call = user_call("collect")
+        # Never parsed: a collection may interrupt a parser, of which Python has only one.
+        at: FrameType | None = sys._getframe(1)
+        while at is not None and not line_of(at):
+            at = at.f_back
+        text = getline(at.f_code.co_filename, at.f_lineno) if at is not None else ""
         self._recorder.event(
             "gc",
             name=f"generation {info['generation']}",
             start_ns=start_ns,
             end_ns=end_ns,
-            source=line,
-            reason=call,
+            source=line_of(at) if at is not None else "",
+            reason="gc.collect()" if "collect(" in text else "",
             count=info["collected"],
         )
