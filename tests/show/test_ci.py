@@ -161,7 +161,7 @@ def test_bencher_metrics():
 
 
 def test_bencher_leaves_out_what_is_unknown():
-    a, b = ([sample(result([MS, ms * MS]), "r")] for ms in (10, 20))
+    a, b = ([sample(result([MS, ms * MS, ms * MS]), "r")] for ms in (10, 20))
     found = json.loads(rendered("bmf", compare(("a", "b"), a, b, margin=0.03)))
     assert found["step time"]["step-time-change"] == {"value": 100.0}
     assert "throughput" not in found["step time"]
