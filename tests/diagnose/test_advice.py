@@ -112,6 +112,9 @@ NEEDS = {
     r"random\.sample": lambda facts: any(
         "Random." in facts.trace.string(int(called)) for called in facts.trace.samples.called
     ),
+    r"rng\.choice": lambda facts: (
+        facts.trace.matches(facts.trace.samples.names, re.compile("choice|permutation").search)
+    ).any(),
     r"register_forward_hook": framework("pytorch"),
     r"os\.fsync": lambda facts: (
         "fsync" in {facts.trace.string(int(kind)) for kind in facts.trace.events.kind}

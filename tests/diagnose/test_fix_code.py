@@ -872,6 +872,12 @@ torch.optim.Adagrad(embedding.parameters()).step()""",
         "assert (memory, position, batch) == ([2], 0, [2])",
     ),
     (
+        "python_overhead",
+        "drawn-few",
+        "import numpy as np\nsize, batch_size = 100, 8",
+        "assert len(set(places.tolist())) == 8",
+    ),
+    (
         "checkpoint_stall",
         "torch",
         TORCH + STATE + "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",

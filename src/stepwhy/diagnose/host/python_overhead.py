@@ -43,6 +43,7 @@ from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.analyse.steps.sampled_lines import driver_lines, function_of, place_of
 from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.eager_calls import ElementLoop, eager_loop, element_loop
 from stepwhy.diagnose.shared.measure import by_string, times
 from stepwhy.diagnose.shared.program import feeds_placeholders
@@ -68,6 +69,8 @@ RULE = Rule(
 _SHOWN = 3
 # Choosing elements of a list by these takes microseconds each.
 _RANDOM_ACCESS = ("python: Random.sample", "python: Random.choice")
+# NumPy's global functions of these names arrange all n numbers to draw some of them.
+_ARRANGING = regex(r"\b(?:choice|permutation)\b")
 _OF_PYTHON = ("python", "unexplained")  # no record shows Python, and stack samples only some of it
 
 
@@ -95,7 +98,10 @@ def _advice(facts: Facts, hottest: tuple[Evidence, ...]) -> str:
     lines = facts.sampled.strings_where([one.where for one in hottest[:1]])
     at = np.isin(samples.line, lines)
     drawn = at & np.isin(samples.called, facts.sampled.strings_where(_RANDOM_ACCESS))
-    return "random-access" if 2 * samples.count[drawn].sum() > samples.count[at].sum() else "any"
+    if 2 * samples.count[drawn].sum() > samples.count[at].sum():
+        return "random-access"
+    arranged = facts.sampled.matches(samples.names[at], _ARRANGING.search)
+    return "drawn-few" if arranged.any() else "any"
 
 
 def _own_ns(facts: Facts, lines: Counter[tuple[str, bool]]) -> int:
