@@ -107,6 +107,7 @@ CONTEXTS = {
         PREDICTS,
         "assert len(model.history.history['val_loss']) == 2",
     ),
+    ("hot_line", "metric"): ("keras", "import keras", ""),
     ("input_bound", "pytorch-workers"): ("torch", DATA, "assert loader.num_workers == 2"),
     ("input_bound", "pytorch-more"): ("torch", "import os" + DATA, "loader.num_workers"),
     ("input_bound", "tf-data"): ("tensorflow", TF2, "assert next(iter(dataset)) == 0"),

@@ -48,6 +48,24 @@ def test_it_is_the_answer_where_there_is_no_other():
     assert "A bound" in found.saving.note
 
 
+def test_a_metric_of_keras_is_more_than_training_needs():
+    facts = Facts(
+        parse(
+            """
+            unit: 1 ms
+            framework: tensorflow
+            main   step   |[------------------]|
+            CPU:0  kernel |mmmmmmccccccssssssss|  m=MatMul {source: train.py(9): main}  c=Cast {source: train.py(5): AUC.update_state}  s=Sum {source: train.py(5): AUC.update_state}
+            """  # noqa: E501
+        )
+    )
+    (found,) = unless_explained(facts, [diagnose(facts)])
+    assert found.evidence[0].where == "train.py(5): AUC.update_state"
+    assert (found.saving.low_ns, found.saving.high_ns) == (7 * MS, 14 * MS)
+    assert "metric" in found.title
+    assert "validation data" in found.fix.text
+
+
 def test_it_comes_before_findings_that_explain_little():
     assert [f.id for f in judged(1)] == ["hot-line", "a-b"]
 

@@ -25,9 +25,10 @@ elsewhere only if its evidence shows that: other lines, operations that this lin
 category of the breakdown in which this line is not. So a known problem of the line itself always
 comes first.
 
-A line does more than it has to if it is a loop of a program that runs its operations one by one,
-runs them once per sample, has arguments that grow from step to step, or compares all pairs: two
-arguments are each repeated for the other. Shapes of arguments show that, the instructions of
+A line that declares a metric of Keras, which `fit` updates in each step, does more than training
+needs. Any other does more than it has to if it is a loop of a program that runs its operations one
+by one, runs them once per sample, has arguments that grow from step to step, or compares all pairs:
+two arguments are each repeated for the other. Shapes of arguments show that, the instructions of
 compiled programs, or in a graph the size of a result that is several times that of either argument.
 A loop that is compiled is none of these, since its rounds need each other, nor is a line that makes
 many operations of a graph, which may be those of several layers, nor is Python, which the step may
@@ -256,13 +257,17 @@ def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> 
     own_ns = time_ns - waits
     if own_ns < MOST * time_ns:
         return RULE.finding(None, hot.evidence, RULE.fix("wait"), title=_WAITS)
-    if row is None or not _may_be_less(facts, hot, row):
+    is_metric = row is not None and row.line.endswith(_METRIC)
+    if row is None or not (is_metric or _may_be_less(facts, hot, row)):
         return RULE.finding(None, hot.evidence, RULE.fix("own"), title=_OWN)
     gain = saving("the line half as long, or gone", LEAST_GAINED * own_ns, own_ns)
     # A replay removes operations by name, and so those of other lines as well.
     in_python = row.categories.get("python", 0) > _work_ns(row)
     change = Edit("python" if in_python else "ops", "gone", cost_ns=own_ns)
     edit = None if facts.has_accelerator else change
+    if is_metric:
+        fix = RULE.fix("metric")
+        return RULE.finding(time_ns, hot.evidence, fix, gain, edit, title=_OF_METRIC)
     return RULE.finding(time_ns, hot.evidence, RULE.fix("read"), replace(gain, note=_NOTE), edit)
 
 
@@ -299,6 +304,8 @@ def _is_of_pairs(shapes: str) -> bool:
 
 
 _NOTE = "A bound, not a prediction: from a line half as long to one that is gone. It may be needed."
+_METRIC = ".update_state"  # the name of the function, at lines that declare a metric of Keras
+_OF_METRIC = "Compute this metric less often, or more cheaply: each training step updates it"
 _OWN = "Much of the step is this line, and nothing shows that it can be less"
 _WAITS = "Much of the step is this line, which waits for something else"
 _BESIDE = "Much of the step is this line, which other findings may explain"

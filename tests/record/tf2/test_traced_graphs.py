@@ -143,6 +143,10 @@ def test_metrics_of_keras_are_of_their_declarations(
     traced(tf.function(step), tf.ones([2, 4]))
     # The same code of Keras updates both accuracies.
     assert set(line_numbers().values()) == {declared, step.__code__.co_firstlineno + 2}
+    named = {
+        line.partition(": ")[2] for of in traced_graphs.function_lines().values() for line in of
+    }
+    assert {"AUC.update_state", "Precision.update_state"} <= named
 
 
 def test_operations_of_keras_without_a_constructor_of_their_own(keras: Any) -> None:

@@ -75,7 +75,9 @@ def observe_metrics(module: ModuleType, _: str) -> None:
             # Keras makes metrics of its own, and those that are given by name.
             declared = at is not None and is_users_file(at.f_code.co_filename)
             code = inspect.unwrap(type(self).update_state).__code__
-            _metrics.setdefault(code, set()).add(user_line(at) if declared else "")
+            place = user_line(at).partition(": ")[0]
+            line = f"{place}: {type(self).__name__}.update_state" if declared else ""
+            _metrics.setdefault(code, set()).add(line)
 
     init.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
     module.Metric.__init__ = init
@@ -85,7 +87,8 @@ def metric_at(file: str, number: int) -> str:
     """The line that declares the metric of Keras whose update a line of Keras is part of.
 
     Returns:
-        '' for any other line, and if several metrics are updated by the same code.
+        Like 'train.py(41): AUC.update_state'; '' for any other line, and if several metrics are
+        updated by the same code.
     """
     for code, lines in _metrics.items():
         if code.co_filename == file and code.co_firstlineno <= number <= _last_line(code):
