@@ -2,6 +2,7 @@ import json
 import math
 
 import msgspec
+import numpy as np
 from msgspec import structs
 
 from stepwhy.result import Result
@@ -38,3 +39,13 @@ def test_non_finite_numbers_become_null(sample):
     steps = structs.replace(result.steps, profiler_cost=math.nan)
     parsed = json.loads(report.render(structs.replace(result, steps=steps)))
     assert parsed["steps"]["profiler_cost"] is None
+
+
+def test_scalars_of_numpy_are_numbers(sample, hostile):
+    """One in the evidence of a rule lost the whole report."""
+    for result in (sample("towers"), hostile("\udcff")):
+        cost = np.int64(7) / 2
+        steps = structs.replace(result.steps, profiler_cost=cost, observer_cost_ns=np.int64(5))
+        parsed = json.loads(report.render(structs.replace(result, steps=steps)))
+        assert parsed["steps"]["profiler_cost"] == 3.5
+        assert parsed["steps"]["observer_cost_ns"] == 5

@@ -48,12 +48,24 @@ def render(result: Printed) -> str:
     become U+FFFD. Control characters are written as JSON escapes.
     """
     try:
-        encoded = msgspec.json.encode(result, order="deterministic")
+        encoded = msgspec.json.encode(result, order="deterministic", enc_hook=_python_number)
     except UnicodeEncodeError:
         encoded = msgspec.json.encode(
-            _encodable(msgspec.to_builtins(result, order="deterministic"))
+            _encodable(msgspec.to_builtins(result, order="deterministic", enc_hook=_python_number))
         )
     return escape_json(encoded.decode()) + "\n"
+
+
+def _python_number(value: Any) -> int | float:
+    """The number in a scalar of NumPy, which a type checker takes for one of Python.
+
+    Raises:
+        NotImplementedError: It is none.
+    """
+    if not hasattr(value, "item"):
+        raise NotImplementedError(f"{type(value).__name__} has no form in JSON")
+    number: int | float = value.item()
+    return number
 
 
 def _encodable(value: Any) -> Any:

@@ -135,7 +135,7 @@ def _taken_singly(facts: Facts, work: BatchWork) -> Evidence | None:
     if work.source != "DataLoader":
         return None
     taken = named(facts, "aten::select")
-    per_step = np.count_nonzero(facts.in_input[taken]) / max(facts.steady_count, 1)
+    per_step = int(np.count_nonzero(facts.in_input[taken])) / max(facts.steady_count, 1)
     if per_step < FEWEST_TAKEN or work.exposed_ns > EACH_NS * per_step:
         return None
     return Evidence("times that one row of a tensor is taken, per step", per_step, "count")
