@@ -84,6 +84,20 @@ def test_a_lasting_change_is_noticed_once(later):
     assert len(feed(change, later, 2000)) == 1
 
 
+@pytest.mark.parametrize(("first_ms", "count"), [(0.5, 98), (60, 8)])
+def test_a_loop_that_follows_a_short_one_is_a_change(first_ms, count):
+    """As one that trains a new layer before the whole model: it may end within a block."""
+    change = ChangeDetector()
+    assert feed(change, round(first_ms * MS), count) == []
+    assert len(feed(change, 20 * MS, 400)) == 1
+
+
+def test_slow_first_steps_are_no_other_loop():
+    change = ChangeDetector()
+    assert feed(change, 9000 * MS, 3) == []
+    assert feed(change, 20 * MS, 400) == []
+
+
 def test_a_change_of_a_fifth_may_be_noise():
     change = ChangeDetector()
     feed(change, 10 * MS, 400)

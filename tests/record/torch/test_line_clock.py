@@ -188,6 +188,27 @@ def test_complete_steps_are_kept_when_the_program_ends(loop: Loop, tmp_path: Pat
     assert sys.gettrace() is None
 
 
+def test_the_clock_follows_one_window_more_once_the_step_time_has_changed(
+    loop: Loop, tmp_path: Path
+) -> None:
+    def boundary() -> None:
+        loop.boundary()
+        step = len(loop.ends)
+        if step in {10, 30, 50}:
+            loop.window.reopen()
+        if step in {1, 9, 11, 31, 51}:
+            loop.window.follow(step)
+
+    loop.window._due_step = None
+    run("plain", str(tmp_path / "program.py"), boundary)
+    for _ in range(60):
+        boundary()
+    steps = [noted["steps"][0]["step"] for noted in loop.kept]
+    assert len(steps) == 2
+    assert steps[0] < 10
+    assert 11 < steps[1] < 30
+
+
 def test_a_recursion_down_to_the_limit_ends_as_without_the_clock() -> None:
     def depth(number: int) -> int:
         try:

@@ -19,7 +19,7 @@ TensorFlow 2 records no nodes. There, a loop shows in how often the executor of 
 schedules operations: 256 times or more in a step, and at least three times for each operation that
 computes. The cost is then the time in which it schedules. Steps with 16 matrix products or more do
 not count: their loop may be a recurrent layer. The line of the loop is that whose operation runs
-most often, 16 times in a step or more.
+most often, 16 times in a step or more, if that is a 32nd of what is scheduled.
 
 In JAX, the compiled programs in the profile show what an iteration of a loop needs from earlier
 ones. If it is nothing but counters, keys of random numbers, sums, and the array to which it writes
@@ -81,6 +81,7 @@ SMALL_NS = 200_000  # mean time of an operation; larger ones hide their scheduli
 MOSTLY = 0.5  # of the time of a loop; more of it in matrix products is the work of the layer
 
 SCHEDULED = 256  # per step; graphs of hundreds of operations without a loop take some tens
+LEAST_OF_SCHEDULED = 1 / 32  # that one operation of the loop has
 PER_OPERATION = 3  # times scheduled for each operation that computes; in a loop, most control it
 
 STARTED_NS = 2_000  # of an instruction of XLA on a CPU; starting it takes a half to one microsecond
@@ -202,7 +203,7 @@ def _by_scheduling(facts: Facts) -> Finding:
         often,
         share,
         Evidence("operations that compute per step", computing, "count"),
-        *_repeated_at(facts, kernels),
+        *_repeated_at(facts, kernels, scheduled),
     )
     cost = facts.breakdown["dispatch"]
     return RULE.judge(
@@ -210,12 +211,16 @@ def _by_scheduling(facts: Facts) -> Finding:
     )
 
 
-def _repeated_at(facts: Facts, kernels: AnyRows) -> tuple[Evidence, ...]:
+def _repeated_at(facts: Facts, kernels: AnyRows, scheduled: float) -> tuple[Evidence, ...]:
     """The line whose operation runs most often in a step; () if it may be in no loop.
+
+    An optimizer has operations that run as often as there are variables. Those of short loops are
+    not recorded.
 
     Args:
         facts: Facts of a run of TensorFlow 2.
         kernels: Operations of the steady steps, rows of slices; (kernels,).
+        scheduled: How often operations are scheduled per step.
     """
     lines = facts.derived(slice_lines)[kernels]
     known = lines != NULL
@@ -224,7 +229,7 @@ def _repeated_at(facts: Facts, kernels: AnyRows) -> tuple[Evidence, ...]:
         return ()
     found, counts = np.unique(pairs, axis=0, return_counts=True)
     per_step = float(counts.max()) / max(facts.steady_count, 1)
-    if per_step < ITERATIONS:
+    if per_step < max(ITERATIONS, LEAST_OF_SCHEDULED * scheduled):
         return ()
     line, name = (facts.trace.string(int(key)) for key in found[counts.argmax()])
     return (Evidence(f"times that {name} runs per step at one line", per_step, "count", line),)

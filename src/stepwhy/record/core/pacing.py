@@ -39,6 +39,10 @@ _LASTING_CHANGE = 0.25
 # Blocks in a row, all slower or all faster: a pause or a checkpoint is no lasting change.
 _LASTING_BLOCKS = 8
 _REFERENCE_BLOCKS = 4
+# The first steps are of another loop, such as one that trains a part of the model before, if the
+# reference is that many times as long or short. They are those that a window shows.
+_FIRST_STEPS = 8
+_OTHER_LOOP = 2.0
 
 
 class StepPace:
@@ -138,7 +142,8 @@ class ChangeDetector:
 
     Steps are grouped into blocks of at least 8 steps and 0.2 s. After `restart`, the median
     block of the first four is the reference; eight blocks in a row that are all slower, or all
-    faster, than it by a quarter are a lasting change.
+    faster, than it by a quarter are a lasting change. So is a first reference that is twice the
+    median of the first eight steps, or half of it: another loop came before.
 
     Args:
         least: The smallest change, as a share.
@@ -147,10 +152,20 @@ class ChangeDetector:
         reference_ns: The reference; 0 until there is one.
     """
 
-    __slots__ = ("_blocks", "_count", "_least", "_side", "_streak", "_total_ns", "reference_ns")
+    __slots__ = (
+        "_blocks",
+        "_count",
+        "_first",
+        "_least",
+        "_side",
+        "_streak",
+        "_total_ns",
+        "reference_ns",
+    )
 
     def __init__(self, least: float = _LASTING_CHANGE) -> None:
         self._least = least
+        self._first: list[float] | None = []
         self.restart()
 
     def restart(self) -> None:
@@ -175,6 +190,8 @@ class ChangeDetector:
         Returns:
             Whether the step time has changed for good; the reference is then reset.
         """
+        if self._first is not None and len(self._first) < _FIRST_STEPS:
+            self._first.append(duration_ns / steps)
         self._count += steps
         self._total_ns += duration_ns
         if self._count < _BLOCK_STEPS or self._total_ns < _BLOCK_NS:
@@ -189,6 +206,7 @@ class ChangeDetector:
             self._blocks.append(mean_ns)
             if len(self._blocks) == _REFERENCE_BLOCKS:
                 self.reference_ns = sorted(self._blocks)[_REFERENCE_BLOCKS // 2]
+                return self._follows_another_loop()
             return False
         difference = mean_ns / self.reference_ns - 1
         side = (difference > self._least) - (1 / (1 + difference) - 1 > self._least)
@@ -198,3 +216,11 @@ class ChangeDetector:
             return False
         self.restart()
         return True
+
+    def _follows_another_loop(self) -> bool:
+        """Whether the first steps took a different time from the first reference."""
+        first, self._first = self._first, None
+        if not first:
+            return False
+        ratio = self.reference_ns / max(sorted(first)[len(first) // 2], 1.0)
+        return not 1 / _OTHER_LOOP <= ratio <= _OTHER_LOOP

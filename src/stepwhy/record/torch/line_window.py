@@ -88,7 +88,7 @@ class LineWindow:
         self.touched = False
         self._forks.forget()
         self._due_step: int | None = None
-        self._followed = False
+        self._followed = self._reopened = False
         self._step = 0
         self._attempts = 0
         self._is_warm = False
@@ -98,7 +98,7 @@ class LineWindow:
         self._readings: list[tuple[int, int]] = []
 
     def follow(self, step: int) -> None:
-        """A traced window has closed: the clock is due some steps later, once per process.
+        """A traced window has closed: the clock is due some steps later, once per loop.
 
         Args:
             step: Number of the step that begins.
@@ -106,6 +106,14 @@ class LineWindow:
         if not self._followed:
             self._followed = True
             self._due_step = step + _USUAL_STEPS + 1
+
+    def reopen(self) -> None:
+        """The step time has changed for good, once: the clock follows the next window, too.
+
+        What it notes replaces what was noted of the steps before.
+        """
+        if not self._reopened:
+            self._reopened, self._followed, self._attempts = True, False, 0
 
     def needs(self, step: int) -> bool:
         """Whether `next_step` must be called for a step.

@@ -327,8 +327,9 @@ class StepObserver(WatchedLoop):
             self._only_note_steps()
 
     def reopen(self) -> None:
-        """The step time has changed for good: open another window, and count hooks again."""
+        """The step time has changed for good: trace, and note lines and hooks, once more."""
         super().reopen()
+        self._lines.reopen()
         self._semantic.hooks.step_time_changed()
 
     def _standing(self) -> Standing | None:
