@@ -18,8 +18,10 @@ cost is capped at the time that the step waits for input. For threads of the tra
 cap includes time in framework code without CPU use, which is the wait for the GIL; if the loop
 feeds, the cap is the time outside the framework. The number of processes needed to keep up is this
 work per step divided by the rest of the step. The high end of the saving includes what the rest of
-the step may lose to a shortage of cores. Workers that have a batch ready most of the time keep up,
-whatever they do.
+the step may lose to a shortage of cores. Workers that have a batch ready most of the time keep up.
+Then only work that can be spared counts, and only if the training thread waits for a core for a
+fifth of the step or more, although no other programs use the cores: the cost is that wait, at most
+the time for which this work uses a core.
 
 Where few or no such lines were sampled, TensorFlow's model of a `tf.data` pipeline tells how many
 elements a generator yields for each batch, and how long each takes: TensorFlow converts every one
@@ -95,6 +97,7 @@ RULE = Rule(
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+SHARE_OF_CORES = 0.20  # of the step, in waits for a core; on few cores, any worker causes some
 SINGLE = 16  # elements per step that a generator yields; fewer are batches, or large elements
 LEAST_SAVED = 0.7  # of the cost; precomputed results still have to be read
 MOSTLY_WAITS = 0.5  # of the preparation is blocked; more threads then do most of it at once
@@ -135,7 +138,7 @@ def diagnose(facts: Facts) -> Finding:
         return _of_serial(facts, work)
     ready = batches_ready(facts) if work.role is SampleRole.WORKER else None
     if ready is not None:
-        return RULE.nothing((ready,))
+        return _takes_cores(facts, work, ready) or RULE.nothing((ready,))
     # Several processes share the work, so each delays the step by its share.
     busy = work.at_once / max(work.producers or 1.0, 1.0)
     waits = _waits(facts, work)
@@ -173,6 +176,31 @@ def _of_serial(facts: Facts, work: Preparation) -> Finding:
     share = Evidence("share of the step", ways.gone_ns / max(facts.wall_ns, 1), "fraction")
     evidence = (share, *spared.evidence(), Evidence("runs in", _runs_in(work), ""))
     return _spare(ways.gone_ns, ways, spared, evidence, _OTHERWISE if ways.workers else "")
+
+
+def _takes_cores(facts: Facts, work: Preparation, ready: Evidence) -> Finding | None:
+    """The finding about workers that keep up, but take the cores; None if nothing can be spared.
+
+    The training waits for a core no longer than the workers, which can be spared, use one.
+    """
+    spared = removable_work(facts, work)
+    if spared is None or facts.observed is None or facts.observed.is_contended:
+        return None
+    waited = facts.observed.driver.core_wait_ns or 0
+    cost = min(waited, round(spared.share * _running(work) * facts.wall_ns))
+    if cost < SHARE_OF_CORES * facts.wall_ns:
+        return None
+    evidence = (
+        Evidence("share of the step", cost / facts.wall_ns, "fraction"),
+        *spared.evidence(),
+        Evidence("runs in", _runs_in(work), ""),
+        Evidence("cores that it uses, on average", round(_running(work), 1), "count"),
+        Evidence("wait of the training thread for a core per step", waited, "ns"),
+        ready,
+    )
+    gain = saving("this work half as long, or gone", LEAST_SPARED * cost, cost)
+    fix = RULE.fix(_WAYS[spared.kind])
+    return RULE.finding(cost, evidence, fix, gain, title=TITLES[spared.kind])
 
 
 def _spare(
