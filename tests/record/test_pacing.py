@@ -92,6 +92,13 @@ def test_a_loop_that_follows_a_short_one_is_a_change(first_ms, count):
     assert len(feed(change, 20 * MS, 400)) == 1
 
 
+def test_the_first_steps_are_those_after_a_restart():
+    change = ChangeDetector()
+    assert feed(change, MS, 50) == []
+    change.restart()
+    assert feed(change, 20 * MS, 400) == []
+
+
 def test_slow_first_steps_are_no_other_loop():
     change = ChangeDetector()
     assert feed(change, 9000 * MS, 3) == []

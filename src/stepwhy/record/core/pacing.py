@@ -165,11 +165,11 @@ class ChangeDetector:
 
     def __init__(self, least: float = _LASTING_CHANGE) -> None:
         self._least = least
-        self._first: list[float] | None = []
         self.restart()
 
     def restart(self) -> None:
-        """Forget the reference; the next blocks make a new one."""
+        """Forget all steps; the next blocks make a new reference."""
+        self._first: list[float] | None = []
         self._blocks: list[float] = []
         self.reference_ns = 0.0
         self._count = self._total_ns = 0
