@@ -6,17 +6,18 @@ import pytest
 
 from stepwhy.diagnose.shared.pipeline_calls import with_pipeline
 from stepwhy.diagnose.shared.user_calls import in_users_words
-from stepwhy.result import Finding, Fix
+from stepwhy.result import Evidence, Finding, Fix
 from stepwhy.trace.notation import parse
 
 CODE = "loader = DataLoader(..., num_workers=2, persistent_workers=True)"
 
 
-def code_of(*calls, code=CODE, levels=""):
+def code_of(*calls, code=CODE, levels="", lines=()):
     rows = "".join(f"made | 0 ms | 0 ms | {name} | {call} | {line}\n" for name, call, line in calls)
     events = f"events: kind | start_ns | dur_ns | name | reason | source\n{rows}" if rows else ""
     trace = parse(f"unit: 1 ms\nmain step |[--]|\n\n{events}\n{levels}")
-    finding = Finding("x", "found", "X", 1, None, (), Fix("Do it.", code, "none"))
+    evidence = tuple(Evidence("time at the line", 1, "ns", line) for line in lines)
+    finding = Finding("x", "found", "X", 1, None, evidence, Fix("Do it.", code, "none"))
     found = in_users_words(finding, SimpleNamespace(trace=trace))
     return found.fix.code
 
@@ -67,6 +68,13 @@ def test_calls_of_keras_and_of_sessions_are_filled_in_too():
 def test_only_the_change_is_shown_where_the_arguments_are_not_known(call):
     assert code_of(("Images", call, "")) == CODE
     assert code_of() == CODE
+
+
+def test_of_several_calls_the_one_that_the_evidence_names_first_is_meant():
+    calls = [("A", "Embedding(a)", "n.py(1): f"), ("B", "Embedding(b)", "n.py(2): f")]
+    lines, code = ["n.py(9): g", "n.py(2): f", "n.py(1): f"], "table = Embedding(..., sparse=True)"
+    filled = code_of(*calls, code=code, lines=lines)
+    assert filled == "# n.py(2)\ntable = Embedding(b, sparse=True)"
 
 
 def test_of_several_loaders_the_one_that_was_sampled_most_is_meant():

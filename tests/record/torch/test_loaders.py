@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pytest
 from stepwhy.record.core.observation_guard import ObservationGuard
 from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.steps.meters import InputWait
-from stepwhy.record.torch import loaders
+from stepwhy.record.torch import loaders, observer
 from stepwhy.record.torch.loaders import Loaders, batches_ready
 
 if TYPE_CHECKING:
@@ -133,6 +134,33 @@ def test_the_call_of_a_loader_is_logged_as_it_is_written(
     assert made["name"] == "Images"
     assert made["reason"] == "Observed(2, batch_size=sizes['small'])"
     assert made["source"].endswith(": test_the_call_of_a_loader_is_logged_as_it_is_written")
+
+
+def test_the_calls_that_make_embedding_tables_are_logged_with_their_shapes(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Embedding:
+        def __init__(self, rows: int, width: int) -> None:
+            self.num_embeddings, self.embedding_dim = rows, width
+
+    class EmbeddingBag(Embedding):
+        pass
+
+    class Users(EmbeddingBag):
+        def __init__(self) -> None:
+            super().__init__(70, 3)
+
+    monkeypatch.setattr(observer, "observer_of", lambda _: SimpleNamespace(recorder=recorder))
+    module: Any = SimpleNamespace(Embedding=Embedding, EmbeddingBag=EmbeddingBag)
+    observer.observe_tables(module, "")
+    rows, here = 50, sys._getframe().f_code.co_name
+    assert Embedding(rows, 4).num_embeddings == rows
+    Users()
+    made = [e for e in written(recorder, tmp_path, "events") if e["kind"] == "made"]
+    assert {(e["name"], e["reason"], e["source"].rpartition(": ")[2]) for e in made} == {
+        ("nn.Embedding[50x4]", "Embedding(rows, 4)", here),
+        ("nn.Embedding[70x3]", "super().__init__(70, 3)", "__init__"),
+    }
 
 
 def test_epochs_and_starts_of_workers_are_events(

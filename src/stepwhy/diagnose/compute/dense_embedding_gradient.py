@@ -19,6 +19,9 @@ rows. A table that the forward pass uses in any other way does not count: its gr
 anyway, as where a language model shares it with its output layer, or where it is regularised. A
 parameter that the program indexes, as by `table[ids]` or `index_select`, counts like a table.
 
+The lines at which the program declares the tables come first in the evidence: the change belongs
+there. Without shapes, those of tables of at least 1 MiB do.
+
 Without shapes, other parameters may cost as much as the tables. The gradient must then take 5 % of
 the step to make, and 30 % together with the optimizer, so that small tables and models that mostly
 consist of other layers do not count. In TensorFlow 1, operations of the backward pass whose result
@@ -42,7 +45,7 @@ PyTorch and TensorFlow 1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 
 import numpy as np
@@ -96,6 +99,9 @@ _OPTIMIZER = regex(r"Optimizer\.step#(\w+)\.step")
 _NAMED = frozenset({"Adam", "SGD"})  # in the code of the advice; others stay AdamW
 _TAKE_SPARSE = frozenset({"SGD", "Adagrad", "SparseAdam"})
 _NO_PLAIN_SGD = regex(r"aten::(mul_|add|_foreach_mul_|_foreach_add|_fused_sgd_)")
+# What the observer logs of `nn.Embedding` and `nn.EmbeddingBag`: rows and columns.
+_DECLARES = regex(r"nn\.Embedding\[\d+x\d+\]")
+_FLOAT = 4  # bytes of an element
 _SHOWN = 3
 
 
@@ -124,6 +130,7 @@ def diagnose(facts: Facts) -> Finding:
     else:
         updated_ns = on_scale(facts, _update_ns(facts, updating, tables))
     evidence = (
+        *_declared(facts, tables),
         Evidence("time to make dense gradients", made_ns, "ns"),
         Evidence(
             f"time of the optimizer{'' if tables is None else ' for tables'}", updated_ns, "ns"
@@ -136,6 +143,22 @@ def diagnose(facts: Facts) -> Finding:
     unless = is_short if tables is None else not tables
     fix = RULE.fix("indexed") if indexed else _fix(facts, updating)
     return RULE.judge(facts, cost, evidence, fix, shown=2, unless=unless)
+
+
+def _declared(facts: Facts, tables: frozenset[str] | None) -> Iterator[Evidence]:
+    """The lines that declare the tables, largest first; without shapes, those of large tables."""
+    events = facts.trace.events
+    known = np.flatnonzero((events.name != NULL) & (events.source != NULL))
+    declared = facts.trace.matches(events.name[known], _DECLARES.fullmatch)
+    found: dict[str, str] = {}
+    for row in known[declared].tolist():
+        shape = facts.trace.string(int(events.name[row])).partition("[")[2].rstrip("]")
+        if _elements(shape) * _FLOAT >= LARGE if tables is None else shape in tables:
+            line = facts.trace.string(int(events.source[row]))
+            found[line] = max(shape, found.get(line, ""), key=_elements)
+    largest = sorted(found.items(), key=lambda item: _elements(item[1]), reverse=True)
+    for line, shape in largest[:_SHOWN]:
+        yield Evidence("shape of the table", shape.replace("x", " x "), "", line)
 
 
 def _tables(facts: Facts, made: AnyRows) -> frozenset[str] | None:

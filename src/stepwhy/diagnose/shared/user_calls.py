@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -47,13 +48,14 @@ def in_users_words(finding: Finding, facts: Facts) -> Finding:
     fix = finding.fix
     if fix is None or "...," not in fix.code:
         return finding
-    code = _CALL.sub(lambda found: _filled(found, facts.trace), fix.code)
+    named = [fact.where for fact in finding.evidence]
+    code = _CALL.sub(lambda found: _filled(found, facts.trace, named), fix.code)
     return replace(finding, fix=replace(fix, code=code))
 
 
-def _filled(found: re.Match[str], trace: Trace) -> str:
-    """A call of the fix, with the arguments of the program's call."""
-    row = _row_of(trace, found["name"])
+def _filled(found: re.Match[str], trace: Trace, named: Sequence[str]) -> str:
+    """A call of the fix, with the arguments of the program's call, best at one of these lines."""
+    row = _row_of(trace, found["name"], named)
     call = None if row is None else parsed(trace.string(int(trace.events.reason[row])))
     if row is None or call is None:
         return found[0]
@@ -66,8 +68,11 @@ def _filled(found: re.Match[str], trace: Trace) -> str:
     return comment + laid_out(found["before"], call)
 
 
-def _row_of(trace: Trace, name: str) -> int | None:
-    """The event of such a call; of several loaders, the one that was sampled most."""
+def _row_of(trace: Trace, name: str, named: Sequence[str]) -> int | None:
+    """The event of such a call.
+
+    Of several, that of the first of these lines; of several loaders, the one sampled most.
+    """
     events, sampled = trace.events, trace.levels.queue
     rows = [
         row
@@ -76,7 +81,14 @@ def _row_of(trace: Trace, name: str) -> int | None:
         and not trace.string(int(events.name[row])).startswith("tf.data[")
         and re.search(rf"\b{name}\(", trace.string(int(events.reason[row])))
     ]
-    return max(rows, key=lambda row: int((sampled == events.name[row]).sum()), default=None)
+
+    def rank(row: int) -> tuple[int, int]:
+        source = events.source[row]
+        line = trace.string(int(source)) if source != NULL else ""
+        place = named.index(line) if line and line in named else len(named)
+        return -place, int((sampled == events.name[row]).sum())
+
+    return max(rows, key=rank, default=None)
 
 
 def parsed(text: str) -> ast.Call | None:
