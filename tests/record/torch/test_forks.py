@@ -107,6 +107,9 @@ for epoch in range(10):
 print(loss, children)
 """
 
+# A second one opens if the steps take twice as long later, as where other programs start.
+_OPENED = {1, 2}
+
 
 def observe(
     tmp_path: Path,
@@ -137,7 +140,8 @@ def test_children_end_as_without_observation(
     program = _HEAD + _LOOP.format(fork=_FORKS[how])
     printed, messages, windows = observe(tmp_path, capfd, program, forks)
     assert printed.endswith(" [7, 7, 7]\n")
-    assert (windows, messages) == (1, ())
+    assert windows in _OPENED
+    assert messages == ()
 
 
 def test_a_program_that_forks_in_each_step_is_timed(
@@ -157,11 +161,12 @@ def test_workers_that_are_forked_in_a_window_end(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], program: str, forks: Callable[[str], Forks]
 ) -> None:
     _, messages, windows = observe(tmp_path, capfd, _HEAD + program, forks)
-    assert (windows, messages) == (1, ())
+    assert windows in _OPENED
+    assert messages == ()
 
 
 def test_no_thread_of_the_profiler_is_left(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], forks: Callable[[str], Forks]
 ) -> None:
     _, _, windows = observe(tmp_path, capfd, _HEAD + _THREADS, forks)
-    assert windows == 1
+    assert windows in _OPENED
