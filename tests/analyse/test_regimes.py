@@ -64,6 +64,31 @@ def test_a_run_that_changes_back_has_three_stretches():
     assert parts(Facts(run.trace())) == [(0, 100), (100, 180), (180, 360)]
 
 
+def compiling(run, count, *, every):
+    """Steps of 10 ms; so many of them, each the last of a few, compile for 90 ms as well."""
+    intern = run.builder.intern
+    for _ in range(count):
+        run.go(every - 1, 10)
+        begin = round((run.at + 1) * MS)
+        event = {"kind": intern("compile"), "name": intern("step"), "start_ns": begin}
+        run.builder.add("events", **event, dur_ns=90 * MS)
+        run.mark_step(100)
+    return run
+
+
+def test_compilations_that_become_rarer_part_nothing():
+    run = compiling(Run(), 30, every=2).change()
+    run = compiling(run, 20, every=6).change()
+    facts = Facts(compiling(run, 5, every=40).trace())
+    assert parts(facts) == [(0, 380)]
+    assert facts.wall_ns == pytest.approx((10 + 55 * 90 / 380) * MS, rel=0.1)
+
+
+def test_a_step_that_changes_parts_the_run_whatever_compiles_now_and_then():
+    run = compiling(Run(), 5, every=20).go(100, 20).change()
+    assert parts(Facts(run.trace())) == [(0, 100), (100, 200)]
+
+
 def test_a_change_of_rare_steps_leaves_the_usual_step_alone():
     run = Run().go(100, 10)
     for _ in range(10):

@@ -137,6 +137,24 @@ def test_a_fix_that_may_remove_little_has_a_low_end_near_zero(monkeypatch):
         assert found.saving.note.endswith(note)
 
 
+def test_what_takes_the_place_of_compiling_lowers_the_low_end(monkeypatch):
+    monkeypatch.setattr(pricing, "price", lambda *_: ON_CPU)
+    one = finding("recompilation", 50, Edit("compile", "gone", sure=0.6))
+    (found,) = priced(Facts(parse(WAITING)), [one])
+    assert (found.saving.low_ns, found.saving.high_ns) == (18 * UNIT, 50 * UNIT)
+    assert found.saving.note.endswith("The low end assumes that the fix removes 60 % of this work.")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "cost", "wider"), [(3, 4, 4, (2.8, 4)), (5, 6, 4, (4.7, 6.3))]
+)
+def test_bounds_on_cpus_are_as_wide_as_programs_outside_of_the_lab_need(low, high, cost, wider):
+    saving = Saving(low * UNIT, high * UNIT, "read less", note="Why it is more.")
+    one = replace(finding("storage-wait", cost, None), saving=saving)
+    (found,) = priced(Facts(parse(WAITING.replace("GPU:0", "CPU:0"))), [one])
+    assert (found.saving.low_ns, found.saving.high_ns) == tuple(ns * UNIT for ns in wider)
+
+
 def test_the_note_of_a_replay_says_how_many_gains_of_the_gpu_lab_it_would_hold():
     grade = json.loads((Path(__file__).parents[2] / "lab/gpu-grade.json").read_text())
     known = [p for p in grade["pairs"] if p["gain_ns"] is not None and p["predicted_high_ns"]]

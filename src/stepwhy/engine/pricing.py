@@ -11,6 +11,7 @@ from stepwhy.base.units import format_fraction, format_ns, quantise, quantise_wi
 from stepwhy.diagnose import hot_line, rank
 from stepwhy.diagnose.shared.rule import SPARED, within_cost
 from stepwhy.predict import price
+from stepwhy.predict.calibration import OUTSIDE
 from stepwhy.result import Prediction, Saving
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _MORE_BY_PART = {
 _LESS = "It saves less than half of its cost: without it, the step waits for other work."
 # Share of the work that a fix removes for certain; up to here it may remove next to nothing.
 _UNSURE = 0.2
+_PARTLY = "The low end assumes that the fix removes {} of this work."
 _MAY_FAIL = "In some programs this fix saved little: try it."
 _SHARED = (
     "The steps of all ranks were replayed. The low end shares all work evenly among the {0}s; the "
@@ -61,25 +63,45 @@ def priced(
 
 def _priced(facts: Facts, finding: Finding, job: Job | None) -> Finding:
     if finding.verdict != "found" or finding.edit is None:
-        return finding
+        return _widen(facts, finding)
     try:
         of_job = None if job is None else _job_saving(job, finding.edit)
         if of_job is not None:
             return replace(finding, saving=of_job)
         found = price(facts, (finding.edit,))
         if not isinstance(found, Prediction):
-            return _cap_by_host_path(facts, finding, finding.edit)
+            return _cap_by_host_path(facts, _widen(facts, finding), finding.edit)
         saving = saving_of(found)
         if finding.id == hot_line.RULE.id or any(one.what == SPARED for one in finding.evidence):
             saving = _halve(facts, finding.edit, saving)
     except Exception:  # noqa: BLE001 - a finding without a prediction is better than no report
         return finding
-    if found.method == "cpu" and 0 < finding.edit.sure <= _UNSURE:
-        least = quantise(round(finding.edit.sure * found.gain_ns[0]))
-        saving = replace(saving, low_ns=least, note=f"{saving.note} {_MAY_FAIL}".strip())
+    if found.method == "cpu":
+        saving = _with_unsure(saving, finding.edit, found.gain_ns[0])
     if finding.cost_ns_per_step:
         saving = _cap_by_cost(saving, finding.cost_ns_per_step)
     return replace(finding, saving=replace(saving, note=_add_reason(finding, saving)))
+
+
+def _widen(facts: Facts, finding: Finding) -> Finding:
+    """A finding whose bound holds in programs outside of the lab, too, if they run on CPUs."""
+    saving, cost_ns = finding.saving, finding.cost_ns_per_step
+    if facts.has_accelerator or saving is None or cost_ns is None:
+        return finding
+    most_ns = (facts.wall_ns + saving.high_ns) // 2 if saving.high_ns > cost_ns else cost_ns
+    low_ns = quantise(saving.low_ns / OUTSIDE)
+    high_ns = quantise_within(min(saving.high_ns * OUTSIDE, most_ns), most_ns)
+    high_ns = max(high_ns, saving.high_ns)
+    return replace(finding, saving=replace(saving, low_ns=low_ns, high_ns=high_ns))
+
+
+def _with_unsure(saving: Saving, edit: Edit, least_ns: int) -> Saving:
+    """A saving whose low end allows for the work that takes the place of what the fix removes."""
+    if not 0 < edit.sure < 1 or (edit.sure > _UNSURE and edit.what != "compile"):
+        return saving
+    note = _MAY_FAIL if edit.sure <= _UNSURE else _PARTLY.format(format_fraction(edit.sure))
+    low_ns = quantise(round(edit.sure * least_ns))
+    return replace(saving, low_ns=low_ns, note=f"{saving.note} {note}".strip())
 
 
 def _job_saving(job: Job, edit: Edit) -> Saving | None:
@@ -154,17 +176,23 @@ def _add_reason(finding: Finding, saving: Saving) -> str:
     if saving.high_ns < cost_ns / 2:
         parts.insert(0, _SAME_INPUT if edit.what == "input" else _LESS)
     if 0 < edit.sure < 1 and edit.what != "input":
-        share = format_fraction(edit.sure)
-        parts.append(f"The low end assumes that the fix removes {share} of this work.")
+        parts.append(_PARTLY.format(format_fraction(edit.sure)))
     return " ".join(parts)
 
 
 def saving_of(prediction: Prediction) -> Saving:
-    """The saving that a prediction states, rounded to avoid false precision."""
-    low, high = prediction.gain_ns
+    """The saving that a prediction states, rounded to avoid false precision.
+
+    Of a saving of most of the step, the rest is rounded: of 340 ms, 335 is not nearly all.
+    """
+    step_ns = prediction.step_ns
+    low, high = (
+        quantise(ns) if 2 * ns < step_ns else step_ns - quantise(step_ns - ns)
+        for ns in prediction.gain_ns
+    )
     return Saving(
-        low_ns=quantise(low),
-        high_ns=quantise(high),
+        low_ns=low,
+        high_ns=high,
         edit=" + ".join(map(str, prediction.edits)),
         method=prediction.method,
         remaining_ns=quantise(prediction.remaining_ns),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepwhy.analyse.input.overlap import displaced_ns
-from stepwhy.predict.calibration import Structure, calibrated
+from stepwhy.predict.calibration import OUTSIDE, Structure, calibrated
 from stepwhy.predict.inputs import gather
 from stepwhy.result.predictions import Prediction, Refusal
 
@@ -67,7 +67,19 @@ def price(facts: Facts, edits: Sequence[Edit], record: Record) -> Prediction | R
     if isinstance(inputs, Refusal):
         return inputs
     found = predict(inputs, record, tuple(edits))
-    return Refusal(tuple(edits), TOO_WIDE, _MEASURE) if is_too_wide(found) else found
+    if is_too_wide(found):
+        return Refusal(tuple(edits), TOO_WIDE, _MEASURE)
+    return _widened(found, hard_bounds(inputs))
+
+
+def _widened(found: Prediction, bounds: Bounds) -> Prediction:
+    """A prediction whose interval holds in programs outside of the lab, too."""
+    least, most = found.gain_ns
+    # Of a step that nearly disappears, most of what remains is needed all the same.
+    low_ns = math.floor(max(found.step_ns - OUTSIDE * most, found.low_ns / 2))
+    low_ns = max(low_ns, min(bounds.least_ns, found.low_ns))
+    high_ns = math.ceil(found.step_ns - least / OUTSIDE)
+    return msgspec.structs.replace(found, low_ns=low_ns, high_ns=high_ns)
 
 
 def is_too_wide(prediction: Prediction) -> bool:

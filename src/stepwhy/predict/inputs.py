@@ -84,10 +84,19 @@ def gather(facts: Facts, edits: Sequence[Edit]) -> PricingInputs | Refusal:
         on_accelerator=facts.has_accelerator,
         driver_delay_ns=_driver_delay_ns(facts),
         children_cpu_ns=children_cpu_ns_per_step(facts.trace, facts.wall_ns),
-        inflates_operations=any(e.what not in _BETWEEN_OPERATIONS for e in edits),
+        inflates_operations=any(_inflates_operations(facts, edit) for edit in edits),
         removes_operations=all(e.what == "ops" and e.change == "gone" for e in edits),
     )
     return _add_work(facts, edits, known) if "overlapped" in families else known
+
+
+def _inflates_operations(facts: Facts, edit: Edit) -> bool:
+    """Whether a part of the step may make operations longer.
+
+    Compilations in some steps do not: the operations of the others are known without them.
+    """
+    in_some = edit.what == "compile" and facts.observed and "compile" in facts.observed.stalls_ns
+    return not in_some and edit.what not in _BETWEEN_OPERATIONS
 
 
 def _unpriced(facts: Facts, edits: Sequence[Edit]) -> Refusal | None:

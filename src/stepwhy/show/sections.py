@@ -89,7 +89,7 @@ def _gain(result: Result) -> Iterator[blocks.Gain]:
     saving = found[0].saving if found else None
     times, remark = [wall_ns], ""
     if saving is not None and saving.high_ns > 0:
-        saved = (min(units.quantise(ns), wall_ns) for ns in (saving.high_ns, saving.low_ns))
+        saved = (min(ns, wall_ns) for ns in (saving.high_ns, saving.low_ns))
         times += [wall_ns - ns for ns in saved]
     elif found:
         remark = "no gain can be predicted"

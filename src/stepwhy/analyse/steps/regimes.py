@@ -1,7 +1,8 @@
 """The stretches of a run between lasting changes of its step time.
 
 A mean over both sides of a lasting change is not the time of any step. The log records when a
-change was noticed; the step times show where it is. A change in how long the process waits for
+change was noticed; the step times show where it is. Compilations that become rarer are no such
+change: what they cost per step is a mean over all steps. A change in how long the process waits for
 cores that other programs use counts as well, if the step time changes with it.
 
 The result describes one stretch: the one that took most time, of those in which steps were traced.
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from stepwhy.analyse.steps.contention import contention, differs, least_contended
 from stepwhy.analyse.steps.sampled_lines import FEWEST_SAMPLES
+from stepwhy.analyse.steps.stalls import events_in, stalling
 from stepwhy.analyse.steps.step_search import count_warm_up
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.trace import NULL, Columns, Kind, SampleRole
@@ -53,6 +55,9 @@ _SIMILAR = 1.5
 _RELATED = 3.0
 # If medians differ by less, the usual step is the same: only rare steps have changed.
 _SMALLEST_CHANGE = 0.1
+# Share of the time of a stretch that its steps take without compilations and checkpoints. With less
+# they do not tell whether the step changes, or compiling becomes rarer.
+_LEAST_OWN = 0.5
 
 
 class Regime(msgspec.Struct, frozen=True):
@@ -322,12 +327,25 @@ def _split(trace: Trace, first: int, end: int, most: int | None = None) -> int |
     count = len(rows)
     if count < 2 * _SHORTEST:
         return None
-    logs = np.log(np.clip(durations, *np.percentile(durations, [5, 95])))
+    own = durations - _stalled_ns(trace, rows)
+    logs = np.log(np.clip(own, *np.percentile(own, [5, 95])))
     before = np.arange(_SHORTEST, count - _SHORTEST + 1)
     gap = np.cumsum(logs)[before - 1] - before * logs.mean()
     place = int(before[np.argmax(gap**2 / (before * (count - before)))])
-    ratio = float(np.median(durations[place:]) / np.median(durations[:place]))
+    sides = slice(place), slice(place, count)
+    if any(own[side].sum() < _LEAST_OWN * durations[side].sum() for side in sides):
+        return None
+    ratio = float(np.divide(*(np.median(own[side]) for side in sides)))
     return int(rows[place]) if abs(np.log(ratio)) >= np.log1p(_SMALLEST_CHANGE) else None
+
+
+def _stalled_ns(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Time of each of some steps in which it was compiled or saved, ns; (steps,)."""
+    stalled = events_in(trace, rows, stalling(trace))
+    found = np.zeros(len(rows), dtype=np.int64)
+    found[: len(stalled.steps)] = stalled.inside_ns
+    most: NDArray[np.int64] = np.minimum(found, trace.marks.dur_ns[rows] - 1)
+    return most
 
 
 def _searched(durations_ns: NDArray[np.int64]) -> int:

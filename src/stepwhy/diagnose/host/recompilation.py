@@ -14,7 +14,10 @@ runs the function without compiling it from then on.
 stepwhy logs each compilation with its reason and the line that called the function. The cost is the
 time of repeated compilations in steady steps, as a mean over all of these steps; the compilations
 of the first steps do not count. If enough steps compile nothing, the cost is how much longer the
-other steps are, since a new version is also slower at its first run. In the trace of another
+other steps are, since a new version is also slower at its first run. Where all versions are soon
+compiled, later steps compile nothing, and the mean over the run is the smaller, the longer it is.
+JAX compiles for fixed shapes only, so padding may make the rest of the step up to twice as long,
+which the saving allows for. In the trace of another
 profiler, the cost is the compile time of the mean step, if most of the recorded steps compile.
 
 ## Fix
@@ -66,6 +69,7 @@ UNNAMED = 0.10  # of the step; less is not worth the question what was compiled
 SHARE = 0.05  # of a recorded step; in a log, `StepEvents.recur` decides
 FEWEST_STEPS = 3  # recorded steps; with fewer, compilation may be part of the start
 MOST_STEPS = 0.5  # of the recorded steps; what most of them compile is not compiled once for all
+_MOST_PADDED = 1.0  # of the rest of the step, which padded batches make longer
 LIMIT = "recompile limit"
 """Name of the event at which `torch.compile` gives up a function, see `record.torch`."""
 
@@ -109,15 +113,25 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
     logged = cost_per_step(facts, inside)
     cost = min(max(logged, inside.with_first_runs_ns, facts.breakdown["compile"]), facts.wall_ns)
     changes = _changes(facts, inside.rows)
-    gain = saving("remove recompilation", logged, cost)
     evidence = (
         *summary(inside, "compile again", "compiling"),
         *_first_runs(inside),
+        _last(facts, inside),
         *(changes or _places(facts, inside.rows)),
     )
     is_eager = not changes and _is_eager(facts, inside.rows)
-    fix = RULE.fix("jax-eager") if is_eager else _fix(facts, _first_reason(changes))
+    reason = _first_reason(changes)
+    fix = RULE.fix("jax-eager") if is_eager else _fix(facts, reason)
+    is_padded = facts.trace.meta.framework == "jax" and _SHAPE.search(reason)
+    padding_ns = _MOST_PADDED * (facts.wall_ns - cost) if is_padded else 0
+    gain = saving("remove recompilation", max(logged - padding_ns, 0), cost)
     return RULE.finding(cost, evidence, fix, gain, Edit("compile", "gone"))
+
+
+def _last(facts: Facts, inside: StepEvents) -> Evidence:
+    """The last step that compiles again: where it is early, few other versions are missing."""
+    last = int(inside.steps[inside.affected][-1]) + 1
+    return Evidence("last step that compiles again", last, "", f"of {len(facts.trace.marks):,}")
 
 
 def _is_eager(facts: Facts, rows: AnyRows) -> bool:

@@ -339,7 +339,10 @@ _MORE = "It can save more than its cost, which counts only what is certainly los
 
 def within_cost(saving: Saving, cost_ns: int) -> Saving:
     """A saving that does not exceed the cost by rounding alone."""
-    low, high = (quantise_within(ns, cost_ns) for ns in (saving.low_ns, saving.high_ns))
+    low, high = (
+        quantise_within(ns, cost_ns) if cost_ns < ns <= quantise(cost_ns) else ns
+        for ns in (saving.low_ns, saving.high_ns)
+    )
     return replace(saving, low_ns=low, high_ns=high)
 
 
