@@ -51,6 +51,21 @@ def background_cores(trace: Trace, span_ns: tuple[int, int] | None = None) -> fl
     return round(max(busy_ns - job_ns - (observer_ns or 0), 0) / passed_ns, 2)
 
 
+def cores_left(trace: Trace, span_ns: tuple[int, int] | None = None) -> float | None:
+    """Cores that other processes, also those of the job, left to this one; None if not sampled.
+
+    Args:
+        trace: The trace, with `counters`.
+        span_ns: From when to when; None for the whole run.
+    """
+    cores = series(trace, "cores").last
+    rates = _rates(trace, span_ns, "machine_busy_ns", "cpu_ns")
+    if cores is None or rates is None:
+        return None
+    others = max((rates[0] - rates[1]) / 1e9 - (sampling_cores(trace) or 0.0), 0.0)
+    return round(min(cores - others, usable_cores(trace) or cores), 2)
+
+
 def sampling_cores(trace: Trace) -> float | None:
     """Cores that stepwhy's own sampling kept busy on average; None if not sampled."""
     sampling = series(trace, "observer_cpu_ns")
