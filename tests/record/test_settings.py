@@ -105,3 +105,10 @@ def test_a_variable_that_the_program_has_set(program, monkeypatch) -> None:
     named = dict(program())
     assert named["JAX_ENABLE_CHECKS"].endswith("train.py(5): <module>")
     assert "OMP_NUM_THREADS" not in named
+
+
+def test_a_module_of_a_file_that_does_not_exist(program, monkeypatch) -> None:
+    """As `torch.ops`, which every program of PyTorch has."""
+    found = [("_ops.py", "_ops.py"), *settings.program_files()]
+    monkeypatch.setattr(settings, "program_files", lambda: found)
+    assert "set_num_threads" in dict(program())

@@ -13,6 +13,7 @@ Source: CUDA C Programming Guide, environment variables; PyTorch, `c10/cuda` (al
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import sys
@@ -158,12 +159,14 @@ def setting_lines() -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     left = _MOST_BYTES
     for path, short in islice(program_files(), _MOST_FILES):
-        if os.stat(path).st_size > left:  # noqa: PTH116
-            continue
-        text = Path(path).read_text(errors="replace")
-        if pattern.search(text):
-            left -= len(text)
-            found += _naming(ast.parse(text), names, short, "<module>")
+        # Modules made by code, such as `torch.ops`, may name a file that does not exist.
+        with contextlib.suppress(OSError, SyntaxError):
+            if os.stat(path).st_size > left:  # noqa: PTH116
+                continue
+            text = Path(path).read_text(errors="replace")
+            if pattern.search(text):
+                left -= len(text)
+                found += _naming(ast.parse(text), names, short, "<module>")
     each = dict.fromkeys(found)
     lines = Counter(name for name, _ in each)
     return [(name, line) for name, line in each if lines[name] <= _MOST_LINES]
