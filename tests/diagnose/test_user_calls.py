@@ -62,6 +62,12 @@ def test_calls_of_keras_and_of_sessions_are_filled_in_too():
     )
 
 
+def test_a_hook_that_saves_gets_its_interval_in_its_place():
+    hook = ("CheckpointSaverHook", "CheckpointSaverHook(folder, None, 1)", "train.py(4): main")
+    code = "tf.train.CheckpointSaverHook(\n    ..., save_secs=600, save_steps=None)"
+    assert code_of(hook, code=code) == "# train.py(4)\nCheckpointSaverHook(folder, 600, None)"
+
+
 @pytest.mark.parametrize(
     "call", ["DataLoader(train, **options)", "DataLoader(*arguments)", "DataLoader(", "Loader(x)"]
 )

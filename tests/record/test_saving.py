@@ -9,6 +9,7 @@ import os
 import pickle
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,6 @@ from stepwhy.record.watchers import saving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 def _slow(*_: Any, **__: Any) -> str:
@@ -86,6 +86,36 @@ def test_only_the_outermost_call_counts(tmp_path: Path, logged: Any) -> None:
     assert [event["name"] for event in logged()] == ["Model.save"]
 
 
+class ModelCheckpoint:
+    """As that of a framework, in a file of its own."""
+
+    def __init__(self, path: str, save: Callable[..., Any]) -> None:
+        self.path, self.save = path, save
+
+
+SAVES = "def on_batch_end(self):\n    self.save(self.path)\n"
+
+
+def test_the_line_is_that_of_the_callback_which_saves(
+    tmp_path: Path, logged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, library = _module(save=_slow), SimpleNamespace(ModelCheckpoint=ModelCheckpoint)
+    saving.observe_saving(module, str(tmp_path))
+    monkeypatch.setattr(ModelCheckpoint, "__init__", ModelCheckpoint.__init__)
+    saving.observe_keepers(library, str(tmp_path))  # type: ignore[arg-type]
+    monkeypatch.setattr(saving, "_files", {"<library>"})
+    methods: dict[str, Any] = {}
+    exec(compile(SAVES, "<library>", "exec"), methods)  # noqa: S102 - in another file
+    callback = ModelCheckpoint("model.keras", module.save)
+    methods["on_batch_end"](callback)
+    made, saved = logged()
+    assert (made["kind"], made["name"]) == ("made", "ModelCheckpoint")
+    assert made["reason"] == "ModelCheckpoint('model.keras', module.save)"
+    assert saved["source"] == made["source"]
+    number = int(made["source"].partition("(")[2].partition(")")[0])
+    assert Path(__file__).read_text().splitlines()[number - 1].startswith("    callback = ")
+
+
 def test_a_call_that_fails_is_over(tmp_path: Path, logged: Any) -> None:
     def fail() -> None:
         _slow()
@@ -132,7 +162,7 @@ def test_a_program_that_only_saves_leaves_no_directory(tmp_path: Path) -> None:
 
 
 def test_each_module_is_instrumented() -> None:
-    hooked = {name for name, target in attach.INSTRUMENTATION.items() if "saving:" in target}
+    hooked = {name for name, target in attach.INSTRUMENTATION.items() if "_saving" in target}
     hooked |= {"torch.serialization"}  # by the observer of PyTorch
     assert hooked - {"jax._src.dispatch"} == set(saving.SAVERS)
 

@@ -12,7 +12,9 @@ drives the loop. Meanwhile the device has nothing to do.
 ## How it is measured
 stepwhy logs how long each saving call blocks the main thread, and the line that called it: calls of
 `torch.save`, `torch.distributed.checkpoint`, safetensors, Keras, `tf.train` (`Saver`, `Checkpoint`,
-`CheckpointManager`), SavedModel, Orbax, Flax, pickle and NumPy. If a fork makes such a call, a wait
+`CheckpointManager`), SavedModel, Orbax, Flax, pickle and NumPy. Where a callback or hook of a
+framework saves (`ModelCheckpoint`, `BackupAndRestore`, `CheckpointSaverHook`), the line is that
+which made it. If a fork makes such a call, a wait
 for its end counts like the call itself. The cost is their time in steady steps, as a mean over all
 of these steps. In the trace of another profiler, the cost is the time of the mean step in which the
 host saves and the device is idle.
@@ -33,6 +35,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.analyse.steps.stalls import StepEvents, rows_of_kinds
@@ -103,7 +106,8 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
     )
     name = facts.trace.string(int(facts.trace.events.name[inside.rows[-1]]))
     fix = _fix(facts, name)
-    fix = replace(fix, code=fix.code.replace("% 500 ", f"% {enough} "))
+    for interval in ("% ", "save_freq="):
+        fix = replace(fix, code=fix.code.replace(f"{interval}500", f"{interval}{enough}"))
     return RULE.finding(cost, evidence, fix)
 
 
@@ -142,6 +146,10 @@ def _fix(facts: Facts, name: str) -> Fix:
         return RULE.fix("child")
     if _ASYNCHRONOUS.search(name):
         return RULE.fix("async")
+    made = facts.trace.events.name[rows_of_kinds(facts.trace, "made")]
+    for keeper, fix in _OF_KEEPERS.items():
+        if np.isin(made, facts.trace.strings_where({keeper})).any():
+            return RULE.fix(fix)
     if name.startswith("Model."):
         return RULE.fix("keras")
     if uses_sessions(facts):
@@ -149,4 +157,5 @@ def _fix(facts: Facts, name: str) -> Fix:
     return RULE.fix(_FIXES.get(facts.trace.meta.framework, "any"))
 
 
+_OF_KEEPERS = {"CheckpointSaverHook": "tf1-hook", "BackupAndRestore": "keras-backup"}
 _FIXES = {"pytorch": "torch", "tensorflow": "tf", "jax": "jax"}

@@ -25,8 +25,8 @@ _MADE = "made"
 _WIDEST = 73  # columns: a terminal of 80 less the indentation of the report
 # Arguments that are often passed by position.
 # Source: torch/utils/data/dataloader.py, 1.13 to 2.13; tensorflow/python/client/session.py,
-# tensorflow/python/data/ops/dataset_ops.py and keras/src/trainers/trainer.py of TensorFlow 2.21 and
-# Keras 3.15.
+# tensorflow/python/data/ops/dataset_ops.py, tensorflow/python/training/basic_session_run_hooks.py
+# and keras/src/trainers/trainer.py of TensorFlow 2.21 and Keras 3.15.
 _POSITIONS = {
     "DataLoader": ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers"),
     "Session": ("target", "graph", "config"),
@@ -34,6 +34,7 @@ _POSITIONS = {
     "interleave": ("map_func", "cycle_length", "block_length", "num_parallel_calls"),
     "batch": ("batch_size", "drop_remainder", "num_parallel_calls"),
     "padded_batch": ("batch_size", "padded_shapes", "padding_values", "drop_remainder"),
+    "CheckpointSaverHook": ("checkpoint_dir", "save_secs", "save_steps"),
     "fit": ("x", "y", "batch_size", "epochs"),
 }
 

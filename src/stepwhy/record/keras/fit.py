@@ -21,6 +21,7 @@ from stepwhy.record.keras.evaluations import compile_of, log_of
 from stepwhy.record.steps.loop import KnownSteps, no_marker
 from stepwhy.record.steps.meters import UNKNOWN
 from stepwhy.record.steps.step_marks import marks
+from stepwhy.record.watchers.saving import observe_keepers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,6 +194,7 @@ def observe_fit(module: ModuleType, run_dir: str) -> None:
     _observe_batches(events, observer)
     _observe(events, "on_epoch_end", before=handler(FitObserver.epoch_ends))
     _observe(events, "on_train_end", before=handler(FitObserver.fit_ends))
+    observe_keepers(module, run_dir)  # legacy Keras has all callbacks in one module
     evaluations = log_of(run_dir)
     for name in ("on_test_batch_end", "on_predict_batch_end"):
         if hasattr(events, name):

@@ -1,30 +1,35 @@
 """Log calls that save checkpoints, of all frameworks: how long each blocks, and its line.
 
 Only the outermost call counts, as `Model.save` of Keras calls other functions that save, and only
-those of the main thread, as others block no step. A wait for a child process that saves counts as
-well (`child_waits`). What an asynchronous save does after its call has returned is not seen, and
-blocks nothing.
+those of the main thread, as others block no step. Where an object of a framework decides when to
+save, such as a callback of Keras, the line is that which made the object. A wait for a child
+process that saves counts as well (`child_waits`). What an asynchronous save does after its call has
+returned is not seen, and blocks nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import mmap
 import os
 import struct
+import sys
 import threading
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 from stepwhy.record.core import import_hooks
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.compiled_code import never_compiled, wrapper
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.recorder import Recorder
-from stepwhy.record.core.user_code import user_line
+from stepwhy.record.core.user_code import line_of, user_call, user_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
+    from types import FrameType, ModuleType
     from typing import Any
 
     Call = Callable[..., Any]
@@ -105,6 +110,13 @@ _PLAIN = {
     ),
 }
 
+KEEPERS = ("ModelCheckpoint", "BackupAndRestore", "CheckpointSaverHook")
+"""Classes of frameworks whose objects decide when to save."""
+
+# The call that made each of these objects, see `user_call`, and the files of their classes.
+_made: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
+_files: set[str] = set()
+
 
 @functools.cache
 def log_of(run_dir: str) -> SaveLog:
@@ -176,8 +188,46 @@ class SaveLog:
             self._log("child", "child process", start_ns, end_ns)
 
     def _log(self, kind: str, name: str, start_ns: int, end_ns: int) -> None:
-        self._recorder.event(kind, name=name, start_ns=start_ns, end_ns=end_ns, source=user_line())
+        keeper, call = _keeper(sys._getframe(1))
+        self._recorder.made(keeper, call)
+        source = call[0] or user_line()
+        self._recorder.event(kind, name=name, start_ns=start_ns, end_ns=end_ns, source=source)
         self._recorder.write_events()
+
+
+def _keeper(frame: FrameType) -> tuple[str, tuple[str, str]]:
+    """Class and making of the object of a framework that saves; '' if the program does itself."""
+    at: FrameType | None = frame
+    while at is not None and not line_of(at):
+        if at.f_code.co_filename in _files:
+            with contextlib.suppress(TypeError):  # not every object can be looked up
+                keeper = at.f_locals.get("self")
+                if call := _made.get(keeper):
+                    return type(keeper).__name__, call
+        at = at.f_back
+    return "", ("", "")
+
+
+def observe_keepers(module: ModuleType, _: str) -> None:
+    """Note where the program makes objects of `KEEPERS`."""
+    for name in KEEPERS:
+        kind = getattr(module, name, None)
+        if kind is not None:
+            _files.add(kind.__init__.__code__.co_filename)
+            _note_making(kind)
+
+
+def _note_making(kind: Any) -> None:
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        with contextlib.suppress(Exception):
+            _made[self] = user_call(kind.__name__)
+
+    init.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+    kind.__init__ = init
 
 
 def observe_saving(module: ModuleType, run_dir: str) -> None:
