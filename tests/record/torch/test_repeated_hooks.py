@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from stepwhy.record.torch import repeated_hooks
 from stepwhy.record.torch.repeated_hooks import RepeatedHooks
 
 torch = pytest.importorskip("torch")
@@ -18,9 +19,11 @@ class Events:
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, int]] = []
+        self.lines: list[str] = []
 
-    def event(self, _: str, *, name: str, source: str, count: int, **__: object) -> None:
+    def event(self, _: str, *, name: str, source: str, count: int, reason: str, **__: int) -> None:
         self.seen.append((name, source.partition(": ")[2], count))
+        self.lines.append(reason.partition(": ")[2])
 
 
 @pytest.fixture
@@ -47,6 +50,44 @@ def counted(program, times=1):
         model(torch.ones(2, 3))
         hooks.end()
     return events.seen, hooks
+
+
+@pytest.fixture(autouse=True)
+def registering(monkeypatch):
+    """Restore what makes handles, which is watched once hooks are found."""
+    handle = torch.utils.hooks.RemovableHandle
+    monkeypatch.setattr(handle, "__init__", handle.__init__)
+
+
+def register(module):
+    module.register_forward_hook(watch)
+
+
+def test_the_line_that_registers_is_noted_once_hooks_are_found(program):
+    model, optimizer = program
+    events = Events()
+    hooks = RepeatedHooks(events)
+    hooks.begin(optimizer)
+    model(torch.ones(2, 3))
+    for _ in range(2):
+        register(model[0])
+    hooks.end()
+    register(model[0])
+    hooks.log()
+    assert events.seen == [("forward hook", "watch", 2), ("forward hook", "watch", 3)]
+    assert events.lines == ["", "register"]
+
+
+def test_only_some_registrations_are_noted(program, monkeypatch):
+    original = torch.utils.hooks.RemovableHandle.__init__
+    monkeypatch.setattr(repeated_hooks, "_MOST_NOTED", 3)
+    for _ in range(2):
+        register(program[0][0])
+    counted(program)
+    for _ in range(2):
+        assert torch.utils.hooks.RemovableHandle.__init__ is not original
+        register(program[0][0])
+    assert torch.utils.hooks.RemovableHandle.__init__ is original
 
 
 def test_the_most_hooks_on_one_object_are_logged_by_their_code(program):

@@ -17,9 +17,10 @@ known; otherwise the machine may just have become slower. The cost is the step t
 less that of the first part.
 
 Stack samples from early and late in the run show the line whose time per step grows. In PyTorch,
-`stepwhy run` also counts the hooks on the modules, parameters and optimizer of a step; in Keras,
-the callbacks of `fit`. Many hooks with the same code on one object, or a number of them that rises,
-are reported even without stack samples.
+`stepwhy run` also counts the hooks on the modules, parameters and optimizer of a step, and once it
+has found some, notes which lines register more of them; in Keras, it counts the callbacks of `fit`.
+Many hooks with the same code on one object, or a number of them that rises, are reported even
+without stack samples.
 
 ## Fix
 Register hooks and callbacks once, before the loop, or remove their handles. Keep running sums, or
@@ -160,9 +161,12 @@ def _hooks(facts: Facts) -> tuple[tuple[Evidence, ...], bool]:
     """The hooks or callbacks that are registered again and again, and whether they were seen to."""
     events, text = facts.trace.events, facts.trace.string
     counts: dict[tuple[str, str], list[int]] = {}
+    registering: dict[tuple[str, str], str] = {}
     for row in np.flatnonzero(np.isin(events.kind, facts.trace.strings_where({HOOKS}))).tolist():
         key = text(int(events.name[row])), text(int(events.source[row]))
         counts.setdefault(key, []).append(int(events.count[row]))
+        if events.reason[row] != NULL:
+            registering[key] = text(int(events.reason[row]))
     grown = {key: seen for key, seen in counts.items() if seen[-1] > seen[0]}
     found = max(grown.items() or counts.items(), key=lambda one: one[1][-1], default=None)
     if found is None or (not grown and found[1][-1] < MANY):
@@ -170,6 +174,8 @@ def _hooks(facts: Facts) -> tuple[tuple[Evidence, ...], bool]:
     (name, source), seen = found
     now = f"times that the {name} is registered on one object"
     evidence = [Evidence(now, seen[-1], "count", source)]
+    if (name, source) in registering:
+        evidence.append(Evidence("registered by", name, "", registering[name, source]))
     if grown:
         evidence.append(Evidence("times when it was first counted", seen[0], "count", source))
     return tuple(evidence), bool(grown)

@@ -4,12 +4,14 @@ A program that registers its hooks in each step or epoch has more and more of th
 step notes which modules it calls, by a hook of its own; they are counted at its end, when the step
 time has changed for good, and at the end. Where there was no such step, all modules that exist when
 the step time changes for the first time count. Logged is, for each hook that some object has more
-than once, how often: hooks are the same if they run the same code.
+than once, how often: hooks are the same if they run the same code. From then on, the lines that
+register hooks are noted, up to a limit.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.compiled_code import never_compiled
 from stepwhy.record.core.process import lifetime
-from stepwhy.record.core.user_code import code_line
+from stepwhy.record.core.user_code import code_line, user_line
 from stepwhy.record.torch.module_names import outermost_modules
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ _KINDS = {
 """Dictionaries of hooks, by the attribute of a module, tensor or optimizer."""
 _MOST_OBJECTS = 10_000
 _MOST_LOGGED = 4
+_MOST_NOTED = 256  # registrations
 
 
 class RepeatedHooks:
@@ -59,6 +62,7 @@ class RepeatedHooks:
         self._stop()
         self._used: dict[int, weakref.ref[Any]] = {}
         self._logged: Counter[tuple[str, str]] = Counter()
+        self._lines: dict[int, str] = {}
         self._first: Counter[tuple[str, str]] | None = None
         self._knows_modules = False
 
@@ -119,8 +123,11 @@ class RepeatedHooks:
             if not self._knows_modules:
                 return
             most: Counter[tuple[str, str]] = Counter()
+            lines: dict[tuple[str, str], str] = {}
             for used in [found for ref in self._used.values() if (found := ref()) is not None]:
-                for key, count in Counter(_hooks_of(used)).items():
+                hooks = list(_hooks_of(used))
+                lines.update((key, self._lines[at]) for at, key in hooks if at in self._lines)
+                for key, count in Counter(key for _, key in hooks).items():
                     most[key] = max(most[key], count)
             if self._first is None:
                 self._first = most
@@ -128,21 +135,42 @@ class RepeatedHooks:
                 if count > max(self._logged[key], 1):
                     is_new = not self._logged[key] and count > self._first[key]
                     for number in (self._first[key], count) if is_new else (count,):
-                        self._write(*key, number)
+                        self._write(*key, number, lines.get(key, ""))
                     self._logged[key] = count
+            if self._logged and not self._lines:
+                self._note_lines()
 
-    def _write(self, name: str, source: str, count: int) -> None:
+    def _write(self, name: str, source: str, count: int, line: str) -> None:
+        """Log how often a hook is registered, and the line that does so, if known."""
         at_ns = now_ns()
         self._recorder.event(
-            EVENT, name=name, source=source, start_ns=at_ns, end_ns=at_ns, count=count
+            EVENT, name=name, source=source, start_ns=at_ns, end_ns=at_ns, count=count, reason=line
         )
 
+    def _note_lines(self) -> None:
+        """Note the lines of the next registrations."""
+        from torch.utils.hooks import RemovableHandle
 
-def _hooks_of(used: Any) -> Iterator[tuple[str, str]]:
-    """Kind and line of each hook of the program on a module, tensor or optimizer."""
+        original, lines = RemovableHandle.__init__, self._lines
+
+        @never_compiled
+        @functools.wraps(original)
+        def init(handle: Any, *args: Any, **kwargs: Any) -> None:
+            original(handle, *args, **kwargs)
+            with contextlib.suppress(Exception):
+                lines[handle.id] = user_line()
+                if len(lines) >= _MOST_NOTED:
+                    RemovableHandle.__init__ = original
+
+        lines[-1] = ""  # no handle has this number
+        RemovableHandle.__init__ = init
+
+
+def _hooks_of(used: Any) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Number of the handle, kind and line of each hook of the program on what a step uses."""
     for name, kind in _KINDS.items():
-        for hook in list((getattr(used, name, None) or {}).values()):
+        for number, hook in list((getattr(used, name, None) or {}).items()):
             while hasattr(hook, "func"):
                 hook = hook.func  # noqa: PLW2901 - of functools.partial
             if line := code_line(hook):
-                yield kind, line
+                yield number, (kind, line)
