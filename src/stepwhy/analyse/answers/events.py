@@ -37,6 +37,7 @@ _TIMELESS = (
     "semantic-step",
     "setting",
     "stable-functions",
+    "tensor-maker",
     "unowned-parameters",
 )
 

@@ -25,7 +25,8 @@ so on a CPU, in steps of 5 ms or more. Operations count if a tensor of theirs ha
 and no random numbers are drawn, which takes as long in any type. Scalars do not count: they leave a
 tensor in its own type. The cost is three quarters of their time, and all of that for conversions.
 The evidence names the first operation of a step that mixes float64 with another type, with the
-shapes of its tensors: the one in float64 is what to convert.
+shapes of its tensors: the one in float64 is what to convert. One step more shows which line makes
+it: an operation, what sets the attribute that holds it, or what a data set's `__getitem__` returns.
 
 ## Fix
 Convert the data to float32 when it is loaded, and keep the model in the default type.
@@ -47,7 +48,7 @@ from stepwhy.diagnose.compute.shared.float64 import Float64Work, float64_work
 from stepwhy.diagnose.shared.measure import times
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.sampled import own_lines
-from stepwhy.diagnose.shared.settings import setting_lines
+from stepwhy.diagnose.shared.settings import maker_lines, setting_lines
 from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import Kind
 
@@ -128,6 +129,7 @@ def _of_operations(facts: Facts, work: Float64Work) -> Finding:
         return RULE.nothing((share,))
     evidence = (
         share,
+        *maker_lines(facts, "float64"),
         *([Evidence(_ENTERS, work.enters_ns, "ns", work.enters)] if work.enters else []),
         Evidence("operations on float64 per step", work.count, "count"),
         *times(facts, "time of the operation in float64", work.longest),

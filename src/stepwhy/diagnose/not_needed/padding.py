@@ -21,6 +21,9 @@ batch to batch: the mean stands for all. The cost is the time of the operations 
 on tensors that have these columns as a dimension, as far as it falls to the padding. A batch in
 which the longest row fills all columns is not padded too far, however short the others are.
 
+The evidence names the operation that makes the padded indices in the step, or what the data set's
+`__getitem__` pads with, and lines that give a length the number of columns.
+
 A few batches stand for all, so that the saving is a range.
 
 ## Fix
@@ -48,6 +51,7 @@ from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
 from stepwhy.diagnose.shared.measure import by_string, on_scale, times
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
+from stepwhy.diagnose.shared.settings import maker_lines
 from stepwhy.trace import NULL, Phase
 
 RULE = Rule(
@@ -89,6 +93,7 @@ def diagnose(facts: Facts) -> Finding:
     cost = on_scale(facts, facts.mean_ns(int(times_ns.sum())))
     evidence = (
         Evidence("share of the step in padding", cost / facts.wall_ns, "fraction"),
+        *maker_lines(facts, "padding"),
         *_columns(facts, padded),
         *times(facts, "time for padding in the operation",
                by_string(facts, facts.trace.slices.name[matched.rows], times_ns)[:_SHOWN]),

@@ -133,6 +133,24 @@ def setting_lines(facts: Facts, *names: str) -> tuple[Evidence, ...]:
     )
 
 
+def maker_lines(facts: Facts, name: str) -> tuple[Evidence, ...]:
+    """Lines of the program that make tensors what they are.
+
+    Args:
+        facts: Facts of the run.
+        name: What of them: 'float64' or 'padding'.
+    """
+    trace = facts.trace
+    rows = np.isin(trace.events.kind, trace.strings_where({"tensor-maker"}))
+    rows &= np.isin(trace.events.name, trace.strings_where({name})) & (trace.events.reason != NULL)
+    return tuple(
+        Evidence(f"{name} is from", trace.string(reason), "", trace.string(source))
+        for reason, source in zip(
+            trace.events.reason[rows].tolist(), trace.events.source[rows].tolist(), strict=True
+        )
+    )
+
+
 def _applies(setting: Setting, facts: Facts) -> bool:
     meta = facts.trace.meta
     if setting.frameworks and meta.framework not in setting.frameworks:

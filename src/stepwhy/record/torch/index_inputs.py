@@ -34,9 +34,12 @@ class IndexInput:
         padded: How many of them, at one end, hold one value in all rows.
         at_start: Whether that is the start.
         width: Numbers looked up per index.
+
+    Attributes:
+        maker: What makes the indices, see `Makers`.
     """
 
-    __slots__ = ("at_start", "columns", "line", "op", "padded", "rows", "width")
+    __slots__ = ("at_start", "columns", "line", "maker", "op", "padded", "rows", "width")
 
     def __init__(  # noqa: PLR0917 - one row of a table
         self, op: str, line: str, rows: int, columns: int, padded: int, at_start: bool, width: int
@@ -48,6 +51,7 @@ class IndexInput:
         self.padded = padded
         self.at_start = at_start
         self.width = width
+        self.maker: Any = None
 
     def dims_in(self, shape: Sequence[int], name: str) -> int:
         """How many dimensions of a tensor are these columns: 0, 1 or 2.
@@ -156,7 +160,7 @@ class IndexInputs:
             padded = [found.padded, *(batch[key] for batch in self._later if key in batch)]
             found.padded = round(sum(padded) / len(padded))
 
-    def add(self, op: str, line: str, indices: Any, width: int) -> None:
+    def add(self, op: str, line: str, indices: Any, width: int, maker: Any = None) -> None:
         """Note an index input.
 
         Where several have the same shape, that with the fewest columns of padding counts: types of
@@ -167,6 +171,7 @@ class IndexInputs:
             line: Line of the program that calls it.
             indices: A tensor of integers.
             width: Numbers looked up per index.
+            maker: What makes the indices.
         """
         if self._seen >= _MOST_INPUTS or not 2 <= indices.dim() <= 3:
             return
@@ -174,6 +179,7 @@ class IndexInputs:
             return
         self._seen += 1
         for found in _by_axis(op, line, indices, width):
+            found.maker = maker
             key = found.rows, found.columns
             known = self._inputs.get(key)
             if known is None or key in self._features or found.padded < known.padded:

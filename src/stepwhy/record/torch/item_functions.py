@@ -53,7 +53,7 @@ def changing_lines(dataset: Any) -> list[str]:
 
 
 def _walked(dataset: Any) -> _Walk:
-    dataset = _unwrapped(dataset)
+    dataset = unwrapped(dataset)
     walk = _Walk(dataset)
     read = getattr(type(dataset), "__getitem__", None)
     if isinstance(read, FunctionType):
@@ -61,7 +61,7 @@ def _walked(dataset: Any) -> _Walk:
     return walk
 
 
-def _unwrapped(dataset: Any) -> Any:
+def unwrapped(dataset: Any) -> Any:
     """The program's data set within those of PyTorch, such as a `Subset`."""
     for _ in range(_MOST_WRAPPERS):
         if not type(dataset).__module__.startswith("torch.utils.data"):

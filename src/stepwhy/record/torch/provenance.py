@@ -63,15 +63,19 @@ class Storage:
     Attributes:
         number: Of its values, by those who follow these; `OUTSIDE` from before the step, and `NEW`
             if it has none yet.
+        maker: What makes its values, see `Makers`.
+        is_named: Whether that is noted.
     """
 
-    __slots__ = ("holder", "is_outside", "number", "origins")
+    __slots__ = ("holder", "is_named", "is_outside", "maker", "number", "origins")
 
     def __init__(self, holder: Any, origins: int, *, is_outside: bool) -> None:
         self.holder = weakref.ref(holder)
         self.origins = origins
         self.is_outside = is_outside
         self.number = OUTSIDE if is_outside else NEW
+        self.maker: Any = None
+        self.is_named = False
 
 
 class Provenance:

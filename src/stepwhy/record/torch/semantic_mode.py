@@ -26,6 +26,7 @@ from stepwhy.record.torch.provenance import (
 )
 from stepwhy.record.torch.result_use import ResultUse
 from stepwhy.record.torch.subnormals import Subnormals
+from stepwhy.record.torch.tensor_makers import Makers
 from stepwhy.record.torch.zero_operands import ZeroOperands
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class StepNotes:
         parts: Which parts of the results are read.
         subnormals: The operations that read or make subnormal numbers.
         zeros: The products with an operand that is almost only zeros.
+        makers: What makes float64 tensors, and indices.
         stopped: Why the rest of the step is not noted; None while it is.
     """
 
@@ -132,6 +134,7 @@ class StepNotes:
         self.parts = PartUse(self._origins)
         self.subnormals = Subnormals()
         self.zeros = ZeroOperands()
+        self.makers = Makers()
 
     def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run an operation as it is, and note it unless noting has stopped.
@@ -209,10 +212,13 @@ class StepNotes:
         )
         known = [(t, self._origins.storage(t)) for t in read], list(zip(made, results, strict=True))
         self.parts.note(func, args, kwargs, *known, in_backward=in_backward)
+        if not in_backward:
+            self.makers.note(about.name, *known)
         if about.name == _READ_SCALAR:
             self._origins.read_scalar(result, origins)
         elif about.name == _LOOKUP:
-            self.inputs.add(about.name, user_line(), args[1], int(args[0].shape[-1]))
+            maker = self._origins.storage(args[1]).maker
+            self.inputs.add(about.name, user_line(), args[1], int(args[0].shape[-1]), maker)
         tensors = (*read, *made)
         place = len(self.ops)
         self.subnormals.note(func, args, kwargs, tensors, place=place, took_ns=took_ns)

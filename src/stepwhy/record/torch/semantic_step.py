@@ -26,6 +26,8 @@ from stepwhy.record.torch.repeated_hooks import RepeatedHooks
 from stepwhy.record.torch.result_watch import ResultWatch
 from stepwhy.record.torch.semantic_mode import StepNotes, StoppedError
 from stepwhy.record.torch.semantic_obstacles import COMPILED, LACKING, current_mode, obstacles
+from stepwhy.record.torch.tensor_makers import EVENT as MADE
+from stepwhy.record.torch.tensor_makers import padding_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,6 +170,7 @@ class SemanticStep:
         content = self._content(notes)
         self._recorder.keep(FILE, content)
         self._log_gradients(notes)
+        self._log_makers(notes)
         self._waiting = content, notes, notes.lasting_sources()
         self._ends_at = step + _STEPS_LATER
         if notes.inputs.padded:
@@ -181,6 +184,20 @@ class SemanticStep:
         if found.kind:
             self._recorder.event(
                 gradient_use.EVENT, name=found.kind, source=found.line, start_ns=now, end_ns=now
+            )
+
+    def _log_makers(self, notes: StepNotes) -> None:
+        """Log which lines make float64 tensors, and which pad the longest columns; never raises."""
+        found = [("float64", each) for each in notes.makers.doubles]
+        with contextlib.suppress(Exception):
+            if notes.inputs.padded:
+                longest = max(notes.inputs.padded, key=lambda each: each.padded)
+                lines = padding_lines(longest.maker, longest.columns)
+                found += [("padding", each) for each in lines]
+        for name, made in found:
+            now = now_ns()
+            self._recorder.event(
+                MADE, name=name, reason=made.by, source=made.line, start_ns=now, end_ns=now
             )
 
     def _compare(self, step: int) -> None:
