@@ -23,6 +23,7 @@ _POLYMORPHIC = "tensorflow.python.eager.polymorphic_function"
 
 INSTRUMENTATION = {
     "tensorflow.python.client.session": "tf1.sessions:observe_sessions",
+    "tensorflow.python.training.optimizer": "tf1.sessions:observe_optimizers",
     f"{_POLYMORPHIC}.polymorphic_function": "tf2.functions:observe_functions",
     f"{_POLYMORPHIC}.tracing_compilation": "tf2.tracing:observe_tracing",
     "tensorflow.python.data.ops.iterator_ops": "tf2.pipeline:observe_iterators",

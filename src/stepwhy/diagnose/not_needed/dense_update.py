@@ -51,6 +51,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
@@ -141,7 +142,7 @@ def _of_functions(facts: Facts) -> Finding:
     if cost < WITHOUT_SIZES * facts.wall_ns:
         return RULE.nothing((share,))
     longest = times(facts, "time of the operation", by_name(facts, found)[:_SHOWN])
-    evidence = (share, *longest, *work_lines(facts, found))
+    evidence = (share, *_optimizers(facts), *longest, *work_lines(facts, found))
     return RULE.finding(cost, evidence, RULE.fix("keras"))
 
 
@@ -265,5 +266,16 @@ def _evidence(facts: Facts, updates: list[_Update], rows: AnyRows, cost: int) ->
     largest = max(updates, key=lambda update: update.table_bytes)
     yield Evidence("size of the table", largest.table_bytes, "bytes", largest.scope)
     yield Evidence("size of the rows in its gradient", largest.used_bytes, "bytes")
+    yield from _optimizers(facts)
     yield from times(facts, "time of the operation", by_name(facts, rows)[:_SHOWN])
     yield from work_lines(facts, rows)
+
+
+def _optimizers(facts: Facts) -> Iterator[Evidence]:
+    """The lines that make optimizers, where the program calls their class."""
+    events, text = facts.trace.events, facts.trace.string
+    rows = rows_of_kinds(facts.trace, "made")
+    named = np.isin(events.name[rows], facts.trace.strings_where({"optimizer"}))
+    for row in rows[named & (events.reason[rows] != NULL)].tolist()[:_SHOWN]:
+        call = text(int(events.reason[row])).partition("(")[0]
+        yield Evidence("the optimizer is made by", call, "", text(int(events.source[row])))

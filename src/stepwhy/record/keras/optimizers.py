@@ -1,10 +1,17 @@
-"""Log eager updates by Keras optimizers, which are the steps of a custom TensorFlow loop."""
+"""Log eager updates by Keras optimizers, which are the steps of a custom TensorFlow loop.
+
+The call that makes an optimizer, of Keras or of a graph, is logged when it is used.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
+from stepwhy.record.core.user_code import user_call
 from stepwhy.record.keras.backend import backend
 from stepwhy.record.steps.function_kinds import FunctionKinds
 from stepwhy.record.steps.observed_methods import observe_method
@@ -14,7 +21,11 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from stepwhy.record.core.recorder import Recorder
     from stepwhy.record.watchers.parameters import ParameterTypes
+
+OPTIMIZER = "optimizer"
+"""Name of the event for the call that makes one."""
 
 
 def observe_optimizers(module: ModuleType, run_dir: str) -> None:
@@ -39,6 +50,35 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
     number_of = FunctionKinds(calls.number).of_object
     observe_method(owner, name, calls, number_of, context.executing_eagerly)
     _observe_types(owner, types_of(calls.loop.recorder))
+    note_making(owner, "build", calls.loop.recorder)
+
+
+def note_making(owner: Any, uses: str, recorder: Recorder) -> None:
+    """Log how the program makes an optimizer, when that is used.
+
+    Args:
+        owner: The class of all optimizers.
+        uses: Its method that is called before the first update.
+        recorder: Writes the event.
+    """
+    made: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
+    make, use = owner.__init__, getattr(owner, uses)
+
+    @functools.wraps(make)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        with contextlib.suppress(Exception):
+            made[self] = user_call(type(self).__name__)
+
+    @functools.wraps(use)
+    def used(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with contextlib.suppress(Exception):
+            recorder.made(OPTIMIZER, made.pop(self, ("", "")))
+        return use(self, *args, **kwargs)
+
+    init.__signature__ = inspect.signature(make)  # type: ignore[attr-defined]
+    owner.__init__ = init
+    setattr(owner, uses, used)
 
 
 def _observe_types(owner: Any, types: ParameterTypes) -> None:

@@ -76,7 +76,7 @@ class SessionObserver:
     """
 
     def __init__(self, recorder: Recorder, protos: Any, make_read: MakeRead) -> None:
-        self._recorder = recorder
+        self.recorder = recorder
         self.made: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
         self._protos = protos
         self._writer = WindowWriter(recorder)
@@ -156,7 +156,7 @@ class SessionObserver:
             times = start_ns + EPOCH_OFFSET_NS, end_ns + EPOCH_OFFSET_NS
             plan.timed(times[0])
             if plan.change is not None:
-                log_change(self._recorder, *plan.change)
+                log_change(self.recorder, *plan.change)
             plan.kinds[kind].add(end_ns - start_ns)
             self._log.add((kind, *times, 0, about, UNKNOWN, UNKNOWN, (UNKNOWN, UNKNOWN)))
             self._last_end_ns = times[1]
@@ -190,7 +190,7 @@ class SessionObserver:
             None if it is not observed: in another thread, or inside another run.
         """
         try:
-            if not self._recorder.alive or self._inside:
+            if not self.recorder.alive or self._inside:
                 return None
             if not (get_ident() == self._driver and self._driver_ran) and not self._drives():
                 return None
@@ -204,7 +204,7 @@ class SessionObserver:
             if plan.leads(pending.run_times):
                 plan.open(pending.run_times, now_ns())
                 if plan.change is not None:
-                    log_change(self._recorder, *plan.change)
+                    log_change(self.recorder, *plan.change)
             else:
                 plan.follow()
             if plan.light:
@@ -216,7 +216,7 @@ class SessionObserver:
             self._inside = True
             pending.start_ns = now_ns()
         except Exception as error:
-            self._recorder.stop(error)
+            self.recorder.stop(error)
             return None
         return pending
 
@@ -285,11 +285,11 @@ class SessionObserver:
 
     def _describe(self, session: Any) -> None:
         """Record how the session was made, and how many threads an operation of it may use."""
-        self._recorder.made("session", self.made.get(session, ("", "")))
+        self.recorder.made("session", self.made.get(session, ("", "")))
         config = getattr(session, "_config", None)
         with contextlib.suppress(Exception):
             threads = int(config.intra_op_parallelism_threads) if config is not None else 0
-            self._recorder.describe(**tensorflow_threads(threads))
+            self.recorder.describe(**tensorflow_threads(threads))
 
     def _drives(self) -> bool:
         """Whether this thread drives the loop: the main thread, or the first one to run until then.
@@ -314,7 +314,7 @@ class SessionObserver:
             if self._plan.light:
                 self._may_note(pending, end_ns)
         except Exception as error:
-            self._recorder.stop(error)
+            self.recorder.stop(error)
             return
         if pending.options is not None or pending.own is not None:
             self._finish_trace(pending, session, end_ns, failed)
@@ -336,7 +336,7 @@ class SessionObserver:
         self._runs += 1
         if pending.is_traced and self._own_traces < _MOST_OWN_TRACES:
             self._own_traces += 1
-            self._recorder.event(
+            self.recorder.event(
                 "profiler",
                 name="RunOptions.trace_level",
                 start_ns=start_ns,
@@ -374,7 +374,7 @@ class SessionObserver:
                 size = self._writer.write(about, metadata, session)
         except Exception as error:
             self._plan.stop()
-            self._recorder.window_failed(error)
+            self.recorder.window_failed(error)
         if pending.is_step:
             self._plan.traced(end_ns - pending.start_ns, size)
 

@@ -118,8 +118,9 @@ def _noted_init(original: Run, observer: SessionObserver) -> Run:
     return init
 
 
-def observe_sessions(module: ModuleType, run_dir: str) -> None:
-    """Observe the sessions of `tensorflow.python.client.session`."""
+@functools.cache
+def _observer_of(run_dir: str) -> SessionObserver:
+    """The observer of this process."""
     from importlib.metadata import PackageNotFoundError, version
 
     from tensorflow.core.protobuf import config_pb2
@@ -132,7 +133,19 @@ def observe_sessions(module: ModuleType, run_dir: str) -> None:
         except PackageNotFoundError:
             continue
     recorder = Recorder(run_dir, "tensorflow", name, "tf1-session")
-    observer = SessionObserver(recorder, config_pb2, reader_maker(config_pb2))
+    return SessionObserver(recorder, config_pb2, reader_maker(config_pb2))
+
+
+def observe_optimizers(module: ModuleType, run_dir: str) -> None:
+    """Note how the program makes the optimizers of `tensorflow.python.training.optimizer`."""
+    from stepwhy.record.keras.optimizers import note_making
+
+    note_making(module.Optimizer, "apply_gradients", _observer_of(run_dir).recorder)
+
+
+def observe_sessions(module: ModuleType, run_dir: str) -> None:
+    """Observe the sessions of `tensorflow.python.client.session`."""
+    observer = _observer_of(run_dir)
     base = module.BaseSession
     base.run = _observed_run(base.run, observer)
     base.__init__ = _noted_init(base.__init__, observer)
