@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -210,3 +210,25 @@ def test_functions_that_a_session_calls() -> None:
     found = GraphLines().of(called_graphs(graph))
     assert all(f"{HERE}(" in line for lines in found.values() for line in lines)
     assert found
+
+
+def test_the_lines_of_loops_are_logged_but_not_those_of_gradients_and_data_sets() -> None:
+    events: list[tuple[str, str]] = []
+
+    def operation(kind: str, name: str, line: int) -> Any:
+        frames = [SimpleNamespace(filename=__file__, lineno=line, name="augment")]
+        return SimpleNamespace(type=kind, name=name, traceback=frames)
+
+    recorder = SimpleNamespace(
+        event=lambda _, *, name, source, **__: events.append((name, source.split("/")[-1]))
+    )
+    operations = [
+        operation("MatMul", "MatMul", 3),
+        operation("StatelessWhile", "map/while", 7),
+        operation("While", "map_1/while", 7),
+        operation("While", "gradient_tape/map/while_grad", 9),
+    ]
+    for name in ("step", "Dataset_map_parse"):
+        graph = SimpleNamespace(name=name, get_operations=lambda: operations)
+        traced_graphs.log_loops(SimpleNamespace(graph=graph), recorder)  # type: ignore[arg-type]
+    assert [(name, source[-12:]) for name, source in events] == [("step", "(7): augment")]

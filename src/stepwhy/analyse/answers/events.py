@@ -28,6 +28,7 @@ _TIMELESS = (
     "fsync",
     "gradient-use",
     "gradient-walk",
+    "graph-loop",
     "hooks",
     "independent-calls",
     "iterable",

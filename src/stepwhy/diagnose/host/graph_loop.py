@@ -18,8 +18,9 @@ compute matrix products: these are recurrent layers, whose iterations depend on 
 TensorFlow 2 records no nodes. There, a loop shows in how often the executor of a `tf.function`
 schedules operations: 256 times or more in a step, and at least three times for each operation that
 computes. The cost is then the time in which it schedules. Steps with 16 matrix products or more do
-not count: their loop may be a recurrent layer. The line of the loop is that whose operation runs
-most often, 16 times in a step or more, if that is a 32nd of what is scheduled.
+not count: their loop may be a recurrent layer. `stepwhy run` notes the lines that make loops when
+TensorFlow traces a function; they are named if they are few. In the loop is the line whose
+operation runs most often, 16 times in a step or more, if that is a 128th of what is scheduled.
 
 In JAX, the compiled programs in the profile show what an iteration of a loop needs from earlier
 ones. If it is nothing but counters, keys of random numbers, sums, and the array to which it writes
@@ -48,6 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepwhy.analyse.lines.slice_lines import slice_lines
+from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.groups import group_rows, numbered
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
@@ -62,7 +64,7 @@ from stepwhy.diagnose.shared.measure import (
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import named, steady_work
 from stepwhy.diagnose.shared.work_lines import times_at_lines
-from stepwhy.trace import NULL, Kind
+from stepwhy.trace import NULL, Kind, Phase
 
 RULE = Rule(
     __name__,
@@ -81,7 +83,8 @@ SMALL_NS = 200_000  # mean time of an operation; larger ones hide their scheduli
 MOSTLY = 0.5  # of the time of a loop; more of it in matrix products is the work of the layer
 
 SCHEDULED = 256  # per step; graphs of hundreds of operations without a loop take some tens
-LEAST_OF_SCHEDULED = 1 / 32  # that one operation of the loop has
+LEAST_OF_SCHEDULED = 1 / 128  # that one operation of the loop has, of which an iteration has tens
+MOST_LOOPS = 3  # that are named; of more, it is not known which one takes the time
 PER_OPERATION = 3  # times scheduled for each operation that computes; in a loop, most control it
 
 STARTED_NS = 2_000  # of an instruction of XLA on a CPU; starting it takes a half to one microsecond
@@ -203,6 +206,7 @@ def _by_scheduling(facts: Facts) -> Finding:
         often,
         share,
         Evidence("operations that compute per step", computing, "count"),
+        *_loop_lines(facts),
         *_repeated_at(facts, kernels, scheduled),
     )
     cost = facts.breakdown["dispatch"]
@@ -211,17 +215,28 @@ def _by_scheduling(facts: Facts) -> Finding:
     )
 
 
+def _loop_lines(facts: Facts) -> tuple[Evidence, ...]:
+    """The lines that make loops in traced functions; () if they are many."""
+    events, text = facts.trace.events, facts.trace.string
+    rows = rows_of_kinds(facts.trace, "graph-loop").tolist()
+    lines = {text(int(events.source[row])): text(int(events.name[row])) for row in rows}
+    if len(lines) > MOST_LOOPS:
+        return ()
+    return tuple(Evidence("loop in the function", name, "", at) for at, name in lines.items())
+
+
 def _repeated_at(facts: Facts, kernels: AnyRows, scheduled: float) -> tuple[Evidence, ...]:
     """The line whose operation runs most often in a step; () if it may be in no loop.
 
-    An optimizer has operations that run as often as there are variables. Those of short loops are
-    not recorded.
+    Those of optimizers run as often as there are variables, and do not count. Those of short loops
+    are not recorded.
 
     Args:
         facts: Facts of a run of TensorFlow 2.
         kernels: Operations of the steady steps, rows of slices; (kernels,).
         scheduled: How often operations are scheduled per step.
     """
+    kernels = kernels[facts.phases[kernels] != Phase.OPTIMIZER]
     lines = facts.derived(slice_lines)[kernels]
     known = lines != NULL
     pairs = np.stack([lines[known], facts.trace.slices.name[kernels][known]], axis=1)

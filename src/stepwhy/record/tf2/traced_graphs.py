@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from stepwhy.record.core.user_code import UserFiles, user_line
+from stepwhy.record.core.clock import now_ns
+from stepwhy.record.core.user_code import UserFiles, source_of, user_line
 from stepwhy.record.tf2.tracing_notes import notes_of
 from stepwhy.record.watchers.graph_lines import GraphLines
 from stepwhy.record.watchers.layer_lines import metric_at, runs_models
@@ -14,11 +16,14 @@ from stepwhy.record.watchers.layer_lines import metric_at, runs_models
 if TYPE_CHECKING:
     from typing import Any
 
+    from stepwhy.record.core.recorder import Recorder
     from stepwhy.record.watchers.graph_lines import Lines
 
 # A program that traces a function in every step keeps none of them for long.
 _MOST_GRAPHS = 256
 _TAPE = "gradient_tape"
+_LOOPS = frozenset({"While", "StatelessWhile"})
+_MOST_LOOPS = 16
 
 _graphs: list[weakref.ref[Any]] = []
 _callers: dict[str, str] = {}
@@ -35,6 +40,20 @@ def note(function: Any) -> None:
     except Exception:
         return
     del _graphs[:-_MOST_GRAPHS]
+
+
+def log_loops(function: Any, recorder: Recorder) -> None:
+    """Log the lines of the loops in the graph of a concrete function; never raises.
+
+    Functions of data sets do not count, and loops of gradients are those of the forward pass.
+    """
+    with contextlib.suppress(Exception):
+        name, files, now = str(function.graph.name), UserFiles(), now_ns()
+        operations = () if name.startswith("Dataset") else function.graph.get_operations()
+        loops = [each for each in operations if each.type in _LOOPS and _TAPE not in each.name]
+        lines = dict.fromkeys(source_of(each, files) for each in loops[:_MOST_LOOPS])
+        for line in filter(None, lines):
+            recorder.event("graph-loop", name=name, source=line, start_ns=now, end_ns=now)
 
 
 def callers() -> dict[str, str]:
