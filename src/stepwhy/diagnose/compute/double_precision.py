@@ -111,7 +111,8 @@ def _of_parameters(facts: Facts, types: Mapping[str, int]) -> Finding:
     is_little = doubled < MOST or compute < SHARE * facts.wall_ns
     if not is_little:
         rows = facts.slices(Kind.KERNEL, Kind.OP, steady=True)
-        evidence += (*setting_lines(facts, *_SETTERS), *times_at_lines(facts, rows))
+        named = (*setting_lines(facts, *_SETTERS), *maker_lines(facts, "float64"))
+        evidence += (*named, *times_at_lines(facts, rows))
     is_tensorflow = facts.trace.meta.framework == "tensorflow" and not facts.has_accelerator
     most = MOST_SAVED_OF_TENSORFLOW if is_tensorflow else MOST_SAVED
     gain = saving("compute in float32", LEAST_SAVED * compute, most * compute)

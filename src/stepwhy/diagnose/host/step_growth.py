@@ -115,7 +115,7 @@ def _found(facts: Facts, rows: Times, first_ns: int, evidence: tuple[Evidence, .
     """The finding, where the first steps took `first_ns`."""
     durations = facts.trace.marks.dur_ns[rows]
     share = float(np.maximum(durations - first_ns, 0).sum() / max(int(durations.sum()), 1))
-    shown = (Evidence(SHARE_OF_TRAINING, share, "fraction"), *evidence)
+    shown = (Evidence(SHARE_OF_TRAINING, share, "fraction"), *_to_change_first(evidence))
     name = next((n for n, start in _STARTS.items() if evidence[0].what.startswith(start)), "any")
     # Where the described steps are among the first ones, it is what follows that is slower.
     cost = max(facts.wall_ns - first_ns, 0)
@@ -175,10 +175,15 @@ def _hooks(facts: Facts) -> tuple[tuple[Evidence, ...], bool]:
     now = f"times that the {name} is registered on one object"
     evidence = [Evidence(now, seen[-1], "count", source)]
     if (name, source) in registering:
-        evidence.append(Evidence("registered by", name, "", registering[name, source]))
+        evidence.append(Evidence(_REGISTERED, name, "", registering[name, source]))
     if grown:
         evidence.append(Evidence("times when it was first counted", seen[0], "count", source))
     return tuple(evidence), bool(grown)
+
+
+def _to_change_first(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+    """The evidence with the line that registers hooks in front: that of the change."""
+    return tuple(sorted(evidence, key=lambda each: each.what != _REGISTERED))
 
 
 def _only_hooks(facts: Facts, hooks: tuple[Evidence, ...]) -> Finding | None:
@@ -191,7 +196,7 @@ def _only_hooks(facts: Facts, hooks: tuple[Evidence, ...]) -> Finding | None:
     cost = round(in_hooks * (1 - 1 / times))
     return RULE.finding(
         cost or None,
-        hooks,
+        _to_change_first(hooks),
         RULE.fix("hooks"),
         saving("one hook", LEAST_SAVED * cost, cost) if cost else None,
         title=_NAMED["hooks"],
@@ -209,6 +214,7 @@ def _line(facts: Facts, rows: Times) -> tuple[Evidence, ...]:
     return (Evidence(what, found.share, "fraction", found.line),)
 
 
+_REGISTERED = "registered by"
 _STARTS = {
     "callbacks": "times that the callback",
     "hooks": "times that",
