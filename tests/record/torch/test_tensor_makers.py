@@ -85,7 +85,7 @@ def test_an_array_that_becomes_a_tensor_in_the_step() -> None:
         weights = torch.tensor(values)
         return torch.ones(4) * weights
 
-    assert doubles(step) == [("torch.tensor", "weights = torch.tensor(values)")]
+    assert doubles(step) == [("data that becomes a tensor", "weights = torch.tensor(values)")]
 
 
 def test_a_tensor_of_unknown_making_has_the_line_that_reads_it() -> None:
@@ -159,7 +159,7 @@ def padding(loader: Any) -> list[tuple[str, str]]:
     ("collate", "by", "code"),
     [
         (by_full, "aten::zeros", "batch = torch.zeros((len(rows), 12), dtype=torch.long)"),
-        (by_list, "torch.tensor", "return torch.tensor(rows)"),
+        (by_list, "data that becomes a tensor", "return torch.tensor(rows)"),
         (by_pad, "aten::constant_pad_nd", "return torch.nn.functional.pad(whole, (0, 9))"),
         (each_padded, "aten::constant_pad_nd", None),
     ],

@@ -41,7 +41,7 @@ _MAKES = frozenset(
     )
 )
 _STACK = "aten::stack"
-_WRITTEN = {"aten::lift_fresh": "torch.tensor"}  # what programs write
+_WRITTEN = {"aten::lift_fresh": "data that becomes a tensor"}  # by torch.tensor, from_numpy, ...
 _MOST_LINES = 3  # that set one attribute, or pad; of more, none is the line
 _MOST_BYTES = 1 << 17
 _PADS = re.compile(r"(?:new_)?(?:zeros|full|empty)|pad\w*|constant_pad_nd|ljust")
