@@ -127,6 +127,15 @@ def test_of_several_noted_steps_the_one_with_the_same_operations_counts():
     assert run.times() == {FORWARD: 100}
 
 
+def test_a_noted_step_that_takes_another_branch_is_not_like_the_recorded_one():
+    run = Program().steps(0, 100)
+    run.op(60, 80, "aten::mm").op(80, 100, "aten::add")
+    acting = ("aten::mm", OTHER, 1), ("aten::add", OTHER, 1)
+    run.note((None, OTHER, 1), *acting, (None, FORWARD, 9), *acting, step=50)
+    run.note((None, FORWARD, 9), ("aten::mm", OTHER, 1), ("aten::add", OTHER, 1), step=51)
+    assert run.times() == {FORWARD: 60, OTHER: 40}
+
+
 def test_a_kernel_is_of_the_line_that_launched_it_or_made_its_node():
     run = Program().steps(0, 100)
     run.op(0, 10, "aten::mm", sequence=7)

@@ -89,9 +89,13 @@ def carried_parts(facts: Facts) -> DriverParts | None:
         names = facts.trace.slices.name[rows].astype(np.int64)
         key = names.tobytes()
         if key not in known:
-            # The noted step that is most like the recorded one.
+            # The noted step that is most like the recorded one. One with further operations, as of
+            # a branch that the recorded one does not take, may have all of its operations, too.
             matches = [(one, matched(names, one.names)) for one in noted]
-            known[key] = max(matches, key=lambda match: int((match[1] != NULL).sum()))
+            known[key] = max(
+                matches,
+                key=lambda match: (match[1] != NULL).sum() / (len(names) + len(match[0].names) + 1),
+            )
         parts.append(_parts(facts, rows, (start, end), *known[key]))
     return _joined(parts) if parts else None
 

@@ -61,18 +61,19 @@ class Storage:
         is_outside: Whether it is from before the step.
 
     Attributes:
+        is_fresh: Whether it was made in the step, of an array or a list.
         number: Of its values, by those who follow these; `OUTSIDE` from before the step, and `NEW`
             if it has none yet.
         maker: What makes its values, see `Makers`.
         is_named: Whether that is noted.
     """
 
-    __slots__ = ("holder", "is_named", "is_outside", "maker", "number", "origins")
+    __slots__ = ("holder", "is_fresh", "is_named", "is_outside", "maker", "number", "origins")
 
     def __init__(self, holder: Any, origins: int, *, is_outside: bool) -> None:
         self.holder = weakref.ref(holder)
         self.origins = origins
-        self.is_outside = is_outside
+        self.is_outside, self.is_fresh = is_outside, False
         self.number = OUTSIDE if is_outside else NEW
         self.maker: Any = None
         self.is_named = False
@@ -119,12 +120,13 @@ class Provenance:
         """An operation has written into a tensor: what it read is in it now.
 
         Returns:
-            Whether the tensor is from before the step. What the step changes is state.
+            Whether the tensor is from before the step. What the step changes of it is state, but
+            not what it has made of an array and then changes.
         """
         known = self.storage(tensor)
         if known.is_outside:
             self.varying |= sources_in(known.origins)
-            known.origins |= STATE
+            known.origins |= DATA if known.is_fresh else STATE
         known.origins |= origins
         return known.is_outside
 

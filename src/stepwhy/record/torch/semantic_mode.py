@@ -195,6 +195,8 @@ class StepNotes:
             read += self._tensors(kwargs.values())
         made = self._tensors((result,))
         storages = [self._origins.storage(tensor) for tensor in read]
+        if about.name == _MADE:
+            storages[0].is_fresh = True
         origins = self._read(about, storages, args)
         if self._task() < 0 and about.may_read_inputs:
             self._note_inputs(about, read)
