@@ -136,6 +136,14 @@ def test_a_noted_step_that_takes_another_branch_is_not_like_the_recorded_one():
     assert run.times() == {FORWARD: 60, OTHER: 40}
 
 
+def test_what_a_noted_step_does_first_is_not_what_the_recorded_one_begins_with():
+    run = Program().steps(0, 100).op(60, 80, "aten::mm").op(80, 100, "aten::add")
+    acting = ("aten::mm", OTHER, 1), ("aten::item", OTHER, 1)
+    rest = ("aten::mm", OTHER, 1), ("aten::add", OTHER, 1)
+    run.note((None, OTHER, 1), *acting, (None, FORWARD, 9), *rest)
+    assert run.times() == {FORWARD: 60, OTHER: 40}
+
+
 def test_a_kernel_is_of_the_line_that_launched_it_or_made_its_node():
     run = Program().steps(0, 100)
     run.op(0, 10, "aten::mm", sequence=7)
@@ -426,7 +434,7 @@ def test_the_time_between_two_nodes_is_of_the_next():
     [
         ([1, 2, 3, 4], [1, 2, 3, 4], [0, 1, 2, 3]),
         ([1, 2, 3, 1, 2, 3, 4], [1, 2, 3, 4], [0, 1, 2, 0, 1, 2, 3]),  # one more call of the model
-        ([1, 2, 3, 4], [1, 2, 3, 1, 2, 3, 4], [0, 1, 2, 6]),
+        ([1, 2, 3, 4], [1, 2, 3, 1, 2, 3, 4], [3, 4, 5, 6]),
         ([1, 5, 4], [1, 4], [0, NULL, 1]),
         ([1, 2, 9, 9], [1, 2, 9], [0, 1, 2, NULL]),
     ],

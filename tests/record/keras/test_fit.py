@@ -30,7 +30,7 @@ needs_keras = pytest.mark.skipif(
 )
 
 _FIT = """
-import os, sys
+import os, sys, tempfile
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import numpy as np
 import keras
@@ -50,6 +50,10 @@ history = model.fit(inputs, labels, batch_size=16, epochs=3, verbose=2, callback
                     validation_data=(inputs[:32], labels[:32]))
 print(seen, len(callbacks), model.history is history, sorted(history.history))
 print(model.evaluate(inputs, labels, verbose=0), model.predict(inputs, verbose=0).shape)
+with tempfile.TemporaryDirectory() as folder:
+    model.save(folder + "/model.keras")
+    loaded = keras.models.load_model(folder + "/model.keras")
+print(loaded.evaluate(inputs, labels, verbose=0), int(loaded.optimizer.iterations))
 """
 
 
@@ -112,12 +116,13 @@ def test_fit(
     made = {event["name"]: event["reason"] for event in events if event["kind"] == "made"}
     assert made["compile"] == ("model.compile('adam', 'mse', steps_per_execution=int(sys.argv[1]))")
     assert made["fit"].startswith("model.fit(inputs, labels, batch_size=16, epochs=3,")
-    # Three validations by `fit`, then two calls of the program: batches of each.
+    # Three validations by `fit`, then three calls of the program: batches of each.
     called = [event for event in events if event["kind"] == "evaluation"]
     assert [(event["name"], event["count"]) for event in called] == [
         *[("validation", 2)] * 3,
         ("evaluate", 5),
         ("predict", 5),
+        ("evaluate", 5),
     ]
     assert {event["source"].partition("(")[0] for event in called} == {"train.py"}
     (window,) = ended.run_dir.glob("process-*/windows/*")

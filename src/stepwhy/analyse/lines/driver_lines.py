@@ -204,6 +204,10 @@ def matched(names: Ints, others: Ints) -> Ints:
     found = np.full(len(names), NULL, dtype=np.int64)
     shorter = min(len(names), len(others))
     head = _equal(names[:shorter], others[:shorter])
+    if len(names) < len(others):
+        # What the other sequence has more of begins as what follows: the first call of a model, of
+        # two, and not what is after its first operation.
+        head = min(head, shorter - _equal(names[::-1], others[::-1][:shorter]))
     tail = _equal(names[head:][::-1][: shorter - head], others[head:][::-1][: shorter - head])
     found[:head] = np.arange(head)
     found[len(names) - tail :] = np.arange(len(others) - tail, len(others))

@@ -101,7 +101,11 @@ def observe_evaluations(module: ModuleType, run_dir: str) -> None:
     log = log_of(run_dir)
     for name in ("evaluate", "predict"):
         setattr(module.Model, name, _timed(getattr(module.Model, name), name, log))
-    module.Model.compile = _noted(module.Model.compile)
+    # Keras does not compile a model that it loads if the `compile` of its class is not that of the
+    # class which defines it.
+    owner = next((kind for kind in module.Model.__mro__ if "compile" in vars(kind)), None)
+    if owner is not None:
+        owner.compile = _noted(owner.compile)
 
 
 def _noted(original: Call) -> Call:
