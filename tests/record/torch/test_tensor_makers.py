@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,40 @@ def test_a_buffer_has_the_line_that_registers_it_and_a_conversion_its_own() -> N
             'self.register_buffer("bank", torch.from_numpy(np.ones((4, 4))))',
         ),
     ]
+
+
+def test_files_of_pytorch_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    node_of = tensor_makers._node_of
+    monkeypatch.setattr(
+        tensor_makers, "_node_of", lambda code: read.append(code.co_filename) or node_of(code)
+    )
+    filters = Filters()
+    assert len(doubles(lambda: filters(torch.ones(2, 4)))) == 2
+    assert set(read) == {__file__}
+
+
+class Keeping:
+    """A method that keeps the dictionary of its locals."""
+
+    def __init__(self) -> None:
+        self.bank = torch.from_numpy(np.ones(4))
+
+    def by_vars(self, x: Any) -> Any:
+        kept, scale = vars(), 2
+        return x * self.bank * kept["x"] * scale
+
+    def by_frame(self, x: Any) -> Any:
+        kept, scale = sys._getframe().f_locals, 2
+        return x * self.bank * kept["x"] * scale
+
+
+@pytest.mark.parametrize("method", [Keeping.by_vars, Keeping.by_frame])
+def test_a_method_that_keeps_its_locals_still_has_them(method: Callable[..., Any]) -> None:
+    keeping = Keeping()
+    results: list[Any] = []
+    noted(lambda: results.append(method(keeping, torch.ones(4))))
+    assert results[0].tolist() == [2.0] * 4
 
 
 def test_an_array_that_becomes_a_tensor_in_the_step() -> None:

@@ -27,7 +27,7 @@ from stepwhy.record.torch.result_watch import ResultWatch
 from stepwhy.record.torch.semantic_mode import StepNotes, StoppedError
 from stepwhy.record.torch.semantic_obstacles import COMPILED, LACKING, current_mode, obstacles
 from stepwhy.record.torch.tensor_makers import EVENT as MADE
-from stepwhy.record.torch.tensor_makers import padding_lines
+from stepwhy.record.torch.tensor_makers import forget_code, padding_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,6 +194,7 @@ class SemanticStep:
                 longest = max(notes.inputs.padded, key=lambda each: each.padded)
                 lines = padding_lines(longest.maker, longest.columns)
                 found += [("padding", each) for each in lines]
+        forget_code()
         for name, made in found:
             now = now_ns()
             self._recorder.event(

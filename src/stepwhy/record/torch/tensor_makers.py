@@ -42,6 +42,8 @@ _MAKES = frozenset(
 )
 _STACK = "aten::stack"
 _WRITTEN = {"aten::lift_fresh": "data that becomes a tensor"}  # by torch.tensor, from_numpy, ...
+# Names by which a function may use the dictionary of its locals.
+_READS_LOCALS = frozenset({"locals", "vars", "f_locals", "exec", "eval"})
 _MOST_LINES = 3  # that set one attribute, or pad; of more, none is the line
 _MOST_BYTES = 1 << 17
 _PADS = re.compile(r"(?:new_)?(?:zeros|full|empty)|pad\w*|constant_pad_nd|ljust")
@@ -142,10 +144,12 @@ def padding_lines(maker: Made | type | None, columns: int) -> list[Made]:
         maker: What makes its indices.
         columns: Of the batch.
     """
-    try:
-        return [*lines_of(maker, _pads), *_length_lines(columns)][:_MOST_LINES]
-    finally:
-        _tree.cache_clear()  # its nodes would be visited by each search for garbage
+    return [*lines_of(maker, _pads), *_length_lines(columns)][:_MOST_LINES]
+
+
+def forget_code() -> None:
+    """Forget the code that was read: each search for garbage would visit its nodes."""
+    _tree.cache_clear()
 
 
 def _returns(node: ast.AST) -> bool:
@@ -193,7 +197,7 @@ def _self_of(frame: FrameType) -> Any:
     """
     code = frame.f_code
     is_method = code.co_varnames[:1] == ("self",) and code.co_flags & CO_OPTIMIZED
-    if not is_method or "locals" in code.co_names or sys.gettrace() is not None:
+    if not is_method or not _READS_LOCALS.isdisjoint(code.co_names) or sys.gettrace() is not None:
         return None
     values = frame.f_locals
     owner = values.get("self")
@@ -238,8 +242,9 @@ def _lines_in(function: Any, wanted: Wanted) -> list[str]:
     if not isinstance(function, FunctionType):
         return []
     code = function.__code__
-    file, node = user_file(code.co_filename), _node_of(code)
-    if not file or node is None:
+    file = user_file(code.co_filename)  # asked first: to read those of PyTorch takes 0.3 s
+    node = _node_of(code) if file else None
+    if node is None:
         return []
     numbers = [getattr(each, "lineno", 0) for each in ast.walk(node) if wanted(each)]
     found = [f"{file}({number}): {code.co_name}" for number in dict.fromkeys(numbers)]
