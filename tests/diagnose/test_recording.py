@@ -29,3 +29,17 @@ def test_files_of_nsight_get_options_of_nsight(diagnosis, rows):
     assert "nsys profile" in ours.text
     assert "torch" not in ours.code
     assert "torch.profiler" in theirs.code
+
+
+@pytest.mark.parametrize(("busy_until", "verdict"), [(10, "not_applicable"), (90, "clear")])
+def test_time_around_operations_of_a_session_is_clear_only_if_recorded(
+    monkeypatch, busy_until, verdict
+):
+    line = Timeline().steps(0, 100)
+    line.add(line.stream(), Kind.KERNEL, 0, busy_until)
+    facts = Facts(line.trace(framework="tensorflow"))
+    monkeypatch.setattr(wall_device_gap, "find_session_parts", lambda _: object())
+    monkeypatch.setattr(wall_device_gap, "session_evidence", lambda *_: ())
+    monkeypatch.setattr(wall_device_gap, "is_overhead", lambda *_: True)
+    assert facts.share("unexplained") == pytest.approx(1 - busy_until / 100)
+    assert examine(wall_device_gap, facts).verdict == verdict

@@ -35,7 +35,8 @@ Record what is missing: Python stacks, or the time of each part of the loop.
 None.
 
 ## When it abstains
-When device time was not recorded at all: then nothing explains any of the step.
+When device time was not recorded at all: then nothing explains any of the step. When `Session.run`
+spends that time around its operations, which other checks judge.
 """
 
 from __future__ import annotations
@@ -72,6 +73,10 @@ _PARTS = frozenset(
         "Python between two runs",
     }
 )
+_AROUND = (
+    "Session.run spends the time before its first and after its last operation; other checks judge "
+    "what it feeds, fetches and schedules there."
+)
 _NOT_TOLD = "Part of the step has no explanation: nothing recorded tells what it is"
 SHARE = 0.20  # of the step; profilers always miss something, a fifth is more than that
 
@@ -83,8 +88,10 @@ def diagnose(facts: Facts) -> Finding:
         evidence = (*_unexplained(facts), *_silence(facts), *_around(facts), *_unprofiled(facts))
         return _judge(facts, evidence)
     evidence = session_evidence(facts, parts)
-    # An overhead of feeding, fetching and scheduling is explained.
-    return RULE.nothing(evidence) if is_overhead(facts, parts) else _judge(facts, evidence)
+    if facts.share("unexplained") >= SHARE and is_overhead(facts, parts):
+        # Feeding, fetching and scheduling explain it, though no record shows what they do.
+        return replace(RULE.not_applicable(_AROUND), evidence=evidence)
+    return _judge(facts, evidence)
 
 
 def _judge(facts: Facts, evidence: tuple[Evidence, ...]) -> Finding:
