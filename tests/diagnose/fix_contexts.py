@@ -65,6 +65,12 @@ train = tf.reduce_sum(x)
 rows, classes, first = [[1.0, 2.0, 3.0]] * 4, [1, 2, 3, 4], 0
 all_rows, all_classes = np.ones([4, 3]), np.ones(4)
 """
+FEATURES = """
+x, y = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.float32, [None])
+features = tf.abs(x)
+train_op = tf.reduce_sum(features) + tf.reduce_sum(y)
+inputs, labels, rows, sess = np.ones([600, 3]), np.ones(600), [0, 1], session
+"""
 FETCHES = """
 table, watched, train, feed = tf.ones([4, 2]), [1], tf.constant(1), {}
 train_op, loss_op = tf.constant(1), tf.constant(2)
@@ -138,6 +144,21 @@ CONTEXTS = {
     ("serial_input", "random"): ("tensorflow", GRAPH, END),
     ("queue_starvation", "faster"): ("tensorflow", GRAPH + QUEUE, END),
     ("queue_starvation", "smaller"): ("tensorflow", GRAPH + QUEUE, END),
+    ("repeated_preprocessing", "pytorch-features"): (
+        "torch",
+        "import torch\ninputs, labels, transform = torch.ones(600, 2), torch.ones(600), torch.abs",
+        "assert len(data) == 600",
+    ),
+    ("repeated_preprocessing", "tf-features"): (
+        "tensorflow",
+        TF2 + "inputs, labels, transform = np.ones([600, 2]), np.ones(600), np.abs",
+        "assert len(data) == 600",
+    ),
+    ("repeated_preprocessing", "session-features"): (
+        "tensorflow",
+        GRAPH + FEATURES,
+        "assert known.shape == (600, 3)" + END,
+    ),
     ("repeated_preprocessing", "pytorch"): ("torch", DATA, "assert len(Prepared()[3]) == 3"),
     ("repeated_preprocessing", "tf-data"): ("tensorflow", TF2, "next(iter(dataset))"),
     ("repeated_preprocessing", "tf-unfilled"): ("tensorflow", TF2, "next(iter(dataset))"),

@@ -232,7 +232,7 @@ CAUSES = {
     "input-bound": {"input_wait"},
     "serial-input": {"input_wait", "compute"},  # a graph may draw its input
     "python-preprocessing": {"input_wait", "python", "dispatch", "unexplained"},
-    "repeated-preprocessing": {"input_wait"},
+    "repeated-preprocessing": {"input_wait", "compute", "dispatch"},
     "queue-starvation": {"input_wait"},
     "storage-wait": {"input_wait"},
     "feed-dict-copy": {"dispatch"},

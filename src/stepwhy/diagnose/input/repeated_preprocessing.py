@@ -30,13 +30,24 @@ counts if neither its code nor what its caller runs before it names random numbe
 an element is the same in each epoch. The cost is then the time at the lines of such functions, if
 the loader was iterated more than once.
 
+Part of the step itself may also depend on the batch alone, such as a spectrogram or a distance
+matrix. A line counts if some of its operations compute from the batch, and none of them reads a
+weight, what the step changes, or random numbers. In PyTorch, one step is followed operation by
+operation, and lines of functions that name random numbers do not count. In TensorFlow, the graph of
+a function or session that computes gradients is followed; what is in loops and branches does not
+count. The cost is the time in which the device computes for these lines, and the host launches it.
+What only selects, moves or converts parts of the batch does not count, and nothing does if the data
+set or the pipeline draws random numbers. In JAX, such lines are not known.
+
 ## Fix
 Keep prepared elements: `dataset.cache()` before shuffling and random augmentation, a file of
-prepared arrays, or a data set that caches them if they fit into memory.
+prepared arrays, or a data set that caches them if they fit into memory. Compute features of the
+batch once per example, before the training or in the part of the pipeline that is cached.
 
 ## Fix risk
 Cached elements take memory or disk space. Random augmentation must come after the cache, or it is
-the same in every epoch.
+the same in every epoch. Features can be larger than what they are computed from. If no example is
+used twice, keeping features gains nothing; computing them ahead, while the device is busy, may.
 
 ## When it abstains
 When the data was read only once, or the number of epochs is unknown: TensorFlow 1 queues, Keras
@@ -55,6 +66,7 @@ import numpy as np
 from stepwhy.analyse.breakdown.preparation import find_preparation
 from stepwhy.analyse.input.batch_work import find_batch_work
 from stepwhy.analyse.steps.stalls import epoch_starts
+from stepwhy.diagnose.input.shared.batch_features import batch_features
 from stepwhy.diagnose.input.shared.loaders import batches_ready
 from stepwhy.diagnose.input.shared.long_waits import BEGINS, long_waits
 from stepwhy.diagnose.input.shared.repeated_work import Repeated, iterated_again, restarted
@@ -70,6 +82,7 @@ from stepwhy.diagnose.shared.pipeline_stages import (
     stage_rows,
     work_of_stages,
 )
+from stepwhy.diagnose.shared.program import uses_sessions
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS, stable_lines
 from stepwhy.diagnose.shared.steady_events import cost_per_step, summary
@@ -91,8 +104,12 @@ MOST_SAVED_OF_LINES = 1.15  # of the time of the lines; they displace other data
 LEAST_SAVED_OF_LINES = 0.7  # of the time of the lines; the kept result still has to be read
 REPEATED = 0.5  # of the pipeline's work; with less, a cache leaves most of it
 
+OF_BATCH = "share of the step in lines that compute from the batch alone"
+"""Evidence for work in the step itself, with the line that takes longest."""
+
 _SHOWN = 3
 _SERIAL = "The DataLoader has no workers: see serial-input."
+_FEATURES = "Compute the features of each example once, not in each step"
 _CACHED = "The pipeline has a cache."
 _UNFILLED = "Let the cache of the pipeline be filled: no pass reads all elements before it"
 _MOVED = "Move the cache behind the work that is the same in each epoch"
@@ -108,6 +125,22 @@ _NEW_RESULTS = (
 
 
 def diagnose(facts: Facts) -> Finding:
+    """Judge what is computed again for each element, in the step or while it waits."""
+    lines = batch_features(facts)
+    cost = sum(line.total_ns for line in lines)
+    loading = _of_loading(facts)
+    if not cost or cost < max(SHARE_OF_LINES * facts.wall_ns, loading.cost_ns_per_step or 0):
+        return loading
+    share = Evidence(OF_BATCH, cost / max(facts.wall_ns, 1), "fraction", lines[0].name)
+    at = (Evidence("time at the line", line.total_ns, "ns", line.name) for line in lines[:_SHOWN])
+    gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, cost)
+    edit = None if facts.has_accelerator else Edit("ops", "gone", cost_ns=cost)
+    eager = "tf-features" if facts.trace.meta.framework == "tensorflow" else "pytorch-features"
+    fix = RULE.fix("session-features" if uses_sessions(facts) else eager)
+    return RULE.finding(cost, (share, *at), fix, gain, edit, title=_FEATURES)
+
+
+def _of_loading(facts: Facts) -> Finding:
     """Judge the wait for a pipeline that has read its data more than once."""
     late = epoch_starts(facts.trace, facts.unprofiled_rows)
     if late.recur and (at := _fills_buffer(facts)):

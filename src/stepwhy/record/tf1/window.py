@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from stepwhy.record.core.recorder import Recorder, write_json
 from stepwhy.record.core.user_code import UserFiles, source_of
-from stepwhy.record.watchers.graph_lines import GraphLines, called_graphs
+from stepwhy.record.watchers.batch_lines import log_batch_lines
+from stepwhy.record.watchers.graph_lines import GraphLines, called_graphs, stack_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -120,6 +121,8 @@ class WindowWriter:
                 _write_graph(folder, session)
 
         self._shared = self._recorder.window(about, fill)
+        if shared is None:
+            log_batch_lines(graph, "graph", stack_lines, self._recorder)
         self._graph = version
         return len(data)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.user_code import UserFiles, source_of, user_line
 from stepwhy.record.tf2.tracing_notes import notes_of
+from stepwhy.record.watchers.batch_lines import log_batch_lines
 from stepwhy.record.watchers.graph_lines import GraphLines
 from stepwhy.record.watchers.layer_lines import metric_at, runs_models
 
@@ -25,7 +26,10 @@ _TAPE = "gradient_tape"
 _LOOPS = frozenset({"While", "StatelessWhile"})
 _MOST_LOOPS = 16
 
+_MOST_FOLLOWED = 16
+
 _graphs: list[weakref.ref[Any]] = []
+_followed: set[str] = set()
 _callers: dict[str, str] = {}
 _lines = GraphLines()
 
@@ -54,6 +58,16 @@ def log_loops(function: Any, recorder: Recorder) -> None:
         lines = dict.fromkeys(source_of(each, files) for each in loops[:_MOST_LOOPS])
         for line in filter(None, lines):
             recorder.event("graph-loop", name=name, source=line, start_ns=now, end_ns=now)
+
+
+def log_first_batch_lines(function: Any, recorder: Recorder) -> None:
+    """Log the lines of a function's first trace that compute from the batch alone; never raises."""
+    graph = getattr(function, "graph", None)
+    name = str(getattr(graph, "name", ""))
+    if graph is None or name in _followed or len(_followed) >= _MOST_FOLLOWED:
+        return
+    if log_batch_lines(graph, name, lambda each: _NodeLines(each).of, recorder):
+        _followed.add(name)
 
 
 def callers() -> dict[str, str]:

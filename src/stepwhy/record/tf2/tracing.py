@@ -11,7 +11,7 @@ from stepwhy.record.core.observation_guard import ObservationGuard
 from stepwhy.record.core.user_code import user_line
 from stepwhy.record.steps.function_kinds import code_of, unwrap
 from stepwhy.record.tf2.loop import loop_of
-from stepwhy.record.tf2.traced_graphs import log_loops, note
+from stepwhy.record.tf2.traced_graphs import log_first_batch_lines, log_loops, note
 from stepwhy.record.tf2.tracing_notes import noting
 from stepwhy.record.watchers.parameters import of_variables, types_of
 from stepwhy.record.watchers.retraces import Argument, Retraces, of_value
@@ -175,6 +175,7 @@ def observe_tracing(module: ModuleType, run_dir: str) -> None:
             function = tracing.around(trace, lambda: _traced(*args, **kwargs))
         note(function)
         log_loops(function, loop_of(run_dir).recorder)
+        log_first_batch_lines(function, loop_of(run_dir).recorder)
         types.log(lambda: of_variables(function.trainable_variables))
         return function
 

@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.user_code import user_line
+from stepwhy.record.torch.batch_lines import BatchLines
 from stepwhy.record.torch.cuda_graphs import CAPTURED, is_any_captured
 from stepwhy.record.torch.dispatch_modes import run_unseen
 from stepwhy.record.torch.gradient_use import GradientUse
@@ -103,6 +104,7 @@ class StepNotes:
         subnormals: The operations that read or make subnormal numbers.
         zeros: The products with an operand that is almost only zeros.
         makers: What makes float64 tensors, and indices.
+        of_batch: The lines that compute from the batch alone.
         stopped: Why the rest of the step is not noted; None while it is.
     """
 
@@ -135,6 +137,7 @@ class StepNotes:
         self.subnormals = Subnormals()
         self.zeros = ZeroOperands()
         self.makers = Makers()
+        self.of_batch = BatchLines()
 
     def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run an operation as it is, and note it unless noting has stopped.
@@ -216,6 +219,7 @@ class StepNotes:
         self.parts.note(func, args, kwargs, *known, in_backward=in_backward)
         if not in_backward:
             self.makers.note(about.name, *known)
+            self.of_batch.note(about.name, STATE if of_state else origins, made)
         if about.name == _READ_SCALAR:
             self._origins.read_scalar(result, origins)
         elif about.name == _LOOKUP:

@@ -28,6 +28,7 @@ from stepwhy.record.torch.semantic_mode import StepNotes, StoppedError
 from stepwhy.record.torch.semantic_obstacles import COMPILED, LACKING, current_mode, obstacles
 from stepwhy.record.torch.tensor_makers import EVENT as MADE
 from stepwhy.record.torch.tensor_makers import forget_code, padding_lines
+from stepwhy.record.watchers.batch_lines import EVENT as OF_BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -226,6 +227,9 @@ class SemanticStep:
             content = self._content(notes) | {"end_ns": content["end_ns"]}
         lasting = sources.still_equal() | sum(1 << place for place in (fresh.left if fresh else ()))
         lines = notes.constant_lines(lasting)
+        for line in notes.of_batch.found(lasting):
+            now = now_ns()
+            self._recorder.event(OF_BATCH, name="step", source=line, start_ns=now, end_ns=now)
         known = {} if waste is None else _wasted(waste)
         known |= {"zeros": notes.zeros.rows(lasting)}
         self._recorder.keep(FILE, {**content, "lines": notes.lines, "constant": lines, **known})

@@ -45,7 +45,7 @@ class GraphLines:
         found: dict[str, Lines] = {}
         for graph in _with_called(graphs):
             if graph not in self._known and self._left_ns > 0:
-                self._known[graph] = self._read(graph, (line_in or _stack_lines)(graph))
+                self._known[graph] = self._read(graph, (line_in or stack_lines)(graph))
             lines = self._known.get(graph)
             if lines and lines not in found.values():
                 found[f"{len(found)} {getattr(graph, 'name', '')}"] = lines
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     LineOf = Callable[[int, Any], str]
 
 
-def _stack_lines(_: Any) -> LineOf:
+def stack_lines(_: Any) -> LineOf:
     """The function from a node to the innermost line of the program in its stack."""
     files = UserFiles()
     return lambda _, operation: source_of(operation, files)

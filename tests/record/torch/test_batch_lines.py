@@ -1,0 +1,95 @@
+"""Which lines of a step compute from the batch alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from stepwhy.record.torch.dispatch_modes import make_mode  # noqa: E402
+from stepwhy.record.torch.semantic_mode import StepNotes  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.framework
+SOURCE = Path(__file__).read_text().splitlines()
+LAYER: Any = torch.nn.Linear(64, 64)
+CENTRE = torch.zeros(64)
+RNG = np.random.default_rng(0)
+
+
+def found(step: Callable[[Any], Any], lasting: int = 0) -> list[str]:
+    """The code of the lines that a step of this batch has."""
+    batch = torch.arange(8192.0).reshape(128, 64)
+    notes = StepNotes(list(LAYER.parameters()))
+    with make_mode(notes.run):
+        step(batch)
+    assert notes.stopped is None
+    lines = notes.of_batch.found(lasting)
+    return [SOURCE[int(re.findall(r"\((\d+)\)", line)[0]) - 1].strip() for line in lines]
+
+
+def spectrum(batch: Any) -> Any:
+    power = torch.fft.rfft(batch - CENTRE).abs() ** 2
+    return LAYER(power.repeat(1, 2)[:, :64])
+
+
+def moved(batch: Any) -> Any:
+    kept = batch.reshape(64, 128).t().contiguous()
+    return LAYER(kept.to(torch.float64).float())
+
+
+def mixed(batch: Any) -> Any:
+    return LAYER(batch.square())
+
+
+def noisy(batch: Any) -> Any:
+    noise = torch.randn_like(batch)
+    return (batch + noise).square()
+
+
+def scaled(batch: Any) -> Any:
+    return batch * RNG.uniform()
+
+
+def small(batch: Any) -> Any:
+    return batch[0].square()
+
+
+def written(batch: Any) -> Any:
+    CENTRE.add_(batch[0])
+    return batch - CENTRE
+
+
+def constant(batch: Any) -> Any:
+    table = CENTRE.expand(128, 64).exp()
+    return batch + table
+
+
+@pytest.mark.parametrize(
+    ("step", "lines"),
+    [
+        (spectrum, ["power = torch.fft.rfft(batch - CENTRE).abs() ** 2"]),
+        (moved, []),
+        (mixed, []),
+        (noisy, []),
+        (scaled, []),
+        (small, []),
+        (written, []),
+    ],
+)
+def test_only_what_depends_on_nothing_else_counts(
+    step: Callable[[Any], Any], lines: list[str]
+) -> None:
+    assert found(step) == lines
+
+
+def test_what_depends_on_constants_does_not_count() -> None:
+    assert found(constant, lasting=1) == ["return batch + table"]
+    assert found(constant, lasting=3) == []
