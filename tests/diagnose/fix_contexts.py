@@ -71,6 +71,11 @@ features = tf.abs(x)
 train_op = tf.reduce_sum(features) + tf.reduce_sum(y)
 inputs, labels, rows, sess = np.ones([600, 3]), np.ones(600), [0, 1], session
 """
+RECORDINGS = """
+import numpy as np
+prepare, recordings = abs, [np.ones(9)]
+number, start, length = 0, 2, 4
+"""
 FETCHES = """
 table, watched, train, feed = tf.ones([4, 2]), [1], tf.constant(1), {}
 train_op, loss_op = tf.constant(1), tf.constant(2)
@@ -123,6 +128,11 @@ CONTEXTS = {
     ("input_bound", "tf-parallel"): ("tensorflow", TF2, "assert next(iter(dataset)) == 0"),
     ("input_bound", "tf-epochs"): ("tensorflow", TF2, "assert len(list(dataset)) == 8"),
     ("input_bound", "tf-queue"): ("tensorflow", GRAPH + QUEUE, END),
+    ("python_preprocessing", "function"): (
+        "numpy",
+        RECORDINGS,
+        "assert len(window) == 4",
+    ),
     ("python_preprocessing", "tf"): ("tensorflow", TF2 + RECORDS, "next(iter(dataset))"),
     ("python_preprocessing", "tf-fed"): ("tensorflow", TF2 + RECORDS, "next(iter(dataset))"),
     ("python_preprocessing", "pydataset"): (

@@ -37,7 +37,10 @@ into `NpzFile` or the standard library's archives unpacks them, `json.loads`, `s
 expressions parse text, `h5py`, `zarr` and `pyarrow` read parts of a file, `execute` and `fetchall`
 ask a database. A loop that is known to have fewer
 than 16 turns per sample is none over elements. If most of the preparation is such work, the report
-predicts what the step saves without it, with half of it, and with as many workers as keep up.
+predicts what the step saves without it, with half of it, and with as many workers as keep up. In a
+`DataLoader` without workers or a generator, this also holds for other work if most of it is in one
+function that does not only read files or draw random numbers, if that takes a quarter of the step,
+and if half of it is more than workers are predicted to save.
 
 ## Fix
 If most of the work can be spared, spare it first: compute on arrays instead of elements, look
@@ -69,6 +72,7 @@ from stepwhy.analyse.breakdown.preparation import Preparation, find_preparation
 from stepwhy.analyse.breakdown.work_kinds import WorkKind
 from stepwhy.analyse.input.batch_work import find_batch_work
 from stepwhy.analyse.steps.counters import series
+from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.diagnose.input.shared.blocked import blocked_share
 from stepwhy.diagnose.input.shared.generator_stage import generator_stage
 from stepwhy.diagnose.input.shared.loaders import batches_ready
@@ -77,6 +81,7 @@ from stepwhy.diagnose.input.shared.removable_work import (
     TITLES,
     Alternatives,
     Removable,
+    longest_function,
     of_serial_work,
     of_work_beside,
     removable_work,
@@ -85,6 +90,7 @@ from stepwhy.diagnose.shared.augmentation import cheaper_augmentation, is_new, w
 from stepwhy.diagnose.shared.measure import contention_ns
 from stepwhy.diagnose.shared.program import feeds_placeholders, is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
+from stepwhy.diagnose.shared.stable_functions import stable_lines
 from stepwhy.trace import Kind, SampleRole
 
 RULE = Rule(
@@ -97,6 +103,7 @@ RULE = Rule(
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+SHARE_OF_FUNCTION = 0.25  # of the step; half of less would save too little to look for
 SHARE_OF_CORES = 0.20  # of the step, in waits for a core; on few cores, any worker causes some
 SINGLE = 16  # elements per step that a generator yields; fewer are batches, or large elements
 LEAST_SAVED = 0.7  # of the cost; precomputed results still have to be read
@@ -168,14 +175,25 @@ def diagnose(facts: Facts) -> Finding:
 def _of_serial(facts: Facts, work: Preparation) -> Finding:
     """Judge work in the training loop itself: it applies if to spare it is better than workers."""
     serial, spared = find_batch_work(facts), removable_work(facts, work)
+    if spared is None and not is_new(facts, work.line) and not _is_kept(facts):
+        spared = longest_function(work)
     if serial is None or spared is None:
         return RULE.not_applicable(_SERIAL)
     ways = of_serial_work(facts, serial, spared)
-    if ways.prefer_workers or ways.gone_ns < SHARE * facts.wall_ns:
+    # Nothing shows how much of a function can be spared that is of no known kind.
+    sure_ns = ways.gone_ns if spared.kind else round(LEAST_SPARED * ways.gone_ns)
+    least = SHARE if spared.kind else SHARE_OF_FUNCTION
+    is_better = sure_ns >= ways.workers_ns if spared.kind else sure_ns > ways.workers_ns
+    if not is_better or ways.gone_ns < least * facts.wall_ns:
         return RULE.not_applicable(_SERIAL)
     share = Evidence("share of the step", ways.gone_ns / max(facts.wall_ns, 1), "fraction")
     evidence = (share, *spared.evidence(), Evidence("runs in", _runs_in(work), ""))
     return _spare(ways.gone_ns, ways, spared, evidence, _OTHERWISE if ways.workers else "")
+
+
+def _is_kept(facts: Facts) -> bool:
+    """Whether results of the data set could be kept from epoch to epoch: another check judges."""
+    return len(rows_of_kinds(facts.trace, "epoch")) > 1 and bool(stable_lines(facts))
 
 
 def _takes_cores(facts: Facts, work: Preparation, ready: Evidence) -> Finding | None:
@@ -228,6 +246,7 @@ _WAYS = {
     WorkKind.SLICES: "slices",
     WorkKind.CONVERT: "convert",
     WorkKind.QUERY: "query",
+    WorkKind.OTHER: "function",
 }
 
 

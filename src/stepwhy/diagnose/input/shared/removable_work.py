@@ -41,6 +41,9 @@ class Removable(msgspec.Struct, frozen=True):
 
     def evidence(self) -> tuple[Evidence, ...]:
         """What most of the preparation is, and where."""
+        if not self.kind:
+            what = "share of the preparation in one function"
+            return (Evidence(what, self.share, "fraction", self.line),)
         return (
             Evidence("most of the preparation is", str(self.kind), "", self.line),
             Evidence("share of the preparation that is this", self.share, "fraction", self.line),
@@ -59,6 +62,17 @@ def removable_work(facts: Facts, work: Preparation) -> Removable | None:
     # A function that a loop elsewhere calls for one element after another.
     visits = visits_of(facts, frozenset({place_of(work.line)})) or 0
     return Removable(WorkKind.ELEMENTS, work.line, own) if visits >= MANY * samples else None
+
+
+def longest_function(work: Preparation) -> Removable | None:
+    """The function that most of the preparation is in, if it does not only read or decode files.
+
+    Nothing shows that it can be spared, as a window that is cut out of a result could be computed
+    by itself. None if its results are meant to be new each time, or most is in no one function.
+    """
+    if work.kind in {WorkKind.DECODE, WorkKind.FILES} or work.function_share < MOST:
+        return None
+    return Removable(WorkKind.OTHER, work.line, work.function_share)
 
 
 def _runs_few_times(facts: Facts, work: Preparation) -> bool:
@@ -176,5 +190,6 @@ TITLES = {
     WorkKind.SLICES: "Load the file once, or store it in the order in which it is read",
     WorkKind.CONVERT: "Stack arrays before they become a tensor, which takes lists value by value",
     WorkKind.QUERY: "Read the table into arrays once: each sample asks the database",
+    WorkKind.OTHER: "Shorten this function, or keep its results: preparing a batch is mostly that",
 }
 """Titles of the finding, by kind of work."""
