@@ -69,7 +69,7 @@ FEATURES = """
 x, y = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.float32, [None])
 features = tf.abs(x)
 train_op = tf.reduce_sum(features) + tf.reduce_sum(y)
-inputs, labels, rows, sess = np.ones([600, 3]), np.ones(600), [0, 1], session
+inputs, labels, rows = np.ones([600, 3]), np.ones(600), [0, 1]
 """
 RECORDINGS = """
 import numpy as np

@@ -957,8 +957,10 @@ def test_code_runs(framework, tmp_path, forks):
     script = tmp_path / "fixes.py"
     # A loader that the garbage collector finds waits ten seconds for its workers to end.
     lines = [f"    exec({text!r}, names)\n    names.clear()\n" for _, text in code]
-    # Some code starts workers, which import the script.
-    script.write_text(f"if __name__ == '__main__':\n    names = {{}}\n{''.join(lines)}")
+    # Some code starts workers, which import the script. What hangs shows where.
+    limit = "    import faulthandler; faulthandler.dump_traceback_later(240, exit=True)\n"
+    start = f"if __name__ == '__main__':\n    names = {{}}\n{limit}"
+    script.write_text(start + "".join(lines))
     if framework in IMPORTED:
         run = forks(framework).run([script], tmp_path, tmp_path)
     else:
