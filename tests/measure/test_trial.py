@@ -214,6 +214,8 @@ def test_a_fix_is_chosen_by_framework():
         "data-prefetch"
     )
     assert fix_for("gc-pause", "jax").name == "gc-rarely"
+    assert fix_for("repeated-preprocessing", "tensorflow").name == "data-cache"
+    assert fix_for("repeated-preprocessing", "tensorflow", parse_edit("ops=gone")) is None
 
 
 def test_the_first_finding_with_a_fix_is_tried():

@@ -222,6 +222,8 @@ def fix_for(diagnosis: str, framework: str, edit: Edit | None = None) -> FixAbou
         edit: What the finding says to change, which chooses among several fixes.
     """
     fits = [f for f in FIXES if diagnosis in f.diagnoses and f.framework in {"", framework}]
+    if edit is not None and edit.what == "ops":  # what the step computes, not what comes before it
+        fits = [f for f in fits if not any(each.startswith("input=") for each in f.edits)]
     made = (f for f in fits if f.argument_for(edit) is not None)
     return next(made, fits[0] if fits else None)
 

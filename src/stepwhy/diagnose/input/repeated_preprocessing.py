@@ -134,7 +134,7 @@ def diagnose(facts: Facts) -> Finding:
     share = Evidence(OF_BATCH, cost / max(facts.wall_ns, 1), "fraction", lines[0].name)
     at = (Evidence("time at the line", line.total_ns, "ns", line.name) for line in lines[:_SHOWN])
     gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, cost)
-    edit = None if facts.has_accelerator else Edit("ops", "gone", cost_ns=cost)
+    edit = Edit("ops", "gone", cost_ns=cost)
     eager = "tf-features" if facts.trace.meta.framework == "tensorflow" else "pytorch-features"
     fix = RULE.fix("session-features" if uses_sessions(facts) else eager)
     return RULE.finding(cost, (share, *at), fix, gain, edit, title=_FEATURES)

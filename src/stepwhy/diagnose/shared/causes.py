@@ -132,6 +132,8 @@ def _refined(
         is_cause = cause.id not in _ALTERNATIVES or (
             works_ahead(facts.trace) and bool(calls_in_parallel(facts.trace))
         )
+        # What the step computes from its batch makes no step wait for one.
+        is_cause &= cause.edit is None or cause.edit.what != "ops" or cause.id not in _ALTERNATIVES
         if symptom is not None and is_cause and explains(cause, symptom):
             causes[symptom.id] = cause.id
     return causes
