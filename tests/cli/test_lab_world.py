@@ -158,3 +158,11 @@ def test_there_are_programs_of_both_halves_and_of_every_framework():
     for half in ("tune", "locked"):
         assert {about.framework for about in every if about.half == half} == FRAMEWORKS
         assert sum(not about.mistake for about in every if about.half == half) >= 10
+
+
+def test_a_line_stands_for_its_whole_statement(world):
+    (world / "words/slow.py").write_text(
+        "import os\nfor name in os.environ:\n    print(\n        name\n    )\n"
+    )
+    (program,) = lab_world.chosen_programs(["words"], None)
+    assert lab_world.truth_of(program).lines == {("slow.py", number) for number in (3, 4, 5)}

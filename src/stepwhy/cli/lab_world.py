@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import tomllib
 from datetime import datetime
@@ -105,13 +106,18 @@ def chosen_programs(names: Sequence[str], half: str | None) -> list[WorldProgram
 
 
 def truth_of(program: WorldProgram) -> Truth:
-    """What its author said, with each line by itself."""
+    """What its author said, with each line by itself; each stands for its whole statement."""
     declared = program.declared
+    lines = {line for text in declared.lines for line in _lines(text)}
+    for file in {file for file, _ in lines}:
+        spans = _statements(program.folder / file)
+        same = [span for span in spans if any((file, number) in lines for number in span)]
+        lines |= {(file, number) for span in same for number in span}
     return Truth(
         name=program.name,
         half="locked" if declared.half == "locked" else "tune",
         causes=tuple(map(current_id, declared.causes)),
-        lines=frozenset(line for text in declared.lines for line in _lines(text)),
+        lines=frozenset(lines),
         gain=declared.gain,
         proved=frozenset(map(current_id, declared.proved)),
         healthy=not declared.mistake,
@@ -164,6 +170,21 @@ def _run(world: WorldProgram, version: str, folder: Path) -> Result:
     label = version.removesuffix(".py")
     command = [sys.executable, str((world.folder / version).resolve())]
     return program(label, command, folder / world.name / label, folder).run(0)[1]
+
+
+def _statements(path: Path) -> list[range]:
+    """The lines of each statement that contains no other one.
+
+    Python says of a call over several lines where it begins, and a reader where its argument is.
+    """
+    nodes = [each for each in ast.walk(ast.parse(path.read_bytes())) if isinstance(each, ast.stmt)]
+    return [
+        range(each.lineno, (each.end_lineno or each.lineno) + 1)
+        for each in nodes
+        if not any(
+            isinstance(inner, ast.stmt | ast.ExceptHandler) for inner in ast.iter_child_nodes(each)
+        )
+    ]
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:
