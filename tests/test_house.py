@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("sources")
 MOST = {
     "rooms": 16,
     "files": 1132,
-    "lines": 155_700,
+    "lines": 155_750,
     "functions with one caller, ‰": 336,
     "lines of a function": 60,
     "lines of a file": 450,

@@ -166,3 +166,10 @@ def test_a_line_stands_for_its_whole_statement(world):
     )
     (program,) = lab_world.chosen_programs(["words"], None)
     assert lab_world.truth_of(program).lines == {("slow.py", number) for number in (3, 4, 5)}
+
+
+def test_two_programs_in_one_folder_are_refused(world):
+    (world / "words/healthy.py").write_text("pass")
+    outcome = invoke("--out", "o")
+    assert outcome.exit_code == 3
+    assert "lab/world/words holds fixed.py, healthy.py, slow.py" in outcome.stderr

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.base.errors import NotFoundError, StepwhyError
+from stepwhy.base.errors import InputError, NotFoundError, StepwhyError
 from stepwhy.cli.lab_pairs import lab_folder
 from stepwhy.measure import Truth, grade_program
 from stepwhy.result import WorldGrade, current_id
@@ -74,9 +74,13 @@ class WorldProgram(msgspec.Struct, frozen=True):
 
 
 def world_programs() -> list[WorldProgram]:
-    """The programs, sorted by name."""
+    """The programs, sorted by name.
+
+    Raises:
+        InputError: The folder of one holds other versions than its declaration says.
+    """
     files = sorted((lab_folder() / "world").glob(f"*/{PROGRAM_FILE}"))
-    return [
+    found = [
         WorldProgram(
             file.parent.name,
             file.parent,
@@ -84,6 +88,15 @@ def world_programs() -> list[WorldProgram]:
         )
         for file in files
     ]
+    for program in found:
+        versions = {v for v in (*PAIR, *HEALTHY) if (program.folder / v).is_file()}
+        if versions != set(program.versions):
+            raise InputError(
+                f"lab/world/{program.name} holds {', '.join(sorted(versions)) or 'no program'}, "
+                f"and not {' and '.join(program.versions)}",
+                "Give each program a folder of its own",
+            )
+    return found
 
 
 def chosen_programs(names: Sequence[str], half: str | None) -> list[WorldProgram]:
