@@ -26,7 +26,7 @@ _TAPE = "gradient_tape"
 _LOOPS = frozenset({"While", "StatelessWhile"})
 _MOST_LOOPS = 16
 
-_MOST_FOLLOWED = 16
+_MOST_FOLLOWED = 64
 
 _graphs: list[weakref.ref[Any]] = []
 _followed: set[str] = set()
@@ -66,8 +66,8 @@ def log_first_batch_lines(function: Any, recorder: Recorder) -> None:
     name = str(getattr(graph, "name", ""))
     if graph is None or name in _followed or len(_followed) >= _MOST_FOLLOWED:
         return
-    if log_batch_lines(graph, name, lambda each: _NodeLines(each).of, recorder):
-        _followed.add(name)
+    _followed.add(name)  # to follow each retrace would make it slower
+    log_batch_lines(graph, name, lambda each: _NodeLines(each).of, recorder)
 
 
 def callers() -> dict[str, str]:

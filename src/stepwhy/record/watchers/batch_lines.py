@@ -56,8 +56,8 @@ def batch_lines(graph: Any, line_in: Callable[[Any], LineOf]) -> list[str]:
     return walk.lines()
 
 
-def log_batch_lines(graph: Any, name: str, line_in: Callable[[Any], LineOf], log: Recorder) -> bool:
-    """Log these lines, and return whether there are any; never raises.
+def log_batch_lines(graph: Any, name: str, line_in: Callable[[Any], LineOf], log: Recorder) -> None:
+    """Log these lines; never raises.
 
     Args:
         graph: As for `batch_lines`.
@@ -65,13 +65,10 @@ def log_batch_lines(graph: Any, name: str, line_in: Callable[[Any], LineOf], log
         line_in: As for `batch_lines`.
         log: Logs them.
     """
-    lines: list[str] = []
     with contextlib.suppress(Exception):
-        lines = batch_lines(graph, line_in)
-        for line in lines:
+        for line in batch_lines(graph, line_in):
             now = now_ns()
             log.event(EVENT, name=name, source=line, start_ns=now, end_ns=now)
-    return bool(lines)
 
 
 class _Walk:
