@@ -373,3 +373,28 @@ def test_methods_of_tensors_are_put_back() -> None:
     assert vars(torch.Tensor) != before
     reads.end()
     assert dict(vars(torch.Tensor)) == before
+
+
+def test_subclasses_of_tensors_are_asked_for_the_original_methods() -> None:
+    asked = []
+
+    class Subclass(torch.Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            asked.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    def read() -> list[Any]:
+        asked.clear()
+        ones = torch.ones(2).as_subclass(Subclass)
+        ones.numpy(), ones.tolist(), ones.data_ptr()
+        return list(asked)
+
+    alone, seen = read(), []
+    reads = TensorReads(seen.append)
+    reads.begin()
+    assert read() == alone
+    assert [type(one) for one in seen] == [Subclass] * 3
+    reads.end()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.compiled_code import never_compiled
@@ -70,13 +71,19 @@ class TensorReads:
             self._on_read(output)
 
     def _replace(self, owner: Any, name: str, before: Callable[[Any], None]) -> None:
+        from torch.overrides import handle_torch_function, has_torch_function_unary
+
         plain = getattr(owner, name)
+        is_native = inspect.ismethoddescriptor(plain)
 
         @never_compiled
         @functools.wraps(plain)
         def read(first: Any, *args: Any, **kwargs: Any) -> Any:
             with contextlib.suppress(Exception):
                 before(first)
+            # PyTorch would pass `read` to `__torch_function__`, which may look for the original.
+            if is_native and has_torch_function_unary(first):
+                return handle_torch_function(plain, (first,), first, *args, **kwargs)
             return plain(first, *args, **kwargs)
 
         # What a base class has is none of the attributes of the class itself.
