@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
+from stepwhy.record.core.wrappers import wraps
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -26,7 +26,7 @@ def observe_batches(module: ModuleType, _: str) -> None:
     owner = module.EpochIterator
     original = owner.__init__
 
-    @functools.wraps(original)
+    @wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         with contextlib.suppress(Exception):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.user_code import code_line, user_call
+from stepwhy.record.core.wrappers import wraps
 from stepwhy.record.keras.backend import backend, loop_of
 from stepwhy.record.keras.batches import log_batch
 from stepwhy.record.keras.evaluations import compile_of, log_of
@@ -206,13 +207,13 @@ def _observe_batches(events: Any, observer: FitObserver) -> None:
     begin, end = events.on_train_batch_begin, events.on_train_batch_end
     batch_begins = functools.partial(observer.handle, FitObserver.batch_begins)
 
-    @functools.wraps(begin)
+    @wraps(begin)
     def on_train_batch_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
         if observer.noted != id(self):
             batch_begins(self, _first(args, kwargs))
         return begin(self, *args, **kwargs)
 
-    @functools.wraps(end)
+    @wraps(end)
     def on_train_batch_end(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = end(self, *args, **kwargs)
         if observer.noted != id(self) or marks.marker is not None or not observer.note():
@@ -236,7 +237,7 @@ def _observe(owner: Any, name: str, before: Call = _ignore, after: Call = _ignor
     """Call a handler before a method, or after it returns, with the method's first argument."""
     original = getattr(owner, name)
 
-    @functools.wraps(original)
+    @wraps(original)
     def observed(self: Any, *args: Any, **kwargs: Any) -> Any:
         value = _first(args, kwargs)
         before(self, value)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from stepwhy.record.core.user_code import user_call
+from stepwhy.record.core.wrappers import wraps
 from stepwhy.record.keras.backend import backend
 from stepwhy.record.steps.function_kinds import FunctionKinds
 from stepwhy.record.steps.observed_methods import observe_method
@@ -64,7 +64,7 @@ def note_making(owner: Any, uses: str, recorder: Recorder) -> None:
     made: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
     make, use = owner.__init__, getattr(owner, uses)
 
-    @functools.wraps(make)
+    @wraps(make)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
         with contextlib.suppress(Exception):
@@ -76,7 +76,6 @@ def note_making(owner: Any, uses: str, recorder: Recorder) -> None:
             recorder.made(OPTIMIZER, made.pop(self, ("", "")))
         return use(self, *args, **kwargs)
 
-    init.__signature__ = inspect.signature(make)  # type: ignore[attr-defined]
     owner.__init__ = init
     setattr(owner, uses, used)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
+
+from stepwhy.record.core.wrappers import wraps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +60,7 @@ def observe_method(
         finally:
             calls.end_note(number, start_ns, failed=failed)
 
-    @functools.wraps(original)
+    @wraps(original)
     def observed(self: Any, *args: Any, **kwargs: Any) -> Any:
         loop = calls.loop
         if calls.light.until_ns:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.core.user_code import user_call
+from stepwhy.record.core.wrappers import wraps
 from stepwhy.record.tf1.queues import reader_maker
 from stepwhy.record.tf1.session_observer import FAILED, SessionObserver
 from stepwhy.record.tf1.window import copy_metadata
@@ -109,7 +110,7 @@ def _observed_make_callable(original: Run, observer: SessionObserver) -> Run:
 def _noted_init(original: Run, observer: SessionObserver) -> Run:
     """Wrap `BaseSession.__init__` so that the program's call that makes a session is noted."""
 
-    @functools.wraps(original)
+    @wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         with contextlib.suppress(Exception):
             observer.made[self] = user_call(*_MAKERS)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.user_chains import user_chain
 from stepwhy.record.core.user_code import UserFiles
+from stepwhy.record.core.wrappers import wraps
 from stepwhy.record.tf2.datasets import made_at
 from stepwhy.record.tf2.loop import loop_of
 
@@ -40,7 +41,7 @@ def observe_generators(module: ModuleType, run_dir: str) -> None:
                 name = line.rpartition(": ")[2]
                 loop.recorder.event(EVENT, name=name, start_ns=now, end_ns=now, source=line)
 
-    @functools.wraps(original)
+    @wraps(original)
     def from_generator(generator: Any, *args: Any, **kwargs: Any) -> Any:
         loop.guard(lambda: note(generator))
         return original(generator, *args, **kwargs)
@@ -53,7 +54,7 @@ def observe_generators(module: ModuleType, run_dir: str) -> None:
     owner.from_generator = staticmethod(from_generator)
     make = owner.__init__
 
-    @functools.wraps(make)
+    @wraps(make)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
         loop.guard(lambda: note_made(self))

@@ -14,6 +14,7 @@ from stepwhy.record.core.compiled_code import wrapper
 from stepwhy.record.core.pacing import SamplingPace
 from stepwhy.record.core.process.losses import attempt
 from stepwhy.record.core.user_code import user_call, user_line
+from stepwhy.record.core.wrappers import wraps
 from stepwhy.record.torch.item_functions import (
     CHANGING,
     EVENT,
@@ -204,7 +205,7 @@ def _observe_calls(base: Any, guard: ObservationGuard, loaders: Loaders) -> None
     make = base.__init__
 
     @wrapper
-    @functools.wraps(make)
+    @wraps(make)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
         guard.guard(lambda: loaders.made(self))

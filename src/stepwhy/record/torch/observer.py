@@ -14,6 +14,7 @@ from stepwhy.record.core.observation_guard import ObservationGuard
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.core.user_code import user_call
+from stepwhy.record.core.wrappers import wraps
 from stepwhy.record.steps.meters import InputWait
 from stepwhy.record.torch import compilations, loaders
 from stepwhy.record.torch.compilations import Compilations
@@ -142,7 +143,7 @@ def _noting_table(make: Call, recorder: Recorder) -> Call:
     left = iter(range(_MOST_TABLES))
 
     @wrapper
-    @functools.wraps(make)
+    @wraps(make)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
         if next(left, None) is None:
@@ -164,7 +165,7 @@ def observe_backward(module: ModuleType, run_dir: str) -> None:
     steps, walk = observer.steps, observer.walk
 
     @wrapper
-    @functools.wraps(original)
+    @wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
         if walk.is_due and not torch.compiler.is_compiling():
             walk.walk(*args, **kwargs)
@@ -254,7 +255,7 @@ def _recorded(original: Call, name: str) -> Call:
     """Wrap a function so that a running profiler records its calls under this name."""
 
     @wrapper
-    @functools.wraps(original)
+    @wraps(original)
     def recorded(*args: Any, **kwargs: Any) -> Any:
         from torch import autograd
 

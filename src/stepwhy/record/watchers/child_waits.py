@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.compiled_code import wrapper
-from stepwhy.record.watchers.saving import Builtin, log_of
+from stepwhy.record.core.wrappers import Builtin, wraps
+from stepwhy.record.watchers.saving import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +67,7 @@ def _observed(
     """The function, with its waits passed to the log."""
 
     @wrapper
-    @functools.wraps(original)
+    @wraps(original)
     def wait(*args: Any, **kwargs: Any) -> Any:
         if not log.begin():
             return original(*args, **kwargs)

@@ -15,6 +15,7 @@ from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.compiled_code import never_compiled, wrapper
 from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.core.user_code import user_line
+from stepwhy.record.core.wrappers import Builtin, wraps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,8 @@ def observe_syncs(run_dir: str) -> SyncLog:
     log = SyncLog(Recorder(run_dir, "", "", "disk-syncs"))
     for name in _NAMES:
         if hasattr(os, name):
-            setattr(os, name, _observed(getattr(os, name), f"os.{name}", log))
+            observed = _observed(getattr(os, name), f"os.{name}", log)
+            setattr(os, name, Builtin(observed, "os", name))
     return log
 
 
@@ -77,7 +79,7 @@ def _observed(original: Call, name: str, log: SyncLog) -> Call:
     """The function, with its calls logged."""
 
     @wrapper
-    @functools.wraps(original)
+    @wraps(original)
     def sync(*args: Any, **kwargs: Any) -> Any:
         start_ns = now_ns()
         try:

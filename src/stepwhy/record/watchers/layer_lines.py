@@ -16,6 +16,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.user_code import is_users_file, user_line
+from stepwhy.record.core.wrappers import wraps
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType, ModuleType
@@ -44,7 +45,7 @@ def observe_layers(module: ModuleType, _: str) -> None:
     """
     original = module.Operation.__init__
 
-    @functools.wraps(original)
+    @wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         with contextlib.suppress(Exception):
@@ -52,8 +53,6 @@ def observe_layers(module: ModuleType, _: str) -> None:
             if line:
                 _lines[self] = line
 
-    # `Operation.__new__` asks `inspect.getfullargspec`, which does not look behind a wrapper.
-    init.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
     module.Operation.__init__ = init
 
 
@@ -65,7 +64,7 @@ def observe_metrics(module: ModuleType, _: str) -> None:
     """
     original = module.Metric.__init__
 
-    @functools.wraps(original)
+    @wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         with contextlib.suppress(Exception):
@@ -79,7 +78,6 @@ def observe_metrics(module: ModuleType, _: str) -> None:
             line = f"{place}: {type(self).__name__}.update_state" if declared else ""
             _metrics.setdefault(code, set()).add(line)
 
-    init.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
     module.Metric.__init__ = init
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import mmap
 import os
 import struct
@@ -26,6 +25,7 @@ from stepwhy.record.core.compiled_code import never_compiled, wrapper
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.core.user_code import line_of, user_call, user_line
+from stepwhy.record.core.wrappers import Builtin, wraps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,13 +220,12 @@ def observe_keepers(module: ModuleType, _: str) -> None:
 def _note_making(kind: Any) -> None:
     original = kind.__init__
 
-    @functools.wraps(original)
+    @wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         with contextlib.suppress(Exception):
             _made[self] = user_call(kind.__name__)
 
-    init.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
     kind.__init__ = init
 
 
@@ -260,33 +259,9 @@ def _wrap(module: ModuleType, savers: tuple[Saver, ...], log: SaveLog) -> None:
             setattr(place, attribute, found)
 
 
-class Builtin:
-    """A logged function in C: unlike one in Python, it does not become a method in a class.
-
-    It pickles by the name under which programs find it.
-
-    Args:
-        logged: The function.
-        module: The module that has it.
-        name: Its name there.
-    """
-
-    def __init__(self, logged: Call, module: str, name: str) -> None:
-        functools.update_wrapper(self, logged)
-        self.__module__ = module
-        self._logged, self._name = logged, name
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the logged function."""
-        return self._logged(*args, **kwargs)
-
-    def __reduce__(self) -> str:
-        return self._name
-
-
 def _logged(original: Call, name: str, log: SaveLog) -> Call:
     @wrapper
-    @functools.wraps(original)
+    @wraps(original)
     def logged(*args: Any, **kwargs: Any) -> Any:
         if not log.begin():
             return original(*args, **kwargs)

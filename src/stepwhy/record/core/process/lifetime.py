@@ -16,6 +16,7 @@ import functools
 import os
 
 from stepwhy.record.core.compiled_code import never_compiled, wrapper
+from stepwhy.record.core.wrappers import Builtin, wraps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,16 +110,15 @@ def _flush_before_exit() -> None:
         return
 
     @wrapper
-    @functools.wraps(leave)
+    @wraps(leave)
     def _exit(status: int) -> None:
         try:
             flush()
         finally:
             leave(status)
 
-    _exit.__module__ = "os"  # so that it can be pickled
     _exit.is_stepwhys = True  # type: ignore[attr-defined]
-    os._exit = _exit  # type: ignore[assignment]
+    os._exit = Builtin(_exit, "os", "_exit")
 
 
 def finish() -> None:
