@@ -34,6 +34,9 @@ class Model:
         return inputs
 
 
+_METHODS = ("compile", "evaluate", "predict")
+
+
 @pytest.fixture
 def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loop:
     made = Loop(Recorder(str(tmp_path), "pytorch", "2.0", "keras-fit"), NoWindow())
@@ -42,7 +45,8 @@ def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loop:
 
 
 def observed_model(tmp_path: Path) -> Any:
-    kind = type("Model", (Model,), {})
+    trainer = type("Trainer", (), {name: vars(Model)[name] for name in _METHODS})
+    kind = type("Model", (trainer,), {})
     observe_evaluations(SimpleNamespace(Model=kind), str(tmp_path))  # type: ignore[arg-type]
     return kind()
 
@@ -94,3 +98,9 @@ def test_failure_of_the_observer_does_not_affect_the_call(
 
     monkeypatch.setattr(evaluations, "loop_of", fail)
     assert observed_model(tmp_path).predict(5) == 5
+
+
+def test_methods_stay_those_of_the_class_that_defines_them(tmp_path: Path) -> None:
+    kind = type(observed_model(tmp_path))
+    assert not set(_METHODS) & set(vars(kind))
+    assert all(getattr(kind, name) is not vars(Model)[name] for name in _METHODS)

@@ -99,13 +99,14 @@ def observe_evaluations(module: ModuleType, run_dir: str) -> None:
         run_dir: The run directory, absolute.
     """
     log = log_of(run_dir)
-    for name in ("evaluate", "predict"):
-        setattr(module.Model, name, _timed(getattr(module.Model, name), name, log))
-    # Keras does not compile a model that it loads if the `compile` of its class is not that of the
-    # class which defines it.
-    owner = next((kind for kind in module.Model.__mro__ if "compile" in vars(kind)), None)
-    if owner is not None:
-        owner.compile = _noted(owner.compile)
+    for name in ("evaluate", "predict", "compile"):
+        # Keras does not compile a model that it loads if the `compile` of its class is not that of
+        # the class which defines it.
+        owner = next((kind for kind in module.Model.__mro__ if name in vars(kind)), None)
+        if owner is not None:
+            original = getattr(owner, name)
+            made = _noted(original) if name == "compile" else _timed(original, name, log)
+            setattr(owner, name, made)
 
 
 def _noted(original: Call) -> Call:
