@@ -249,3 +249,44 @@ def test_a_step_that_ends_in_a_backward_pass_is_not_noted(
     for step in noted["steps"]:
         start_ns, end_ns = loop.ends[step["step"] - 1 : step["step"] + 1]
         assert sum(step["dur_ns"]) <= end_ns - start_ns
+
+
+def test_arrays_can_be_resized_while_lines_are_noted() -> None:
+    numpy = pytest.importorskip("numpy")
+
+    def step() -> int:
+        array = numpy.arange(3.0)
+        array.resize(max(4, len(array)))
+        return len(array)
+
+    def loop() -> int:
+        array = numpy.arange(3.0)
+        clock.start(10**9)
+        array.resize(5)
+        return len(array)
+
+    clock = LineClock()
+    clock.start(10**9)
+    try:
+        assert step() == 4
+    finally:
+        clock.stop()
+    try:
+        assert loop() == 5
+    finally:
+        clock.stop()
+
+
+def test_lines_that_resize_images_are_noted() -> None:
+    class Image:
+        def resize(self, size: int) -> int:
+            return size
+
+    def step(images: list[int]) -> None:
+        images.append(Image().resize(len(images)))
+
+    clock = LineClock()
+    assert clock.start(10**9)
+    step([])
+    assert clock.is_whole()
+    clock.stop()

@@ -13,6 +13,7 @@ Source: `sys.settrace` and "Data model: Frame objects" in the documentation of P
 
 from __future__ import annotations
 
+import dis
 import sys
 from itertools import pairwise
 from threading import get_ident
@@ -89,7 +90,7 @@ class LineClock:
         Returns:
             Whether it runs.
         """
-        if is_in_use():
+        if is_in_use() or any(_resizes_arrays(each.f_code) for each in self._user_frames()):
             return False
         self._deadline_ns = perf_counter_ns() + expected_ns + _MOST_EXTRA_NS
         self._calibrate()
@@ -187,7 +188,10 @@ class LineClock:
                 if perf_counter_ns() > self._deadline_ns:
                     self._give_up()
                 return None
-            base, local = self._code(code)
+            is_new, (base, local) = id(code) not in self._of_code, self._code(code)
+            if is_new and _resizes_arrays(code):
+                self._give_up()
+                return None
         except RecursionError:  # the program is about to reach the limit, but has not yet
             return None
         if get_ident() != self._home:  # the program traces its other threads like this one
@@ -252,6 +256,30 @@ class LineClock:
             return local
 
         return local
+
+
+def _resizes_arrays(code: CodeType) -> bool:
+    """Whether a code calls `resize` without a use for what it returns, as that of NumPy's arrays.
+
+    Python 3.11 refers to the object of a method in C that a traced thread calls once more, and
+    NumPy resizes no array that something else refers to.
+    """
+    if sys.version_info >= (3, 12) or "resize" not in code.co_names:
+        return False
+    depth = 0  # of calls within the call of `resize`; 0 outside of it
+    is_over = False
+    for each in dis.get_instructions(code):
+        if is_over and each.opname == "POP_TOP":
+            return True
+        is_over = False
+        if depth or (each.opname == "LOAD_METHOD" and each.argval == "resize"):
+            opens = each.opname in {"LOAD_METHOD", "PUSH_NULL"} or (
+                each.opname == "LOAD_GLOBAL" and (each.arg or 0) & 1
+            )
+            closes = each.opname in {"CALL", "CALL_FUNCTION_EX"}
+            depth += bool(opens) - closes
+            is_over = closes and not depth
+    return False
 
 
 def _extra_ns(function: Callable[[], object], trace: Any) -> float:
