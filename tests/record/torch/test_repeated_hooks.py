@@ -129,6 +129,14 @@ def test_no_hook_of_the_observer_remains(program):
     assert not torch.nn.modules.module._global_forward_pre_hooks
 
 
+def test_parameters_can_be_swapped(program):
+    _, hooks = counted(program)
+    hooks.step_time_changed()
+    weight = program[0][0].weight
+    torch.utils.swap_tensors(weight, torch.nn.Parameter(weight.detach().double()))
+    assert weight.dtype == torch.float64
+
+
 def test_without_a_step_that_notes_them_all_modules_count_once_the_step_time_changes(program):
     for _ in range(3):
         program[0][0].register_forward_hook(watch)

@@ -75,9 +75,8 @@ class RepeatedHooks:
         with contextlib.suppress(Exception):
             from torch.nn.modules import module
 
-            for group in getattr(clock, "param_groups", ()):
-                for each in (clock, *group["params"]):
-                    self._note(each)
+            if getattr(clock, "param_groups", ()):
+                self._note(clock)
             self._hook = module.register_module_forward_pre_hook(self._called)
             self._knows_modules = True
 
@@ -93,7 +92,7 @@ class RepeatedHooks:
             if not self._knows_modules:
                 self._knows_modules = True  # to search takes a tenth of a second
                 for _, module in outermost_modules():
-                    for each in (*module.modules(), *module.parameters()):
+                    for each in module.modules():
                         self._note(each)
         self.log()
 
@@ -124,7 +123,8 @@ class RepeatedHooks:
                 return
             most: Counter[tuple[str, str]] = Counter()
             lines: dict[tuple[str, str], str] = {}
-            for used in [found for ref in self._used.values() if (found := ref()) is not None]:
+            noted = [found for ref in self._used.values() if (found := ref()) is not None]
+            for used in (part for each in noted for part in (each, *_parameters_of(each))):
                 hooks = list(_hooks_of(used))
                 lines.update((key, self._lines[at]) for at, key in hooks if at in self._lines)
                 for key, count in Counter(key for _, key in hooks).items():
@@ -164,6 +164,16 @@ class RepeatedHooks:
 
         lines[-1] = ""  # no handle has this number
         RemovableHandle.__init__ = init
+
+
+def _parameters_of(noted: Any) -> Iterator[Any]:
+    """The parameters of an optimizer or module: PyTorch swaps none that has a weak reference."""
+    from torch.nn import Module
+
+    for group in getattr(noted, "param_groups", ()):
+        yield from group["params"]
+    if isinstance(noted, Module):
+        yield from Module.parameters(noted, recurse=False)
 
 
 def _hooks_of(used: Any) -> Iterator[tuple[int, tuple[str, str]]]:
