@@ -49,6 +49,7 @@ for number in range(30):
     weights, loss = step(weights, augment(batch))
     value = float(loss)
 print(value, type(step).__name__, step._cache_size(), sorted(vars(step)))
+print(step.lower(weights, batch).as_text(debug_info=True))
 sys.exit(3)
 """
 _ANNOTATED = """

@@ -156,7 +156,7 @@ def _mapped(function: Any) -> Any:
 
 def observe_functions(module: ModuleType, run_dir: str) -> None:
     """Log the calls and compilations of the functions that `jax._src.api` jits."""
-    from jax._src import core, monitoring, pjit, stages
+    from jax._src import core, monitoring, pjit, source_info_util, stages, traceback_util
     from jax._src.interpreters import pxla
 
     folder = os.path.dirname(os.path.dirname(module.__file__ or "")) + os.sep  # noqa: PTH120
@@ -173,6 +173,11 @@ def observe_functions(module: ModuleType, run_dir: str) -> None:
         number_of = FunctionKinds(calls.number).of_object
         observe_method(stages.Compiled, "__call__", calls, number_of, outside)
 
+    def hide_frames() -> None:
+        # As JAX's own frames: no exported program names them as a source of its operations.
+        for places in (source_info_util, traceback_util):
+            places.register_exclusion(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120
+
     def listen() -> None:
         monitoring.register_event_duration_secs_listener(compilations.on_event)
 
@@ -186,6 +191,7 @@ def observe_functions(module: ModuleType, run_dir: str) -> None:
         ("gradients of JAX", lambda: _observe_gradients(functions, calls, outside)),
         ("JAX functions compiled ahead of time", observe_compiled),
         ("compilations by JAX", listen),
+        ("sources of operations without frames of stepwhy", hide_frames),
     ):
         attempt(what, observe)
 
