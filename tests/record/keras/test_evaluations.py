@@ -104,3 +104,7 @@ def test_methods_stay_those_of_the_class_that_defines_them(tmp_path: Path) -> No
     kind = type(observed_model(tmp_path))
     assert not set(_METHODS) & set(vars(kind))
     assert all(getattr(kind, name) is not vars(Model)[name] for name in _METHODS)
+
+
+def test_a_batch_may_have_no_number(tmp_path: Path) -> None:
+    log_of(str(tmp_path)).batch_ended(None, None)

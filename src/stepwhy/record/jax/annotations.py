@@ -36,8 +36,9 @@ def observe_annotations(module: ModuleType, run_dir: str) -> None:
     @functools.wraps(leave)
     def observed_exit(self: Any, *args: Any) -> Any:
         result = leave(self, *args)
-        if self._stepwhy_number is not None:
-            calls.end(self._stepwhy_number, failed=bool(args) and args[0] is not None)
+        number = getattr(self, "_stepwhy_number", None)  # it may be older than the observation
+        if number is not None:
+            calls.end(number, failed=bool(args) and args[0] is not None)
         return result
 
     annotation.__init__ = init

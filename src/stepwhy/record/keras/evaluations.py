@@ -49,7 +49,8 @@ class EvaluationLog:
         Args:
             batch: Its number in the call, from 0.
         """
-        self._batches = batch + 1
+        with contextlib.suppress(TypeError):  # programs may call it with anything
+            self._batches = batch + 1
 
     def ended(self, name: str, start_ns: int) -> None:
         """A call has returned; never raises.
