@@ -141,8 +141,10 @@ def test_the_thread_looks_until_it_is_stopped_and_gets_no_signal(
 
     before = stall_watch.signal.pthread_sigmask(stall_watch.signal.SIG_BLOCK, ())
     watch = StallWatch(Recorder(), standing, dict)  # type: ignore[arg-type]
+    threads = threading.enumerate()
     watch.start()
     watch.start()
+    assert threading.enumerate() == threads  # programs join all others
     assert looked.wait(20)
     watch.stop()
     assert stall_watch.signal.SIGINT in masks[0]

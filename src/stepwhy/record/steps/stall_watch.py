@@ -20,6 +20,7 @@ process went on.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
 import signal
@@ -245,9 +246,12 @@ def _shortest_ns() -> int:
 
 
 def _start(work: Callable[[], None]) -> None:
-    """Start a thread that gets no signal: those belong to the threads of the program."""
+    """Start a thread that gets no signal: those belong to the threads of the program.
+
+    Nor does `threading` know it, as programs wait for the end of all threads that it lists.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
-        threading.Thread(target=work, name="stepwhy-stalls", daemon=True).start()
+        _thread.start_new_thread(work, ())
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

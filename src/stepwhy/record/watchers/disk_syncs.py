@@ -64,7 +64,7 @@ class SyncLog:
         if (
             end_ns - start_ns >= _SHORTEST_NS
             and self._calls < _MOST_CALLS
-            and threading.current_thread() is threading.main_thread()
+            and threading.get_ident() == threading.main_thread().ident
         ):
             self._calls += 1
             self._recorder.guard(lambda: self._log(name, start_ns, end_ns))

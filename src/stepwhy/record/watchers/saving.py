@@ -145,7 +145,7 @@ class SaveLog:
     @never_compiled
     def begin(self) -> bool:
         """A saving call, or a wait for a child, begins; whether it is logged."""
-        if self._is_saving or threading.current_thread() is not threading.main_thread():
+        if self._is_saving or threading.get_ident() != threading.main_thread().ident:
             return False
         self._is_saving = self._recorder.alive
         return self._is_saving
