@@ -9,6 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
+from stepwhy.record.watchers.graph_lines import traced_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -143,8 +144,7 @@ class _Walk:
 
     def _called(self, graph: Any, node: Any, read: list[int]) -> int:
         """Where the results of a call come from."""
-        function = getattr(graph, "_functions", {}).get(node.get_attr("f").name)
-        called = getattr(function, "_cached_graph", None) or getattr(function, "graph", None)
+        called = traced_graph(getattr(graph, "_functions", {}).get(node.get_attr("f").name))
         if called is None or self._depth >= _DEEPEST:
             return _VARIES
         self._depth += 1

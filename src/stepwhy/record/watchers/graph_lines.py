@@ -83,12 +83,17 @@ def called_graphs(graph: Any) -> list[Any]:
     """The graphs of the functions that a graph calls, as they were traced."""
     found = []
     for function in list(getattr(graph, "_functions", {}).values()):
-        # `graph` of a newer function that was not traced here makes a graph, without stacks.
-        name = "_cached_graph" if hasattr(function, "_cached_graph") else "graph"
-        called = getattr(function, name, None)
+        called = traced_graph(function)
         if called is not None:
             found.append(called)
     return found
+
+
+def traced_graph(function: Any) -> Any:
+    """The graph of a function in a graph, as it was traced; None if it is not known."""
+    # `graph` of a newer function that was not traced here makes a graph, without stacks.
+    name = "_cached_graph" if hasattr(function, "_cached_graph") else "graph"
+    return getattr(function, name, None)
 
 
 def _with_called(graphs: Iterable[Any]) -> Iterator[Any]:
