@@ -15,8 +15,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1133,
-    "lines": 155_840,
+    "files": 1134,
+    "lines": 156_000,
     "functions with one caller, ‰": 336,
     "lines of a function": 60,
     "lines of a file": 450,

@@ -154,6 +154,11 @@ CONTEXTS = {
     ("serial_input", "random"): ("tensorflow", GRAPH, END),
     ("queue_starvation", "faster"): ("tensorflow", GRAPH + QUEUE, END),
     ("queue_starvation", "smaller"): ("tensorflow", GRAPH + QUEUE, END),
+    ("repeated_computation", "backward"): (
+        "torch",
+        MODEL + "losses = [model(batch).sum(), model(batch).square().mean()]",
+        "assert model.weight.grad is not None",
+    ),
     ("repeated_preprocessing", "pytorch-features"): (
         "torch",
         "import torch\ninputs, labels, transform = torch.ones(600, 2), torch.ones(600), torch.abs",

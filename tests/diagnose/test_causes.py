@@ -310,3 +310,9 @@ def test_small_operations_that_nothing_reads_are_explained_by_that(unread, cause
 def test_operations_that_a_setting_keeps_from_being_compiled(value, cause):
     settings = replace(found("debug-settings", 4), evidence=(Evidence("what it does", value, ""),))
     assert explained(found("eager-loop"), settings)["eager-loop"] == cause
+
+
+def test_a_pass_whose_gradients_nothing_uses_is_no_reason_to_add_losses_up():
+    both = explained(found("repeated-computation"), found("unused-gradient"))
+    assert both == {"repeated-computation": "unused-gradient", "unused-gradient": ""}
+    assert explained(found("repeated-computation"))["repeated-computation"] == ""

@@ -135,13 +135,14 @@ def test_metrics_of_keras_are_of_their_declarations(
     declared = sys._getframe().f_lineno - 1
     one = keras.metrics.BinaryAccuracy()
     two = keras.metrics.CategoricalAccuracy()
+    other = keras.metrics.AUC(curve="PR", thresholds=[0.1, 0.4, 0.7])
 
     def step(x: Any) -> None:
-        for each in (area, exact, one, two):
+        for each in (area, exact, one, two, other):
             each.update_state(x, x)
 
     traced(tf.function(step), tf.ones([2, 4]))
-    # The same code of Keras updates both accuracies.
+    # The same code of Keras updates both accuracies, and both areas, which are of one class.
     assert set(line_numbers().values()) == {declared, step.__code__.co_firstlineno + 2}
     named = {
         line.partition(": ")[2] for of in traced_graphs.function_lines().values() for line in of

@@ -1,13 +1,17 @@
-"""A training step computes the same operations several times, in several calls of `Session.run`.
+"""A training step computes the same operations several times.
 
 ## What it means
-The loop runs the training operation, the loss and the accuracy in calls of their own. Each call
-computes the forward pass again.
+In TensorFlow 1, the loop runs the training operation, the loss and the accuracy in calls of
+`Session.run` of their own. Each call computes the forward pass again. In PyTorch, the loop calls
+`backward` for each of several losses of the same network, with `retain_graph=True`. Each call
+computes the gradients of the shared layers again.
 
 ## Why it costs
 TensorFlow keeps no result from one call to the next. With three calls, the step computes its
 forward pass three times, and feeds its batch three times. If the graph reads its input itself, each
 call also takes a batch of its own: the loss is not that of the batch that was trained on.
+Gradients are linear: those of a sum of losses are the sum of their gradients, and one pass computes
+them.
 
 ## How it is measured
 If most steps make several calls, stepwhy compares the calls of each recorded step. A call counts if
@@ -22,17 +26,21 @@ is the time of all of these calls but one. A call that returns an array of the s
 is fed with may feed it to the next one: it does not count. A step begins with the call that trains.
 A call before it in the loop is also compared with the call that trains next, if values are fed.
 
+In PyTorch, the nodes of the backward pass have the number of their forward operation. A node that
+runs again with the same number counts, unless no gradient was accumulated since its first run, or
+the backward pass is differentiated itself.
+
 ## Fix
 Fetch everything in one call, and feed all examples at once. Fetch metrics only in the steps that
-print them.
+print them. Add losses up, and call `backward` once.
 
 ## Fix risk
-The training does not change. Metrics that were computed after the update are then those from before
-it.
+The training does not change; sums of gradients may differ in the last digits. Metrics that were
+computed after the update are then those from before it.
 
 ## When it abstains
 When calls of `Session.run` were not recorded, or without fingerprints of the fed values. It does
-not apply to programs without `Session.run`.
+not apply to other programs without a backward pass of PyTorch.
 """
 
 from __future__ import annotations
@@ -46,8 +54,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepwhy.analyse.activity.devices import intervals_of
+from stepwhy.diagnose.not_needed.shared.backward_time import cost_per_step_ns, launched_within
+from stepwhy.diagnose.not_needed.shared.repeated_backward import repeated_backward
 from stepwhy.diagnose.shared.feeds import parts_or_reason
-from stepwhy.diagnose.shared.measure import on_scale
+from stepwhy.diagnose.shared.measure import on_scale, time_of
+from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.session_runs import (
     SessionRun,
@@ -57,6 +68,7 @@ from stepwhy.diagnose.shared.session_runs import (
     settings_of,
     training_runs,
 )
+from stepwhy.diagnose.shared.work_lines import work_lines
 from stepwhy.trace import NULL
 
 RULE = Rule(
@@ -73,7 +85,11 @@ MOSTLY = 0.5  # of a call's computation; a call that computes more of its own ha
 EXAMPLES = 6  # calls per step with one example each; some loops choose an action or two per step
 LEAST_SAVED = 0.5  # of these calls; the computation remains, in larger operations
 
+LEAST_SAVED_BACKWARD = 0.7  # of the repeated passes; the gradients of the losses are added up
+
 _SHOWN = 3
+_SUM = "Add the losses up and run backward once: each pass computes the same layers again"
+_ONCE = "No backward pass runs operations of an earlier one again"
 _EACH = "Run the session once with the whole batch, not once for each example"
 
 
@@ -94,7 +110,9 @@ class _Repeat(msgspec.Struct, frozen=True):
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge calls of `Session.run` that compute what another call of the step computes."""
+    """Judge what a step computes again: in another call of `Session.run`, or backward pass."""
+    if is_pytorch(facts):
+        return _of_backward(facts)
     parts = parts_or_reason(RULE, facts)
     if isinstance(parts, Finding):
         return parts
@@ -119,6 +137,28 @@ def diagnose(facts: Facts) -> Finding:
     gain = saving("compute each operation once", min(low, cost), cost)
     fix = RULE.fix("read" if any(repeat.run.reads for repeat in repeats) else "fed")
     return RULE.finding(cost, evidence, fix, gain, Edit("ops", "gone"))
+
+
+def _of_backward(facts: Facts) -> Finding:
+    """Judge backward passes of PyTorch through the same operations."""
+    found = repeated_backward(facts)
+    if found is None:
+        return RULE.not_applicable("No backward pass of PyTorch is recorded node by node.")
+    host = time_of(facts, found.rows)
+    work = launched_within(facts, host)
+    cost = cost_per_step_ns(facts, host, work, facts.steady_count)
+    share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction", found.line)
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,) if cost else (), title=_ONCE)
+    evidence = (
+        share,
+        Evidence("backward passes through the same operations", found.passes, "count"),
+        Evidence("nodes run again per step", len(found.rows) / facts.steady_count, "count"),
+        *work_lines(facts, found.rows)[:_SHOWN],
+    )
+    gain = saving("one backward pass", LEAST_SAVED_BACKWARD * cost, cost)
+    edit = Edit("ops", "gone", cost_ns=cost)
+    return RULE.finding(cost, evidence, RULE.fix("backward"), gain, edit, title=_SUM)
 
 
 def _examples(facts: Facts, runs: Sequence[SessionRun], count: Evidence) -> Finding | None:

@@ -72,6 +72,7 @@ def with_causes(
     causes |= _of_constants(facts, found) | _of_grown_graphs(found)
     causes |= _of_unread(facts, found)
     causes |= _of_repeated_functions(facts, found) | _of_spared_work(found)
+    causes |= _of_unused_gradients(found)
     # The wait of such calls for their own input goes with them.
     is_own = causes.get("input-bound") == "frequent-evaluation"
     unsure = frozenset() if is_own else _behind_workers(facts, found, rules)
@@ -169,6 +170,12 @@ def _of_repeated_functions(facts: Facts, found: Mapping[str, Finding]) -> dict[s
     if facts.has_accelerator:
         return {}
     return {id_: cause.id for id_ in _WAITS if id_ in found and explains(cause, found[id_])}
+
+
+def _of_unused_gradients(found: Mapping[str, Finding]) -> dict[str, str]:
+    """Passes through the same layers, of which the first computes gradients that nothing uses."""
+    both = {"repeated-computation", "unused-gradient"} <= found.keys()
+    return {"repeated-computation": "unused-gradient"} if both else {}
 
 
 def _of_spared_work(found: Mapping[str, Finding]) -> dict[str, str]:

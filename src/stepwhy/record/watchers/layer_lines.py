@@ -34,7 +34,7 @@ _BUILDING = frozenset({"build", "call", "__call__"})
 
 _lines: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 # Where metrics of Keras are declared, '' for those of Keras itself, by the code that updates them.
-_metrics: dict[CodeType, set[str]] = {}
+_metrics: dict[CodeType, dict[str, None]] = {}
 
 
 def observe_layers(module: ModuleType, _: str) -> None:
@@ -76,7 +76,7 @@ def observe_metrics(module: ModuleType, _: str) -> None:
             code = inspect.unwrap(type(self).update_state).__code__
             place = user_line(at).partition(": ")[0]
             line = f"{place}: {type(self).__name__}.update_state" if declared else ""
-            _metrics.setdefault(code, set()).add(line)
+            _metrics.setdefault(code, {})[line] = None
 
     module.Metric.__init__ = init
 
@@ -85,12 +85,13 @@ def metric_at(file: str, number: int) -> str:
     """The line that declares the metric of Keras whose update a line of Keras is part of.
 
     Returns:
-        Like 'train.py(41): AUC.update_state'; '' for any other line, and if several metrics are
-        updated by the same code.
+        Like 'train.py(41): AUC.update_state', of several metrics of one class the first; '' for
+        any other line, and if metrics of other classes are updated by the same code.
     """
     for code, lines in _metrics.items():
         if code.co_filename == file and code.co_firstlineno <= number <= _last_line(code):
-            return next(iter(lines)) if len(lines) == 1 else ""
+            kinds = {line.rpartition(": ")[2] for line in lines}
+            return next(iter(lines)) if len(kinds) == 1 else ""
     return ""
 
 
