@@ -325,6 +325,12 @@ graph.__exit__(None, None, None)""",
     ),
     (
         "discarded_result",
+        "cut",
+        TORCH + "conv, x, padding = torch.nn.Conv1d(2, 2, 3), torch.ones(1, 2, 8), 2",
+        "assert y.shape == (1, 2, 8)",
+    ),
+    (
+        "discarded_result",
         "diagonal",
         TORCH + "first, second = batch, batch + 1",
         "assert torch.equal(scores, (first @ second.T).diagonal())",

@@ -396,3 +396,15 @@ def test_the_mask_of_an_operand_has_its_shape() -> None:
 def test_large_masks_are_refused() -> None:
     with pytest.raises(TooLargeError):
         nothing((1 << 13, 1 << 13))
+
+
+def test_what_is_cut_off_a_convolution_is_not_read() -> None:
+    layer: Any = nn.Conv1d(WIDTH, WIDTH, 3, padding=LENGTH)
+
+    def causal(model: Model) -> Any:
+        padded = layer(model.hidden().transpose(1, 2))
+        return padded[:, :, : LENGTH // 2].contiguous().relu().mean()
+
+    shares = unused(causal)
+    assert shares["convolution"] == shares["convolution_backward"]
+    assert shares["convolution"] == pytest.approx(1 - (LENGTH // 2) / (3 * LENGTH - 2))

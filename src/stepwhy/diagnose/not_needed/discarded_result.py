@@ -86,8 +86,10 @@ reports nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.branches import Branch, find_branches
 from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
@@ -133,8 +135,10 @@ _OF_ROWS = {
     "rows": "Look rows up before computing with them: most of them are never read",
     "table": "Look rows up before computing with a table: a step reads few of its rows",
     "place": "Compute only the positions that are read: most of the result is cut off",
+    "cut": "Let convolutions pad less: most of what they compute is cut off",
     "diagonal": "Compute only the pairs on the diagonal: the rest of the matrix is not read",
 }
+_CONVOLUTION = regex(r"conv(?!ert)", re.IGNORECASE)
 _OF_VMAP = "Call each branch for its own examples: vmap computes all branches for all of them"
 _OF_NO_WEIGHT = "Leave out the term of the loss while its weight is zero"
 
@@ -193,6 +197,8 @@ def _of_rows(
     """What is mostly rows that nothing reads."""
     way = main_way(facts, parts)
     names = by_string(facts, facts.trace.slices.name[parts.rows], parts.times_ns)
+    if way == "place" and _CONVOLUTION.search(names[0].name):
+        way = "cut"
     evidence = (
         share,
         *choices(facts, parts),

@@ -129,6 +129,11 @@ def _by_example(call: Call) -> Plan:
     return Plan([first], back, REDUCTION)
 
 
+def _convolution(call: Call) -> Plan:
+    """As `_by_example`, but each element of the result is computed by itself."""
+    return _by_example(call)._replace(kind=POINTWISE)
+
+
 def _view(call: Call) -> Plan:
     first, shape = call.tensors[0], call.shape
     old = tuple(first.shape)
@@ -209,6 +214,7 @@ RULES: dict[str, Rule] = {
     "permute": _permuted(lambda call: call.named["dims"]),
     "expand": _expanded,
     "cat": _cat, "stack": _stack,
+    "convolution": _convolution, "mkldnn_convolution": _convolution,
     **dict.fromkeys(
         ("view", "_unsafe_view", "_reshape_alias", "squeeze", "unsqueeze", "detach", "alias"), _view
     ),
@@ -217,7 +223,7 @@ RULES: dict[str, Rule] = {
          "any", "all", "logsumexp", "linalg_vector_norm", "norm"), _reduction
     ),
     **dict.fromkeys(
-        ("convolution", "mkldnn_convolution", "max_pool2d_with_indices", "avg_pool2d",
+        ("max_pool2d_with_indices", "avg_pool2d",
          "_adaptive_avg_pool2d", "native_group_norm", "upsample_nearest2d", "upsample_bilinear2d"),
         _by_example,
     ),
