@@ -2,7 +2,8 @@
 
 ## What it means
 The input pipeline read its data more than once during the observation and repeated the same work
-for each element, while the step waits for it.
+for each element, while the step waits for it. Or each step computes the same for an example
+whenever that comes back, such as a spectrogram that depends on no weight.
 
 ## Why it costs
 Except for augmentation, the result does not depend on the epoch. Reading, decoding and computing it
