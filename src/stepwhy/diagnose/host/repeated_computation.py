@@ -40,7 +40,8 @@ computed after the update are then those from before it.
 
 ## When it abstains
 When calls of `Session.run` were not recorded, or without fingerprints of the fed values. It does
-not apply to other programs without a backward pass of PyTorch.
+not apply to other programs without a backward pass of PyTorch, nor where several threads run its
+forward operations, which they number independently.
 """
 
 from __future__ import annotations
@@ -89,6 +90,9 @@ LEAST_SAVED_BACKWARD = 0.7  # of the repeated passes; the gradients of the losse
 
 _SHOWN = 3
 _SUM = "Add the losses up and run backward once: each pass computes the same layers again"
+_NOT_BY_NODE = (
+    "No backward pass of PyTorch is recorded node by node, or several threads run the forward pass."
+)
 _ONCE = "No backward pass runs operations of an earlier one again"
 _EACH = "Run the session once with the whole batch, not once for each example"
 
@@ -143,7 +147,7 @@ def _of_backward(facts: Facts) -> Finding:
     """Judge backward passes of PyTorch through the same operations."""
     found = repeated_backward(facts)
     if found is None:
-        return RULE.not_applicable("No backward pass of PyTorch is recorded node by node.")
+        return RULE.not_applicable(_NOT_BY_NODE)
     host = time_of(facts, found.rows)
     work = launched_within(facts, host)
     cost = cost_per_step_ns(facts, host, work, facts.steady_count)

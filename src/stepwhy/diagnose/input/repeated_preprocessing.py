@@ -105,10 +105,8 @@ MOST_SAVED_OF_LINES = 1.15  # of the time of the lines; they displace other data
 LEAST_SAVED_OF_LINES = 0.7  # of the time of the lines; the kept result still has to be read
 REPEATED = 0.5  # of the pipeline's work; with less, a cache leaves most of it
 
-OF_BATCH = "share of the step in lines that compute from the batch alone"
-"""Evidence for work in the step itself, with the line that takes longest."""
-
 _SHOWN = 3
+_OF_BATCH = "share of the step in lines that compute from the batch alone"
 _SERIAL = "The DataLoader has no workers: see serial-input."
 _FEATURES = "Compute the features of each example once, not in each step"
 _CACHED = "The pipeline has a cache."
@@ -132,7 +130,7 @@ def diagnose(facts: Facts) -> Finding:
     loading = _of_loading(facts)
     if not cost or cost < max(SHARE_OF_LINES * facts.wall_ns, loading.cost_ns_per_step or 0):
         return loading
-    share = Evidence(OF_BATCH, cost / max(facts.wall_ns, 1), "fraction", lines[0].name)
+    share = Evidence(_OF_BATCH, cost / max(facts.wall_ns, 1), "fraction", lines[0].name)
     at = (Evidence("time at the line", line.total_ns, "ns", line.name) for line in lines[:_SHOWN])
     gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, cost)
     edit = Edit("ops", "gone", cost_ns=cost)

@@ -129,12 +129,13 @@ def _refined(
     for cause in sorted(found.values(), key=lambda f: f.cost_ns_per_step or 0):
         rule = rules.get(cause.id)
         symptom = found.get(rule.refines) if rule else None
-        # Where the pipeline already works ahead and in parallel, only less work is left.
+        # Where the pipeline already works ahead and in parallel, only less work is left. What the
+        # step computes from its batch makes no step wait for one.
         is_cause = cause.id not in _ALTERNATIVES or (
-            works_ahead(facts.trace) and bool(calls_in_parallel(facts.trace))
+            (cause.edit is None or cause.edit.what == "input")
+            and works_ahead(facts.trace)
+            and bool(calls_in_parallel(facts.trace))
         )
-        # What the step computes from its batch makes no step wait for one.
-        is_cause &= cause.edit is None or cause.edit.what != "ops" or cause.id not in _ALTERNATIVES
         if symptom is not None and is_cause and explains(cause, symptom):
             causes[symptom.id] = cause.id
     return causes

@@ -6,6 +6,8 @@ What they return for an example is the same in each step that uses it, and so ca
 from __future__ import annotations
 
 import contextlib
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
@@ -114,7 +116,7 @@ class _Walk:
             elif origin == _BATCH and _may_be_large(node):
                 self._alone.append((line, number, node))
         outputs = getattr(graph, "outputs", ())
-        return _either(origins.get(each.op.name, _VARIES) for each in outputs)
+        return reduce(or_, (origins.get(each.op.name, _VARIES) for each in outputs), 0)
 
     def _inputs(self, graph: Any, given: Sequence[int] | None) -> dict[str, int]:
         """Where the inputs of a function's graph come from, and what it captures."""
@@ -140,7 +142,7 @@ class _Walk:
         # What reads a variable or draws random numbers has a state, but for stateless generators.
         if kind.startswith(_UNKNOWN) or "Random" in kind or node.op_def.is_stateful:
             return _VARIES
-        return _either(read)
+        return reduce(or_, read, 0)
 
     def _called(self, graph: Any, node: Any, read: list[int]) -> int:
         """Where the results of a call come from."""
@@ -152,13 +154,6 @@ class _Walk:
             return self.visit(called, read)
         finally:
             self._depth -= 1
-
-
-def _either(origins: Any) -> int:
-    found = 0
-    for origin in origins:
-        found |= origin
-    return found
 
 
 def _is_gradient(node: Any) -> bool:

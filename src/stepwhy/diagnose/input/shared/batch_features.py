@@ -23,7 +23,7 @@ def batch_features(facts: Facts) -> list[Group]:
     changing = events.reason[rows_of_kinds(facts.trace, "changing-lines")]
     if (changing != NULL).any() or (facts.trace.stages.random == 1).any():
         return []
-    known = set(events.source[rows_of_kinds(facts.trace, _EVENT)].tolist())
+    known = set(events.source[rows_of_kinds(facts.trace, _EVENT)].tolist()) - {NULL}
     lines = facts.derived(line_breakdown) if known else None
     if lines is None:
         return []

@@ -68,7 +68,7 @@ def longest_function(work: Preparation) -> Removable | None:
     """The function that most of the preparation is in, if it does not only read or decode files.
 
     Nothing shows that it can be spared, as a window that is cut out of a result could be computed
-    by itself. None if its results are meant to be new each time, or most is in no one function.
+    by itself. None if no function has most of it.
     """
     if work.kind in {WorkKind.DECODE, WorkKind.FILES} or work.function_share < MOST:
         return None

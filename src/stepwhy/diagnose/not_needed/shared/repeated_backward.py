@@ -35,19 +35,24 @@ class RepeatedBackward(msgspec.Struct, frozen=True):
 
 
 def repeated_backward(facts: Facts) -> RepeatedBackward | None:
-    """What later passes run again; None if no node of the backward pass is known by its number.
+    """What later passes of a step run again; None if nodes are not known by their number.
+
+    Each thread counts its forward operations from the start. Where several threads run some, as
+    those of data-parallel replicas, or that of a backward pass which computes activations again,
+    nodes of different operations have the same number.
 
     Passes whose gradients are added to those of the pass before count. Gradients that are only
     computed, or that are differentiated again, do not: there each pass may have its own purpose.
     """
     slices = facts.trace.slices
+    known = facts.is_steady & (slices.sequence != NULL) & facts.trace.is_kind(Kind.OP)
     nodes = facts.trace.matches(slices.name, lambda name: name.startswith(_NODE))
-    known = nodes & facts.is_steady & (slices.sequence != NULL)
-    rows = np.flatnonzero(known & (facts.phases == Phase.BACKWARD) & facts.trace.is_kind(Kind.OP))
-    if not len(rows):
+    rows = np.flatnonzero(known & nodes & (facts.phases == Phase.BACKWARD))
+    forward = np.flatnonzero(known & (facts.phases == Phase.FORWARD))
+    if not len(rows) or len(np.unique(slices.track[forward])) > 1:
         return None
     rows = rows[np.argsort(slices.start_ns[rows], kind="stable")]
-    keys = np.stack([slices.sequence[rows], slices.name[rows]], axis=1)
+    keys = np.stack([_steps(facts, rows), slices.sequence[rows], slices.name[rows]], axis=1)
     _, first, node, counts = np.unique(
         keys, axis=0, return_index=True, return_inverse=True, return_counts=True
     )
@@ -62,6 +67,13 @@ def repeated_backward(facts: Facts) -> RepeatedBackward | None:
     return RepeatedBackward(np.sort(again), int(counts.max()), _line(facts))
 
 
+def _steps(facts: Facts, rows: AnyRows) -> AnyRows:
+    """The steady step in which each slice starts; (rows,)."""
+    starts = facts.steps.starts[facts.steps.steady]
+    found: AnyRows = np.searchsorted(starts, facts.trace.slices.start_ns[rows], side="right") - 1
+    return found
+
+
 def _adds_up(facts: Facts, again: AnyRows, before: AnyRows) -> bool:
     """Whether gradients are accumulated between the first two runs of a node, in most steps.
 
@@ -72,9 +84,7 @@ def _adds_up(facts: Facts, again: AnyRows, before: AnyRows) -> bool:
     """
     slices, text = facts.trace.slices, facts.trace.strings_where({_ACCUMULATES})
     adding = np.sort(slices.start_ns[np.isin(slices.name, text)])
-    starts = facts.steps.starts[facts.steps.steady]
-    step = np.searchsorted(starts, slices.start_ns[again], side="right") - 1
-    _, earliest = np.unique(step, return_index=True)
+    _, earliest = np.unique(_steps(facts, again), return_index=True)
     low, high = (
         np.searchsorted(adding, slices.start_ns[each[earliest]]) for each in (before, again)
     )
