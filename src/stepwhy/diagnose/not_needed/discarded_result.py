@@ -47,7 +47,8 @@ count in a loss only, so that dropout and the masks of attention do not. Nor doe
 of which more than half is read, in all its calls from one line with the same sizes: of a layer that
 is called again and again, only the last call may be read in part. Nor do operations by element
 alone, such as an activation before an index: no program has shown that choosing first is faster.
-One element that is computed alone takes as long as 16 elements of a product of matrices.
+One element that is computed alone takes as long as 16 elements of a product of matrices. Of the
+result of a convolution, each element counts, such as positions at an end that is cut off.
 
 In JAX by the compiled programs in the profile: instructions whose results only one side of a
 selection reads, and gradients that are zero on the other side, where the condition is a single
