@@ -71,6 +71,11 @@ features = tf.abs(x)
 train_op = tf.reduce_sum(features) + tf.reduce_sum(y)
 inputs, labels, rows = np.ones([600, 3]), np.ones(600), [0, 1]
 """
+JAX_FEATURES = """
+import jax, numpy as np
+transform, train_step = jax.numpy.abs, lambda params, x, y: params + x.sum(0) + y.sum()
+inputs, labels, rows, params = np.ones([600, 2]), np.ones(600), [0, 1], np.zeros(2)
+"""
 RECORDINGS = """
 import numpy as np
 prepare, recordings = abs, [np.ones(9)]
@@ -168,6 +173,11 @@ CONTEXTS = {
         "tensorflow",
         TF2 + "inputs, labels, transform = np.ones([600, 2]), np.ones(600), np.abs",
         "assert len(data) == 600",
+    ),
+    ("repeated_preprocessing", "jax-features"): (
+        "jax",
+        JAX_FEATURES,
+        "assert params.shape == (2,)",
     ),
     ("repeated_preprocessing", "session-features"): (
         "tensorflow",

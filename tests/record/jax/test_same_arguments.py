@@ -57,7 +57,7 @@ def test_an_argument_is_the_same_if_each_call_gets_the_same_array(
     for number in range(5):
         params = {"w": np.ones((4, 4)) * number, "kept": kept}
         arguments.called(0, step, (params, adj), {"batch": np.ones((4, 4))}, number)
-    (event,) = logged(arguments, tmp_path)
+    event = logged(arguments, tmp_path)[0]
     assert (event["kind"], event["name"], event["count"]) == ("same-arguments", "step", 4)
     assert event["reason"] == "adj\nparams['kept']"
 
@@ -83,8 +83,44 @@ def test_the_names_are_those_of_the_compiled_program() -> None:
 def test_arrays_are_not_kept_alive(arguments: SameArguments, tmp_path: Path) -> None:
     for number in range(3):  # the memory, and with it the id, may be used again
         arguments.called(0, step, ({"w": np.ones((4, 4))}, np.ones((4, 4))), {}, number)
-    (event,) = logged(arguments, tmp_path)
-    assert "reason" not in event
+    assert "reason" not in logged(arguments, tmp_path)[0]
+
+
+_LOOP = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+rng = np.random.default_rng(0)
+inputs = rng.normal(size=(256, 64)).astype(np.float32)
+marks = rng.normal(size=(256, 8)).astype(np.float32)
+
+@jax.jit
+def train_step(params, key, images, pair, noise, rate):
+    left, right = pair
+    hidden = jnp.fft.rfft(images).real @ params + left @ right.T + noise
+    return params - rate * hidden.mean(), hidden.sum()
+
+params, key = jnp.ones((33, 32)), jax.random.key(0)
+for step in range(300):
+    rows = rng.permutation(256)[:32]
+    key, of_noise = jax.random.split(key)
+    noise = jax.random.normal(of_noise, (32, 32))
+    pair = (jax.device_put(marks[rows]), inputs[rows][:, :8])
+    images = jnp.asarray(inputs[rows]) / 2
+    params, loss = train_step(params, key, images, pair, noise, np.float32(0.1))
+    float(loss)
+"""
+
+
+def test_what_is_made_of_numpy_in_each_call_belongs_to_the_batch(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(_LOOP)
+    command = [sys.executable, "-m", "stepwhy", "run", "--out", "run", "train.py"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    (log,) = tmp_path.glob("run/process-*/events.jsonl")
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    batch = {e.get("reason") for e in events if e["kind"] == "batch-arguments"}
+    assert batch == {"images\npair[0]\npair[1]"}
 
 
 def test_nothing_is_due_before_the_profiler_runs(tmp_path: Path) -> None:

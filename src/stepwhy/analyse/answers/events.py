@@ -21,6 +21,7 @@ _TIMELESS = (
     "session",
     "parameters",
     "batch",
+    "batch-arguments",
     "batch-line",
     "batched-branches",
     "changing-lines",

@@ -36,9 +36,10 @@ matrix. A line counts if some of its operations compute from the batch, and none
 weight, what the step changes, or random numbers. In PyTorch, one step is followed operation by
 operation, and lines of functions that name random numbers do not count. In TensorFlow, the graph of
 a function or session that computes gradients is followed; what is in loops and branches does not
-count. The cost is the time in which the device computes for these lines, and the host launches it.
-What only selects, moves or converts parts of the batch does not count, and nothing does if the data
-set or the pipeline draws random numbers. In JAX, such lines are not known.
+count. In JAX, an instruction of a jitted function counts if it reads nothing but arguments that
+each call copies from NumPy anew, and constants. The cost is the time in which the device computes
+for these lines, and the host launches it. What only selects, moves or converts parts of the batch
+does not count, and nothing does if the data set or the pipeline draws random numbers.
 
 ## Fix
 Keep prepared elements: `dataset.cache()` before shuffling and random augmentation, a file of
@@ -105,6 +106,7 @@ MOST_SAVED_OF_LINES = 1.15  # of the time of the lines; they displace other data
 LEAST_SAVED_OF_LINES = 0.7  # of the time of the lines; the kept result still has to be read
 REPEATED = 0.5  # of the pipeline's work; with less, a cache leaves most of it
 
+_FEATURES_OF = {"tensorflow": "tf-features", "jax": "jax-features"}
 _SHOWN = 3
 _OF_BATCH = "share of the step in lines that compute from the batch alone"
 _SERIAL = "The DataLoader has no workers: see serial-input."
@@ -134,7 +136,7 @@ def diagnose(facts: Facts) -> Finding:
     at = (Evidence("time at the line", line.total_ns, "ns", line.name) for line in lines[:_SHOWN])
     gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, cost)
     edit = Edit("ops", "gone", cost_ns=cost)
-    eager = "tf-features" if facts.trace.meta.framework == "tensorflow" else "pytorch-features"
+    eager = _FEATURES_OF.get(facts.trace.meta.framework, "pytorch-features")
     fix = RULE.fix("session-features" if uses_sessions(facts) else eager)
     return RULE.finding(cost, (share, *at), fix, gain, edit, title=_FEATURES)
 

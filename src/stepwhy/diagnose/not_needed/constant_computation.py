@@ -57,12 +57,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stepwhy.analyse.steps.stalls import rows_of_kinds
-from stepwhy.base.columns.types import AnyRows, Ints
-from stepwhy.base.patterns import regex
+from stepwhy.base.columns.types import Ints
 from stepwhy.diagnose.not_needed.shared.rewrites import knows_programs
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
-from stepwhy.diagnose.shared.constants import CONVERTED, Constants, constants
+from stepwhy.diagnose.shared.constants import (
+    CONVERTED,
+    SAME,
+    Constants,
+    constants,
+    instructions_reading,
+    passed_arguments,
+)
 from stepwhy.diagnose.shared.measure import (
     Group,
     by_name,
@@ -109,11 +114,11 @@ def diagnose(facts: Facts) -> Finding:
         )
     if not knows_programs(facts):
         return RULE.no_data("programs", "The compiled programs were not recorded.")
-    if not same_arguments(facts):
+    if not passed_arguments(facts, SAME):
         return RULE.no_data(
             "same-arguments", "It was not seen which arguments of jitted functions are the same."
         )
-    rows = constant_instructions(facts)
+    rows = instructions_reading(facts, passed_arguments(facts, SAME))
     return _of_rows(facts, rows, "instruction", RULE.fix("jax"), *_arguments(facts))
 
 
@@ -167,7 +172,7 @@ def _of_rows(facts: Facts, rows: Ints, unit: str, fix: Fix, *further: Evidence) 
 
 def _arguments(facts: Facts) -> Iterator[Evidence]:
     """The arguments that are the same in each call, of the functions that have any."""
-    for function, names in same_arguments(facts).items():
+    for function, names in passed_arguments(facts, SAME).items():
         if names:
             shown = ", ".join(sorted(names)[:_MOST_NAMES])
             yield Evidence("arguments that are the same in each call", shown, "", function)
@@ -210,43 +215,3 @@ def _operations(facts: Facts, found: Constants) -> tuple[Evidence, ...]:
         Evidence("operations on constants per step", len(found.rows) / facts.steady_count, "count"),
         *times(facts, "time of the operation, on constants", names),
     )
-
-
-# Instructions of compiled programs that compute from arguments which are the same in each call.
-_KIND = "same-arguments"
-_FEWEST_STEPS = 3  # between the first and the last call that were compared
-# Source: `sanitize_name` of jax/_src/interpreters/mlir.py, by which it names a program.
-_NO_LETTER = regex(r"[^\w.-]")
-
-
-def same_arguments(facts: Facts) -> dict[str, set[str]]:
-    """Arguments that were the same array in several steps, by the name of the function.
-
-    Empty if no function was called in enough steps to tell.
-    """
-    events, text = facts.trace.events, facts.trace.string
-    found: dict[str, set[str]] = {}
-    for row in rows_of_kinds(facts.trace, _KIND).tolist():
-        if events.count[row] < _FEWEST_STEPS:
-            continue
-        reason = int(events.reason[row])
-        names = set() if reason == NULL else set(text(reason).split("\n"))
-        function = _NO_LETTER.sub("_", text(int(events.name[row])))
-        found[function] = found.get(function, names) & names
-    return found
-
-
-def constant_instructions(facts: Facts) -> AnyRows:
-    """Slices of the steady steps whose instruction reads nothing but such arguments, ascending."""
-    table, text, same = facts.trace.argument_uses, facts.trace.string, same_arguments(facts)
-    known = (table.arguments != NULL) & facts.is_steady[table.slice]
-    keys = np.stack([table.program, table.arguments], axis=1)[known]
-    used, place = np.unique(keys, axis=0, return_inverse=True)
-    is_constant = [
-        set(filter(None, text(arguments).split("\n"))) <= same.get(text(program), set())
-        and text(program) in same
-        for program, arguments in used.tolist()
-    ]
-    chosen = np.array(is_constant, dtype=np.bool_)[place.reshape(-1)]
-    rows: AnyRows = np.sort(table.slice[known][chosen])
-    return rows

@@ -1,6 +1,12 @@
-"""Operations of the forward pass on nothing but constants, and the making of constant tensors."""
+"""Operations on nothing but constants, the making of constant tensors, and arguments of programs.
+
+In JAX, what a compiled program computes from depends on the arguments that its calls pass.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 import msgspec
 import numpy as np
@@ -9,12 +15,21 @@ from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.driver_lines import DriverParts
 from stepwhy.analyse.lines.line_shares import driver_parts
 from stepwhy.analyse.program.semantic_ops import matched_ops, work_ns
-from stepwhy.base.columns.types import Ints, Mask
+from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.base.columns.types import AnyRows, Ints, Mask
+from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import on_scale
 from stepwhy.trace import NULL, Phase, among
 
 CONVERTED = "time of making tensors of lists and arrays"
 """Evidence of `constant-computation`: the part of its cost that is Python."""
+
+# Events of the observer. Source: `stepwhy.record.jax.same_arguments`.
+SAME = "same-arguments"
+OF_BATCH = "batch-arguments"
+_FEWEST_STEPS = 3  # between the first and the last call that were compared
+# Source: `sanitize_name` of jax/_src/interpreters/mlir.py, by which it names a program.
+_NO_LETTER = regex(r"[^\w.-]")
 
 # Called after the values of a list or an array were copied. Source: `torch.tensor` and
 # `torch.from_numpy` in torch/csrc/utils/tensor_new.cpp and torch/csrc/utils/tensor_numpy.cpp.
@@ -92,3 +107,47 @@ def _before(parts: DriverParts, is_making: Mask, part: int) -> int:
 
 def _strings(facts: Facts, *names: str) -> Ints:
     return facts.trace.strings_where(set(names))
+
+
+def passed_arguments(facts: Facts, kind: str) -> dict[str, set[str]]:
+    """Names of the arguments that all calls of a jitted function pass alike, by its name.
+
+    Args:
+        facts: Facts of the run.
+        kind: `SAME` for those that are always the same array, `OF_BATCH` for those that are
+            another one from NumPy in each call.
+
+    Returns:
+        The names; empty if no function was called in enough steps to tell.
+    """
+    events, text = facts.trace.events, facts.trace.string
+    found: dict[str, set[str]] = {}
+    for row in rows_of_kinds(facts.trace, kind).tolist():
+        if events.count[row] < _FEWEST_STEPS:
+            continue
+        reason = int(events.reason[row])
+        names = set() if reason == NULL else set(text(reason).split("\n"))
+        function = _NO_LETTER.sub("_", text(int(events.name[row])))
+        found[function] = found.get(function, names) & names
+    return found
+
+
+def instructions_reading(facts: Facts, arguments: Mapping[str, AbstractSet[str]]) -> AnyRows:
+    """Slices of the steady steps whose instruction reads nothing but certain arguments, ascending.
+
+    Args:
+        facts: Facts of the run.
+        arguments: Names of these arguments, by the name of the jitted function.
+    """
+    table, text = facts.trace.argument_uses, facts.trace.string
+    known = (table.arguments != NULL) & facts.is_steady[table.slice]
+    keys = np.stack([table.program, table.arguments], axis=1)[known]
+    used, place = np.unique(keys, axis=0, return_inverse=True)
+    is_meant = [
+        text(program) in arguments
+        and set(filter(None, text(names).split("\n"))) <= arguments[text(program)]
+        for program, names in used.tolist()
+    ]
+    chosen = np.array(is_meant, dtype=np.bool_)[place.reshape(-1)]
+    rows: AnyRows = np.sort(table.slice[known][chosen])
+    return rows

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.base.columns.types import AnyRows
-from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnose.shared.measure import Group, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.sampled import launching_lines
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL
@@ -26,21 +26,23 @@ def work_lines(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
 
 def times_at_lines(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
     """Time per step of some slices by line, longest first; () where no line is known."""
+    longest = groups_at_lines(facts, rows)[:_SHOWN]
+    return tuple(Evidence("time at the line", one.total_ns, "ns", one.name) for one in longest)
+
+
+def groups_at_lines(facts: Facts, rows: AnyRows) -> list[Group]:
+    """Lines of some slices, their number, and the time of the mean step, longest first."""
     lines = facts.derived(slice_lines)[rows]
     lines = np.where(lines == NULL, _of_nodes(facts, rows), lines)
     known = lines != NULL
-    if not known.any():
-        return ()
     strings, place = np.unique(lines[known], return_inverse=True)
-    # A union: several threads may work for one line at the same time.
-    spent = [
-        on_scale(facts, mean_within(facts, time_of(facts, rows[known][place == each])), "compute")
-        for each in range(len(strings))
-    ]
-    longest = sorted(zip(spent, strings.tolist(), strict=True), reverse=True)[:_SHOWN]
-    return tuple(
-        Evidence("time at the line", ns, "ns", facts.trace.string(key)) for ns, key in longest
-    )
+    found = []
+    for number, key in enumerate(strings.tolist()):
+        of_line = rows[known][place == number]
+        # A union: several threads may work for one line at the same time.
+        spent = on_scale(facts, mean_within(facts, time_of(facts, of_line)), "compute")
+        found.append(Group(facts.trace.string(key), len(of_line), spent))
+    return sorted(found, key=lambda group: -group.total_ns)
 
 
 def _of_nodes(facts: Facts, rows: AnyRows) -> NDArray[np.int32]:

@@ -211,8 +211,9 @@ class Recorder:
                 predicted), 'gradient-use' (see `torch.gradient_use`), 'gradient-walk',
                 'unowned-parameters' or 'dropped-parameters' (see `torch.gradient_walk`),
                 'made' (see `made`; the call is the `reason`),
-                'same-arguments' (see `jax.same_arguments`), 'stable-functions' or
-                'changing-lines' (see `torch.item_functions`), 'generator' (see `tf2.generators`),
+                'same-arguments' or 'batch-arguments' (see `jax.same_arguments`),
+                'stable-functions' or 'changing-lines' (see `torch.item_functions`),
+                'generator' (see `tf2.generators`),
                 'hooks' (see `torch.repeated_hooks`; callbacks of Keras as well), 'setting' (a line
                 of the program names a setting, see `settings`), 'independent-calls' (see
                 `jax.independent_calls`), or 'batched-branches' (see `jax.batched_branches`).

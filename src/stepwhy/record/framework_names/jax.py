@@ -47,6 +47,11 @@ JAX = (
         "batched_device_put",
         "arrays that JAX copies to the device",
     ),
+    Name(
+        "jax._src.dispatch",
+        "_DeferredShardArg.result_handler",
+        "arrays that JAX copies to the device",
+    ),
     Name("jax._src.array", "ArrayImpl._value.fget", "waits for values of JAX arrays"),
     Name("jax._src.array", "ArrayImpl.is_ready", "whether the device is behind the host"),
     Name("jax._src.array", "ArrayImpl._committed", "why a function is compiled again"),

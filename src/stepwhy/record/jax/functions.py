@@ -121,8 +121,11 @@ class CallObserver:
         calls, loop = self._calls, self._calls.loop
         try:
             self._arrays.passed(args)
-            if self._same.is_due and (number := self._kind(function)) >= 0:
-                self._same.called(number, function, args, kwargs, calls.step)
+            if self._same.is_due:
+                if (number := self._kind(function)) >= 0:
+                    self._same.called(number, function, args, kwargs, calls.step)
+                else:
+                    self._same.made(args, kwargs, output)
             if self._independent.is_due and not calls.loop.only_notes:
                 self._independent.called(self._kind(function), function, args, kwargs, output)
             if calls.may_begin():
@@ -141,6 +144,10 @@ class CallObserver:
         """The program copies arrays to the device; never raises."""
         self._calls.loop.guard(lambda: self._arrays.passed(arrays))
 
+    def copied(self, array: Any, copy: Any) -> None:
+        """An array has been copied to the device; never raises."""
+        self._calls.loop.guard(lambda: self._same.made((array,), {}, copy))
+
 
 def _no_function() -> None:
     """Stands for a function to which there is no weak reference."""
@@ -156,7 +163,7 @@ def _mapped(function: Any) -> Any:
 
 def observe_functions(module: ModuleType, run_dir: str) -> None:
     """Log the calls and compilations of the functions that `jax._src.api` jits."""
-    from jax._src import core, monitoring, pjit, source_info_util, stages, traceback_util
+    from jax._src import core, dispatch, monitoring, pjit, source_info_util, stages, traceback_util
     from jax._src.interpreters import pxla
 
     folder = os.path.dirname(os.path.dirname(module.__file__ or "")) + os.sep  # noqa: PTH120
@@ -184,6 +191,7 @@ def observe_functions(module: ModuleType, run_dir: str) -> None:
     for what, observe in (
         ("calls of jitted JAX functions", observe_fast_path),
         ("arrays that JAX copies to the device", lambda: _observe_puts(pxla, observer)),
+        ("arrays that JAX copies to the device", lambda: _observe_copies(dispatch, observer)),
         (
             "first calls of jitted JAX functions, and why they are compiled",
             lambda: _observe_python_path(pjit, outside, observer, compilations),
@@ -207,6 +215,20 @@ def _observe_puts(module: Any, observer: CallObserver) -> None:
         return original(*args, **kwargs)
 
     module.batched_device_put = batched_device_put
+
+
+def _observe_copies(module: Any, observer: CallObserver) -> None:
+    """Note what `jax.device_put` returns."""
+    of_copy: Any = module._DeferredShardArg
+    original = of_copy.result_handler
+
+    @functools.wraps(original)
+    def result_handler(self: Any, *args: Any, **kwargs: Any) -> Any:
+        copy = original(self, *args, **kwargs)
+        observer.copied(self.x, copy)
+        return copy
+
+    of_copy.result_handler = result_handler
 
 
 def _observe_gradients(module: Any, calls: CallLog, outside: Callable[[], bool]) -> None:

@@ -1,8 +1,9 @@
-"""Note which arguments of jitted functions are the same arrays in each of the traced steps.
+"""Note which arguments of jitted functions are the same in each traced step, and which the batch.
 
 Arrays of JAX do not change, so that the same array has the same values. What a compiled program
-computes from such arguments alone, it computes again in each step. Nothing is kept alive: arrays
-are remembered by weak references.
+computes from such arguments alone, it computes again in each step. An argument belongs to the batch
+if each step passes another array that is one of NumPy, or was copied from one: what the steps
+change, they return. Nothing is kept alive: arrays are remembered by weak references.
 """
 
 from __future__ import annotations
@@ -10,54 +11,90 @@ from __future__ import annotations
 import inspect
 import sys
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.steps.function_kinds import unwrap
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from stepwhy.record.steps.loop import Loop
 
 KIND = "same-arguments"
 """Kind of the event with the names of the arguments, one per line."""
+OF_BATCH = "batch-arguments"
+"""Kind of the event with the names of those that belong to the batch."""
 _MOST_FUNCTIONS = 32
 _MOST_CALLS = 256  # of a function that are compared; a step of tiny functions calls some thousands
 _MOST_LEAVES = 4096  # arrays in the arguments of a call; to look at them takes 1 ms
+_LEAST_OF_BATCH = 64  # elements; smaller ones may be settings, or keys of random numbers
+
+
+class _Argument(NamedTuple):
+    """An array among the arguments of a function's first call.
+
+    Args:
+        place: Its number among the leaves of all arguments.
+        array: A weak reference to it.
+        is_fixed: Whether nothing can change it.
+        is_copied: Whether it is one of NumPy, or was made of such ones, and is not tiny.
+    """
+
+    place: int
+    array: Any
+    is_fixed: bool
+    is_copied: bool
 
 
 class _Calls:
-    """Arguments of a function that were the same in all calls so far.
+    """Arguments of a function that were the same, or copied from NumPy, in all calls so far.
 
     Args:
         name: The function.
         step: Step of the first call.
-        arrays: The arrays of the first call by their name.
-        places: Number of each among the leaves of all arguments.
+        arguments: The arrays of the first call by their name.
+        is_copied: Whether an array is one of NumPy, or was made of such ones.
     """
 
     def __init__(
-        self, name: str, step: int, arrays: dict[str, Any], places: dict[str, int]
+        self,
+        name: str,
+        step: int,
+        arguments: dict[str, _Argument],
+        is_copied: Callable[[Any], bool],
     ) -> None:
         self.name, self.first, self.last = name, step, step
-        self._arrays, self._places = arrays, places
+        self._arguments, self._is_copied = arguments, is_copied
+        self._same = dict.fromkeys(arguments)
+        self._copied = {name: None for name, each in arguments.items() if each.is_copied}
         self._count = 1
 
     def compare(self, leaves: list[Any], step: int) -> None:
-        """Keep the arguments that are the same in a further call."""
+        """Look at the arguments of a further call."""
         if self._count >= _MOST_CALLS:
             return
         self._count, self.last = self._count + 1, step
-        for name in list(self._arrays):
-            place = self._places[name]
-            if place >= len(leaves) or self._arrays[name]() is not leaves[place]:
-                del self._arrays[name]
+        for name in [*self._same]:
+            argument = self._arguments[name]
+            place = argument.place
+            if place >= len(leaves) or argument.array() is not leaves[place]:
+                del self._same[name]
+        for name in [*self._copied]:
+            place = self._arguments[name].place
+            if place >= len(leaves) or not self._is_copied(leaves[place]):
+                del self._copied[name]
 
     @property
-    def names(self) -> list[str]:
-        """The arguments that were the same."""
-        return list(self._arrays)
+    def same(self) -> list[str]:
+        """The arguments that were the same array, which cannot change."""
+        return [name for name in self._same if self._arguments[name].is_fixed]
+
+    @property
+    def batch(self) -> list[str]:
+        """Those that were copied from NumPy, and not always the same."""
+        return [name for name in self._copied if name not in self._same]
 
     @property
     def steps(self) -> int:
@@ -75,11 +112,28 @@ class SameArguments:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._known: dict[int, _Calls | None] = {}
+        self._copied: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
     @property
     def is_due(self) -> bool:
         """Whether calls are to be passed: the profiler runs, or has run since the last one."""
         return self._loop.window.running or bool(self._known)
+
+    def made(self, args: Any, kwargs: Any, output: Any) -> None:
+        """A function of JAX has made arrays, such as a copy on the device.
+
+        Args:
+            args: What it was passed by position.
+            kwargs: What it was passed by name.
+            output: What it returned.
+        """
+        if not self._loop.window.running:
+            return
+        leaves = sys.modules["jax"].tree_util.tree_leaves
+        large = [each for each in leaves((args, kwargs)) if getattr(each, "size", 0) > 1]
+        if large and all(map(self._is_copied, large)):
+            for made in leaves(output):
+                self._copied[id(made)] = made
 
     def called(self, number: int, function: Any, args: Any, kwargs: Any, step: int) -> None:
         """A call of a jitted function has ended.
@@ -98,38 +152,49 @@ class SameArguments:
         if calls is not None:
             calls.compare(tree.tree_leaves((args, kwargs)), step)
         elif number not in self._known and len(self._known) < _MOST_FUNCTIONS:
-            self._known[number] = _first_call(tree, function, args, kwargs, step)
+            self._known[number] = self._first_call(tree, function, args, kwargs, step)
+
+    def _is_copied(self, array: Any) -> bool:
+        """Whether an array is one of NumPy, or was made of such ones alone."""
+        is_jax = isinstance(array, sys.modules["jax"].Array)
+        return not is_jax or self._copied.get(id(array)) is array
+
+    def _first_call(
+        self, tree: Any, function: Any, args: Any, kwargs: Any, step: int
+    ) -> _Calls | None:
+        """The arrays of a call; None if they cannot be named as the compiled program names them."""
+        plain = getattr(function, "_fun", function)
+        try:
+            bound = inspect.signature(plain).bind(*args, **kwargs).arguments
+        except (TypeError, ValueError):
+            return None
+        place_of = {id(leaf): n for n, leaf in enumerate(tree.tree_leaves((args, kwargs)))}
+        if len(place_of) > _MOST_LEAVES:
+            return None
+        found = {}
+        fixed, of_numpy = sys.modules["jax"].Array, sys.modules["numpy"].ndarray
+        for path, leaf in tree.tree_flatten_with_path(bound)[0]:
+            is_fixed = isinstance(leaf, fixed)
+            if id(leaf) in place_of and (is_fixed or isinstance(leaf, of_numpy)):
+                # Source: `_arg_names` of jax/_src/api_util.py.
+                name = f"{path[0].key}{tree.keystr(path[1:])}"
+                is_copied = leaf.size >= _LEAST_OF_BATCH and self._is_copied(leaf)
+                place = place_of[id(leaf)]
+                found[name] = _Argument(place, weakref.ref(leaf), is_fixed, is_copied)
+        name = getattr(unwrap(plain), "__name__", "")
+        return _Calls(name, step, found, self._is_copied)
 
     def _log(self) -> None:
-        """Log what was the same, once the profiler has stopped."""
+        """Log what was the same and what the batch, once the profiler has stopped."""
         known, self._known = self._known, {}
         time_ns = now_ns()
         for calls in filter(None, known.values()):
-            self._loop.recorder.event(
-                KIND,
-                name=calls.name,
-                start_ns=time_ns,
-                end_ns=time_ns,
-                reason="\n".join(calls.names),
-                count=calls.steps,
-            )
-
-
-def _first_call(tree: Any, function: Any, args: Any, kwargs: Any, step: int) -> _Calls | None:
-    """The arrays of a call; None if they cannot be named as the compiled program names them."""
-    plain = getattr(function, "_fun", function)
-    try:
-        bound = inspect.signature(plain).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):
-        return None
-    place_of = {id(leaf): n for n, leaf in enumerate(tree.tree_leaves((args, kwargs)))}
-    if len(place_of) > _MOST_LEAVES:
-        return None
-    arrays, places = {}, {}
-    array = sys.modules["jax"].Array
-    for path, leaf in tree.tree_flatten_with_path(bound)[0]:
-        if isinstance(leaf, array) and id(leaf) in place_of:
-            # Source: `_arg_names` of jax/_src/api_util.py.
-            name = f"{path[0].key}{tree.keystr(path[1:])}"
-            arrays[name], places[name] = weakref.ref(leaf), place_of[id(leaf)]
-    return _Calls(getattr(unwrap(plain), "__name__", ""), step, arrays, places)
+            for kind, names in ((KIND, calls.same), (OF_BATCH, calls.batch)):
+                self._loop.recorder.event(
+                    kind,
+                    name=calls.name,
+                    start_ns=time_ns,
+                    end_ns=time_ns,
+                    reason="\n".join(names),
+                    count=calls.steps,
+                )

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.constants import (
+    OF_BATCH,
+    SAME,
+    instructions_reading,
+    passed_arguments,
+)
 from stepwhy.diagnose.shared.measure import Group
+from stepwhy.diagnose.shared.work_lines import groups_at_lines
 from stepwhy.trace import NULL
 
 # Source: `stepwhy.record.watchers.batch_lines` and `stepwhy.record.torch.batch_lines`.
 _EVENT = "batch-line"
 _WORK = ("compute", "dispatch")
+# Of the names of instructions: they choose, move or convert, which making a batch consists of, too.
+_MOVES = frozenset(
+    {
+        "bitcast", "broadcast", "concatenate", "convert", "copy", "dynamic", "fusion", "gather",
+        "iota", "pad", "reshape", "reverse", "slice", "transpose", "wrapped",
+    }
+)  # fmt: skip
 
 
 def batch_features(facts: Facts) -> list[Group]:
@@ -23,6 +40,8 @@ def batch_features(facts: Facts) -> list[Group]:
     changing = events.reason[rows_of_kinds(facts.trace, "changing-lines")]
     if (changing != NULL).any() or (facts.trace.stages.random == 1).any():
         return []
+    if facts.trace.meta.framework == "jax":
+        return _of_programs(facts)
     known = set(events.source[rows_of_kinds(facts.trace, _EVENT)].tolist()) - {NULL}
     lines = facts.derived(line_breakdown) if known else None
     if lines is None:
@@ -34,3 +53,18 @@ def batch_features(facts: Facts) -> list[Group]:
         if row.kind == "line" and row.line in names
     )
     return sorted((one for one in found if one.total_ns), key=lambda one: -one.total_ns)
+
+
+def _of_programs(facts: Facts) -> list[Group]:
+    """The same of compiled programs, by what of their arguments an instruction reads."""
+    batch, same = passed_arguments(facts, OF_BATCH), passed_arguments(facts, SAME)
+    known = {name: found | same.get(name, set()) for name, found in batch.items() if found}
+    rows = instructions_reading(facts, known) if known else np.zeros(0, dtype=np.int64)
+    rows = rows[~np.isin(rows, instructions_reading(facts, same))]
+    names = facts.trace.slices.name[rows]
+    return groups_at_lines(facts, rows[~facts.trace.matches(names, _only_moves)])
+
+
+def _only_moves(name: str) -> bool:
+    """Whether an instruction of such a name, as 'wrapped_gather' or 'copy.3', computes nothing."""
+    return set(filter(str.isalpha, regex(r"[^A-Za-z]+").split(name))) <= _MOVES
