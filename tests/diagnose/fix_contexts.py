@@ -30,7 +30,8 @@ store = torch.distributed.HashStore()
 torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
 loss = torch.nn.Linear(3, 2)(torch.ones(1, 3)).sum()
 """
-UNGROUP = "torch.distributed.destroy_process_group()"
+# A thread of gloo that waits for the interpreter would never end: let it have it.
+UNGROUP = "import time; time.sleep(0.5); torch.distributed.destroy_process_group()"
 WRAPPED = "model = DistributedDataParallel(model)"
 TF2 = """
 import os, numpy as np, tensorflow as tf
@@ -173,6 +174,16 @@ CONTEXTS = {
         "tensorflow",
         TF2 + "inputs, labels, transform = np.ones([600, 2]), np.ones(600), np.abs",
         "assert len(data) == 600",
+    ),
+    ("session_overhead", "merged"): (
+        "tensorflow",
+        GRAPH
+        + "session.close()\n"
+        + "no = lambda *_: None\n"
+        + "session = type('', (), {'run': lambda _, nodes, fed: nodes, 'close': no})()\n"
+        + "x, rate_of, w = tf.placeholder(tf.float32, [None, 1]), abs, tf.Variable([1.0])\n"
+        + "loss_op, step = tf.reduce_sum(w * x), 3",
+        "assert loss is loss_op and values[rate] == 3" + END,
     ),
     ("repeated_preprocessing", "jax-features"): (
         "jax",

@@ -30,7 +30,8 @@ that.
 
 ## When it abstains
 When no fetch of a batch is recorded: a loop may still wait for a loader that the profiler does not
-know. When the device was in use but not recorded. Does not apply if the thread that runs the loop
+know. When the device was in use but not recorded, or when fewer than ten steps were recorded and
+only one of them waited long. Does not apply if the thread that runs the loop
 prepares the batches and the program may use one core only.
 """
 
@@ -42,8 +43,9 @@ from msgspec.structs import replace
 from stepwhy.analyse.input.batch_work import fetches_from_workers, find_batch_work
 from stepwhy.analyse.input.overlap import workers_for
 from stepwhy.analyse.steps.cores import usable_cores
-from stepwhy.analyse.steps.stalls import epoch_starts
+from stepwhy.analyse.steps.stalls import epoch_starts, rows_of_kinds
 from stepwhy.base.columns.types import AnyRows, Ints, Mask
+from stepwhy.base.patterns import regex
 from stepwhy.diagnose.input.shared.loaders import batches_ready, without_repeats
 from stepwhy.diagnose.input.shared.long_waits import BEGINS, long_waits
 from stepwhy.diagnose.input.shared.overlap import with_workers
@@ -61,6 +63,7 @@ from stepwhy.diagnose.shared.pipeline_stages import (
     called_for_elements,
     calls_in_parallel,
     shuffles,
+    stage_rows,
     work_of_stages,
     works_ahead,
 )
@@ -83,6 +86,11 @@ SHARE = 0.10  # of the step; below it the gain is less than the variation betwee
 WORKING_SHARE = 0.5  # of the fetches' time; above it the driving thread itself prepares the batch
 WORTH_NAMING = 0.05  # of the fetches' time, for a line of the input code
 
+_SEVERAL, _MANY = 3, 10  # recorded fetches; among more, one that is long weighs little
+_ONCE = "Only one of the {} recorded steps waited long for its batch."
+_SHOWN = 3
+# Source: `wrapper_fn` of `StructuredFunctionWrapper` in tensorflow/python/data/ops.
+_OF_DATASET = regex(r"Dataset_(map|flat_map|map_and_batch|filter)_(\w+)")
 _ONE_CORE = "The program may use one core only: nothing can prepare batches beside the step."
 _WORK = (Kind.OP, Kind.PYTHON, Kind.FRAMEWORK, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)
 
@@ -104,6 +112,8 @@ def diagnose(facts: Facts) -> Finding:
     evidence = (*_evidence(facts, fetches, working), *([ready] if ready else []))
     if facts.share("input_wait") < SHARE:
         return RULE.nothing(evidence[:1])
+    if not working and _waits_once(facts, fetches):
+        return RULE.incomplete("steps", _ONCE.format(len(fetches)), evidence[:3])
     if working and usable_cores(facts.trace) == 1:
         return RULE.not_applicable(_ONE_CORE)
     if ready:
@@ -113,7 +123,8 @@ def diagnose(facts: Facts) -> Finding:
     way = _way(facts, fetches, working)
     title = _TITLES.get(way, "")
     short = called_for_elements(facts.trace) if way == "tf-batched" else None
-    evidence += (short,) if short else work_of_stages(facts.trace)
+    stages = work_of_stages(facts.trace) if stage_rows(facts.trace) else _traced(facts)
+    evidence += (short,) if short else stages
     edit = _edit(facts, working=working)
     return RULE.finding(cost, evidence, _fix(facts, way), edit=edit, title=title)
 
@@ -165,6 +176,27 @@ def _fetched(facts: Facts, fetches: AnyRows) -> tuple[Evidence, ...]:
         Evidence("longest fetch", int(durations.max()), "ns", top.name),
         Evidence("fetches per step", len(fetches) / max(facts.steady_count, 1), "count"),
     )
+
+
+def _traced(facts: Facts) -> tuple[Evidence, ...]:
+    """The functions that pipelines of `tf.data` call, where only their tracing was seen."""
+    events, text = facts.trace.events, facts.trace.string
+    found: dict[str, Evidence] = {}
+    for row in rows_of_kinds(facts.trace, "trace").tolist():
+        name, line = int(events.name[row]), int(events.source[row])
+        called = _OF_DATASET.fullmatch(text(name)) if name != NULL else None
+        if called and line != NULL:
+            how, function = called.groups()
+            where = f"{text(line)}, {how}"
+            found[text(name)] = Evidence("function of a pipeline", function, "", where)
+    return tuple(found.values())[:_SHOWN]
+
+
+def _waits_once(facts: Facts, fetches: AnyRows) -> bool:
+    """Whether a single fetch of the few that were recorded makes the wait worth reporting."""
+    durations = facts.trace.slices.dur_ns[fetches]
+    others = 1 - durations.max(initial=0) / max(durations.sum(), 1)
+    return _SEVERAL <= len(fetches) < _MANY and facts.share("input_wait") * others < SHARE
 
 
 def _hottest(facts: Facts, fetches: AnyRows) -> list[Group]:
@@ -226,6 +258,8 @@ def _fix(facts: Facts, way: str) -> Fix:
         fix = without_repeats(fix, facts)
         return with_workers(fix, workers_for(facts, work) if work else 2)
     fills = way in _AT_LIMIT and shuffles(facts.trace) and long_waits(facts)
+    if way == "tf-data" and not stage_rows(facts.trace):
+        return replace(fix, text=f"{fix.text} {_BATCHED}")
     return replace(fix, text=f"{fix.text} {_FILLS}") if fills else fix
 
 
@@ -236,6 +270,10 @@ _TITLES = {
     **dict.fromkeys(_AT_LIMIT, _LESS_WORK),
     "tf-batched": "Form batches first, and call the function of the pipeline for each batch",
 }
+_BATCHED = (
+    "If the function is short, form batches before it, and let it work on a whole batch, as "
+    "tf.io.parse_example does: to call it for each element takes longer than its work."
+)
 _FILLS = (
     "Few steps wait, but long: a shuffle buffer is filled before its first element, in each pass "
     "over the data."
