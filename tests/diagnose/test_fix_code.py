@@ -509,6 +509,12 @@ graph.__exit__(None, None, None)""",
     ),
     (
         "mostly_zero_operand",
+        "jax",
+        "import jax, numpy as np\nmatrix, hidden = np.diag([1.0, 0, 3]), np.ones((3, 2))",
+        "assert np.allclose(result, matrix @ hidden)",
+    ),
+    (
+        "mostly_zero_operand",
         "blocks",
         TORCH + "adjacencies, hidden = [*torch.rand(2, 3, 3)], torch.rand(6, 4)"
         "\nwhole = torch.block_diag(*adjacencies) @ hidden",

@@ -67,6 +67,45 @@ def test_the_arguments_that_a_result_depends_on():
     assert arguments(NORMALISED) == {"loops.1": ("adj",), "dot.1": ("params['w']", "adj")}
 
 
+MULTIPLIED = """
+    main
+    adj = f32[512,512] parameter(0) named=adj
+    hidden = f32[512,256] parameter(1) named=hidden
+    small = f32[64,64] parameter(2) named=small
+    turned.1 = f32[512,512] transpose(adj)
+    dot.1 = f32[512,256] dot(turned.1, hidden)
+    scaled.1 = f32[512,512] add(adj, adj)
+    dot.2 = f32[512,512] dot(scaled.1, scaled.1)
+    dot.3 = f32[64,64] dot(small, small)
+    fusion.1 = f32[512,512] fusion(scaled.1, adj) calls=product
+    call.1 = f32[512,512] call(adj) calls=parallel
+    library.1 = f32[512,512] custom-call(adj) target=__onednn$matmul
+    other.1 = f32[512,512] custom-call(adj) target=TopK
+    moved.1 = f32[512,512] fusion(adj) calls=moving
+    dot.5 = f32[512,512] dot(moved.1, scaled.1)
+
+    product
+    p0 = f32[512,512] parameter(0)
+    p1 = f32[512,512] parameter(1)
+    inner.1 = f32[512,512] dot(p0, p1)
+
+    parallel
+    q0 = f32[512,512] parameter(0)
+    dot.4 = f32[512,512] dot(q0, q0)
+
+    moving
+    m0 = f32[512,512] parameter(0)
+    copy.1 = f32[512,512] copy(m0)
+"""
+
+
+def test_large_arguments_that_products_multiply_as_they_are():
+    found = argument_uses(read_module(hlo_proto(MULTIPLIED)))
+    factors = {name: use.factors for name, use in found.items() if use.factors}
+    products = ("dot.4", "dot.5", "fusion.1", "library.1")
+    assert factors == {"dot.1": ("adj", "hidden"), **dict.fromkeys(products, ("adj",))}
+
+
 def test_what_is_called_or_repeated_depends_on_what_is_passed():
     found = arguments(CALL)
     assert found["call.1"] == found["while.1"] == found["exp.1"] == ("adj",)

@@ -92,11 +92,12 @@ import jax.numpy as jnp
 import numpy as np
 
 rng = np.random.default_rng(0)
+graph = jnp.asarray(np.eye(512, dtype=np.float32)), jnp.ones((512, 512)), jnp.eye(8)
 inputs = rng.normal(size=(256, 64)).astype(np.float32)
 marks = rng.normal(size=(256, 8)).astype(np.float32)
 
 @jax.jit
-def train_step(params, key, images, pair, noise, rate):
+def train_step(params, key, images, pair, noise, rate, graph):
     left, right = pair
     hidden = jnp.fft.rfft(images).real @ params + left @ right.T + noise
     return params - rate * hidden.mean(), hidden.sum()
@@ -108,12 +109,12 @@ for step in range(300):
     noise = jax.random.normal(of_noise, (32, 32))
     pair = (jax.device_put(marks[rows]), inputs[rows][:, :8])
     images = jnp.asarray(inputs[rows]) / 2
-    params, loss = train_step(params, key, images, pair, noise, np.float32(0.1))
+    params, loss = train_step(params, key, images, pair, noise, np.float32(0.1), graph)
     float(loss)
 """
 
 
-def test_what_is_made_of_numpy_in_each_call_belongs_to_the_batch(tmp_path: Path) -> None:
+def test_what_is_made_of_numpy_in_each_call_and_matrices_of_zeros_are_told(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(_LOOP)
     command = [sys.executable, "-m", "stepwhy", "run", "--out", "run", "train.py"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
@@ -121,6 +122,8 @@ def test_what_is_made_of_numpy_in_each_call_belongs_to_the_batch(tmp_path: Path)
     events = [json.loads(line) for line in log.read_text().splitlines()]
     batch = {e.get("reason") for e in events if e["kind"] == "batch-arguments"}
     assert batch == {"images\npair[0]\npair[1]"}
+    zeros = {(e["reason"], e["count"]) for e in events if e["kind"] == "zero-argument"}
+    assert zeros == {("graph[0]", 1_000_000 - 1_000_000 // 512)}
 
 
 def test_nothing_is_due_before_the_profiler_runs(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ _TIMELESS = (
     "stable-functions",
     "tensor-maker",
     "unowned-parameters",
+    "zero-argument",
 )
 
 

@@ -25,6 +25,11 @@ on parameters must be diagonal, consist of blocks, have zeros at regular distanc
 few values in each row. Gradients do not count as operands. For one-hot rows, see
 [`one-hot-product`](one-hot-product.md).
 
+In JAX, `stepwhy run` counts the zeros of large matrices that are arguments of a jitted function and
+the same in each traced call, on CPUs. A matrix counts of which at least 90 % is zero, and a product
+if it multiplies that as it is. A value that is not zero then takes `SPARSE` times as long as one in
+the dense product, as an estimate: nothing is timed.
+
 ## Fix
 Leave the zeros out: scale by the vector, multiply the blocks as a batch, look up and add rows by
 their indices, store a constant matrix as a sparse one, or use a transposed convolution.
@@ -34,26 +39,30 @@ Sums are added up in another order. Otherwise the values are the same.
 
 ## When it abstains
 Without a step that was looked at: in traces of other profilers, in runs with `torch.compile`,
-several processes, or subclasses of tensors. Does not apply to GPUs, where a dense product is often
-the fastest, and outside of PyTorch, where the values of operands are not seen.
+several processes, or subclasses of tensors; in JAX without calls whose arguments were looked at.
+Does not apply to GPUs, where a dense product is often the fastest, and in TensorFlow, where the
+values of operands are not seen.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 import msgspec
 import numpy as np
 
 from stepwhy.analyse.program.semantic_ops import matched_ops, work_ns
+from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.types import Ints
 from stepwhy.diagnose.compute.shared.one_hot import gradients_of, of_pytorch
 from stepwhy.diagnose.not_needed.shared.semantics import without_semantics
-from stepwhy.diagnose.shared.measure import by_string, on_scale, times
+from stepwhy.diagnose.shared.constants import OF_ZEROS, SAME, passed_arguments, program_name
+from stepwhy.diagnose.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import is_inside
-from stepwhy.diagnose.shared.work_lines import times_at_lines
+from stepwhy.diagnose.shared.work_lines import times_at_lines, work_lines
 from stepwhy.trace import NULL
 
 RULE = Rule(
@@ -70,6 +79,9 @@ RULE = Rule(
     edit=Edit("ops", "replaced"),
 )
 
+# A value that is gathered, scaled and added to a row, against one of a product; 20 to 40 on CPUs.
+SPARSE = 30
+MILLION = 1_000_000  # elements, of which an event has the zeros
 LEAST_RATIO = 1.5  # times as long as without the zeros; two repetitions may differ by less
 _SHOWN = 3
 _PER_MILLE = 1000
@@ -111,10 +123,13 @@ class _Products(msgspec.Struct, frozen=True):
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of products with operands that are almost only zeros."""
-    if not is_pytorch(facts):
-        return RULE.not_applicable("The values of operands are looked at only in PyTorch.")
+    is_jax = facts.trace.meta.framework == "jax"
+    if not (is_jax or is_pytorch(facts)):
+        return RULE.not_applicable("Values of operands are looked at only in PyTorch and JAX.")
     if facts.has_accelerator:
         return RULE.not_applicable("On an accelerator, a dense product is often the fastest.")
+    if is_jax:
+        return _of_jax(facts)
     abstention = without_semantics(RULE, facts)
     if abstention is not None:
         return abstention
@@ -139,6 +154,48 @@ def diagnose(facts: Facts) -> Finding:
         way = "constant"
     gain = saving(RULE.change, RULE.least_saved * lost, cost)
     return RULE.finding(cost, evidence, RULE.fix(way), gain, title=_TITLES.get(way, ""))
+
+
+def _of_jax(facts: Facts) -> Finding:
+    """Judge the products with matrices that are arguments of jitted functions."""
+    if not passed_arguments(facts, SAME):
+        return RULE.no_data(
+            "same-arguments", "It was not seen which arguments of jitted functions are the same."
+        )
+    events, rows_of = facts.trace.events, _zero_products(facts)
+    cost, shown = 0, list[Evidence]()
+    for event, rows in rows_of.items():
+        used = 1 - int(events.count[event]) / MILLION
+        spent = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+        cost += round(spent * (1 - SPARSE * used))
+        name = facts.trace.string(int(events.reason[event]))
+        shown.append(Evidence("entries of the matrix that are not zero", used, "fraction", name))
+    share = Evidence("share of the step for the zeros", cost / facts.wall_ns, "fraction")
+    if cost < RULE.least_share * facts.wall_ns:
+        return RULE.nothing((share,) if cost else ())
+    lines = work_lines(facts, np.sort(np.concatenate([*rows_of.values()])))
+    gain = saving(RULE.change, RULE.least_saved * cost, cost)
+    evidence = (share, *shown[:_SHOWN], *lines)
+    return RULE.finding(cost, evidence, RULE.fix("jax"), gain, title=_TITLES["constant"])
+
+
+def _zero_products(facts: Facts) -> dict[int, Ints]:
+    """Events with a matrix of zeros, and the products of steady steps that multiply it; slices."""
+    events, text, table = facts.trace.events, facts.trace.string, facts.trace.argument_uses
+    dense = {
+        (program_name(text(int(events.name[row]))), text(int(events.reason[row]))): row
+        for row in rows_of_kinds(facts.trace, OF_ZEROS).tolist()
+        if SPARSE * (MILLION - events.count[row]) < MILLION
+    }
+    known = np.flatnonzero((table.factors != NULL) & facts.is_steady[table.slice])
+    found = defaultdict[int, list[int]](list)
+    for use in known.tolist():
+        program = text(int(table.program[use]))
+        for factor in text(int(table.factors[use])).split("\n"):
+            if (program, factor) in dense:
+                found[dense[program, factor]].append(int(table.slice[use]))
+                break
+    return {event: np.array(sorted(rows), dtype=np.int64) for event, rows in found.items()}
 
 
 def _products(facts: Facts) -> _Products:

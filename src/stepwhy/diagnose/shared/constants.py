@@ -27,6 +27,7 @@ CONVERTED = "time of making tensors of lists and arrays"
 # Events of the observer. Source: `stepwhy.record.jax.same_arguments`.
 SAME = "same-arguments"
 OF_BATCH = "batch-arguments"
+OF_ZEROS = "zero-argument"
 _FEWEST_STEPS = 3  # between the first and the last call that were compared
 # Source: `sanitize_name` of jax/_src/interpreters/mlir.py, by which it names a program.
 _NO_LETTER = regex(r"[^\w.-]")
@@ -127,9 +128,14 @@ def passed_arguments(facts: Facts, kind: str) -> dict[str, set[str]]:
             continue
         reason = int(events.reason[row])
         names = set() if reason == NULL else set(text(reason).split("\n"))
-        function = _NO_LETTER.sub("_", text(int(events.name[row])))
+        function = program_name(text(int(events.name[row])))
         found[function] = found.get(function, names) & names
     return found
+
+
+def program_name(function: str) -> str:
+    """What JAX calls the program of a jitted function."""
+    return _NO_LETTER.sub("_", function)
 
 
 def instructions_reading(facts: Facts, arguments: Mapping[str, AbstractSet[str]]) -> AnyRows:

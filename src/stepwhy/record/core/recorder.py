@@ -211,7 +211,7 @@ class Recorder:
                 predicted), 'gradient-use' (see `torch.gradient_use`), 'gradient-walk',
                 'unowned-parameters' or 'dropped-parameters' (see `torch.gradient_walk`),
                 'made' (see `made`; the call is the `reason`),
-                'same-arguments' or 'batch-arguments' (see `jax.same_arguments`),
+                'same-arguments', 'batch-arguments' or 'zero-argument' (see `jax.same_arguments`),
                 'stable-functions' or 'changing-lines' (see `torch.item_functions`),
                 'generator' (see `tf2.generators`),
                 'hooks' (see `torch.repeated_hooks`; callbacks of Keras as well), 'setting' (a line

@@ -3,7 +3,8 @@
 Arrays of JAX do not change, so that the same array has the same values. What a compiled program
 computes from such arguments alone, it computes again in each step. An argument belongs to the batch
 if each step passes another array that is one of NumPy, or was copied from one: what the steps
-change, they return. Nothing is kept alive: arrays are remembered by weak references.
+change, they return. Of large matrices that are the same, the zeros are counted, once and on CPUs,
+where that needs no copy. Nothing is kept alive: arrays are remembered by weak references.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from stepwhy.record.core.clock import now_ns
 from stepwhy.record.steps.function_kinds import unwrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from stepwhy.record.steps.loop import Loop
@@ -26,9 +27,16 @@ KIND = "same-arguments"
 """Kind of the event with the names of the arguments, one per line."""
 OF_BATCH = "batch-arguments"
 """Kind of the event with the names of those that belong to the batch."""
+OF_ZEROS = "zero-argument"
+"""Kind of the event with a matrix that is almost only zeros; its count is per million elements."""
 _MOST_FUNCTIONS = 32
 _MOST_CALLS = 256  # of a function that are compared; a step of tiny functions calls some thousands
 _MOST_LEAVES = 4096  # arrays in the arguments of a call; to look at them takes 1 ms
+# Elements of a matrix whose zeros are counted; more take some tenths of a second.
+_LEAST_OF_MATRIX, _MOST_OF_MATRIX = 1 << 16, 1 << 27
+_SAMPLED = 1 << 12  # elements of a matrix that are looked at first
+_MOSTLY = 0.9  # of the elements; products with fewer zeros gain nothing without them
+_MILLION = 1_000_000
 _LEAST_OF_BATCH = 64  # elements; smaller ones may be settings, or keys of random numbers
 
 
@@ -95,6 +103,14 @@ class _Calls:
     def batch(self) -> list[str]:
         """Those that were copied from NumPy, and not always the same."""
         return [name for name in self._copied if name not in self._same]
+
+    @property
+    def matrices(self) -> Iterator[tuple[str, Any]]:
+        """Those of two dimensions or more that were the same array, as long as they are alive."""
+        for name in self.same:
+            array = self._arguments[name].array()
+            if array is not None and array.ndim > 1:
+                yield name, array
 
     @property
     def steps(self) -> int:
@@ -198,3 +214,31 @@ class SameArguments:
                     reason="\n".join(names),
                     count=calls.steps,
                 )
+            for name, array in calls.matrices:
+                zeros = _zeros(array)
+                if zeros >= _MOSTLY:
+                    self._loop.recorder.event(
+                        OF_ZEROS,
+                        name=calls.name,
+                        start_ns=time_ns,
+                        end_ns=time_ns,
+                        reason=name,
+                        count=round(zeros * _MILLION),
+                    )
+
+
+def _zeros(array: Any) -> float:
+    """Share of zeros in a large matrix on a CPU; 0 for others."""
+    if not _LEAST_OF_MATRIX <= array.size <= _MOST_OF_MATRIX:
+        return 0.0
+    if len(array.devices()) > 1 or {each.platform for each in array.devices()} != {"cpu"}:
+        return 0.0
+    numpy = sys.modules["numpy"]
+    try:
+        values = numpy.from_dlpack(array).reshape(-1)
+    except Exception:  # a type that NumPy lacks
+        return 0.0
+    sample = values[:: max(values.size // _SAMPLED, 1)]
+    if numpy.count_nonzero(sample) > (1 - _MOSTLY) * sample.size:
+        return 0.0
+    return 1 - int(numpy.count_nonzero(values)) / int(values.size)

@@ -219,6 +219,13 @@ TIMELINE: tuple[Column, ...] = (
     ),
     string(
         "argument_uses",
+        "factors",
+        "Large arguments of the program that it multiplies as they are, in a product of matrices, "
+        "one per line.",
+        null=NO_STRING,
+    ),
+    string(
+        "argument_uses",
         "loop",
         "Instruction of the loop that it is in, if it needs no earlier iteration of that.",
         null=NO_STRING,

@@ -1,12 +1,17 @@
 """What instructions of a compiled program compute from: which arguments, and how they meet.
 
 Where an argument is the same in each call, so is everything that is computed from it alone. A
-result that two arrays make, each repeated for the other, compares all pairs of their elements.
+result that two arrays make, each repeated for the other, compares all pairs of their elements. An
+argument that products multiply as it is may be almost only zeros.
 """
 
 from __future__ import annotations
 
+import re
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
+
+from stepwhy.base.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,6 +34,8 @@ _NOT_OF_PROGRAM = frozenset(
     }
 )  # fmt: skip
 _PASS_ON = frozenset({"bitcast", "reshape", "convert", "copy", "transpose"})
+_OF_PRODUCT = regex(r"dot|convolution|custom-call .*(matmul|gemm|conv).*", re.IGNORECASE)
+_LARGE = 1 << 16  # elements of a factor; products with smaller ones take little
 _PAIRED = frozenset(
     {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "compare", "atan2"}
 )
@@ -43,10 +50,13 @@ class ArgumentUse(NamedTuple):
         arguments: Names of the arguments of the program that its result depends on, e.g. 'adj' or
             "params[0]['w']", if on nothing else; None otherwise, and where it depends on none.
         compares_pairs: Whether it combines two arrays that are each repeated for the other.
+        factors: Names of large arguments of two dimensions or more that it multiplies as they are,
+            in a product of matrices.
     """
 
-    arguments: tuple[str, ...] | None
-    compares_pairs: bool
+    arguments: tuple[str, ...] | None = None
+    compares_pairs: bool = False
+    factors: tuple[str, ...] = ()
 
 
 def argument_uses(module: Module) -> dict[str, ArgumentUse]:
@@ -58,13 +68,59 @@ def argument_uses(module: Module) -> dict[str, ArgumentUse]:
     entry = module.computation(module.entry)
     names = {i.number: i.op_name for i in entry.instructions.values() if i.opcode == "parameter"}
     sources = dict(_sources(module, entry, {number: 1 << number for number in names}))
-    found = {name: ArgumentUse(_named(mask, names), False) for name, mask in sources.items()}
+    found = {name: ArgumentUse(_named(mask, names)) for name, mask in sources.items()}
     for _, computation in module.running():
         for instruction in computation.instructions.values():
             if _compares_pairs(module, computation, instruction):
-                known = found.get(instruction.name, ArgumentUse(None, False))
+                known = found.get(instruction.name, ArgumentUse())
                 found[instruction.name] = known._replace(compares_pairs=True)
-    return {name: use for name, use in found.items() if use != (None, False)}
+    large = {i.number: i.number for i in entry.instructions.values() if _may_be_factor(i)}
+    for name, number in _factors(module, entry, large)[1]:
+        known = found.get(name, ArgumentUse())
+        found[name] = known._replace(factors=(*known.factors, names[number]))
+    return {name: use for name, use in found.items() if use != ArgumentUse()}
+
+
+def _may_be_factor(instruction: Instruction) -> bool:
+    sizes = instruction.shape.sizes
+    is_matrix = sum(size > 1 for size in sizes) > 1 and prod(sizes) >= _LARGE
+    return instruction.opcode == "parameter" and is_matrix
+
+
+def _factors(
+    module: Module, computation: Computation, given: Mapping[int, int]
+) -> tuple[dict[int, int], list[tuple[str, int]]]:
+    """Instructions that pass arguments on unchanged, and products that multiply these.
+
+    Args:
+        module: The program.
+        computation: One that runs, or is fused.
+        given: Number of the argument that each parameter is.
+
+    Returns:
+        The number of the argument by the id of the instruction that passes it on; and names of
+        products, each with the number of the argument that it multiplies.
+    """
+    passed: dict[int, int] = {}
+    products: list[tuple[str, int]] = []
+    for id_, instruction in computation.instructions.items():
+        read = {n: passed[one] for n, one in enumerate(instruction.operands) if one in passed}
+        if instruction.opcode == "parameter":
+            read = {n: given[n] for n in (instruction.number,) if n in given}
+        elif read and instruction.opcode in {"fusion", "call"}:
+            inner = module.computation(instruction.called[0])
+            ways, found = _factors(module, inner, read)
+            is_one = instruction.opcode == "fusion"
+            products += [(instruction.name if is_one else name, one) for name, one in found]
+            read = {0: ways[inner.root]} if inner.root in ways else {}
+        elif read and _OF_PRODUCT.fullmatch(f"{instruction.opcode} {instruction.target}".strip()):
+            products += [(instruction.name, one) for one in dict.fromkeys(read.values())]
+            read = {}
+        elif instruction.opcode not in _PASS_ON:
+            read = {}
+        if read:
+            passed[id_] = next(iter(read.values()))
+    return passed, products
 
 
 def _named(mask: int, names: Mapping[int, str]) -> tuple[str, ...] | None:

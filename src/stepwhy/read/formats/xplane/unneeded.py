@@ -76,12 +76,14 @@ class Unneeded(NamedTuple):
             )
         if self.use is not None or self.loop is not None:
             names = self.use.arguments if self.use else None
+            factors = self.use.factors if self.use else ()
             builder.add(
                 "argument_uses",
                 slice=row,
                 program=builder.intern(self.program),
                 arguments=NULL if names is None else builder.intern(SEPARATOR.join(names)),
                 compares_pairs=int(self.use is not None and self.use.compares_pairs),
+                factors=builder.intern(SEPARATOR.join(factors)) if factors else NULL,
                 loop=NULL if self.loop is None else builder.intern(self.loop.loop),
                 trips=NULL if self.loop is None else self.loop.trips,
                 independent=NULL if self.loop is None else int(self.loop.is_independent),
