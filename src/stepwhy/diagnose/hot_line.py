@@ -102,6 +102,8 @@ _LAYERS = regex(
     r"|norm(?!al)|softmax|cross_entropy|nll_loss|embedding|pool|adam|sgd|momentum"
     r"|relu|threshold|gelu|silu|selu|sigmoid|tanh|softplus|dropout|(?:mse|l1|huber)_loss|kl_div"
 )
+# Norms and decompositions of matrices, such as singular values: no layer consists of them.
+_OF_ALGEBRA = regex(r"linalg|svd|eig|cholesky|triangular|householder|qr\b|geqrf|getrf|syev|gesdd")
 # The gradient of a bias is a sum over the batch.
 _OF_BIASES = frozenset({"aten::sum", "Sum", "BiasAddGrad"})
 _PRODUCTS = regex(r"linear|mm\b|conv\w*|MatMul")
@@ -182,7 +184,11 @@ def _added_ns(facts: Facts, row: LineTime) -> int:
 
 def _is_needed(facts: Facts, row: LineTime, one: LineOperation) -> bool:
     """Whether an operation is part of a layer or an optimizer, or made by a compiler."""
-    if one.phase == "optimizer" or _LAYERS.search(one.name.lower()):
+    if one.phase == "optimizer":
+        return True
+    if _OF_ALGEBRA.search(one.name.lower()):
+        return False
+    if _LAYERS.search(one.name.lower()):
         return True
     runs_products = any(_PRODUCTS.search(each.name) for each in row.operations)
     if one.phase == "backward" and one.name in _OF_BIASES and runs_products:

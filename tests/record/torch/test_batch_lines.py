@@ -24,14 +24,18 @@ CENTRE = torch.zeros(64)
 RNG = np.random.default_rng(0)
 
 
-def found(step: Callable[[Any], Any], lasting: int = 0) -> list[str]:
-    """The code of the lines that a step of this batch has."""
-    batch = torch.arange(8192.0).reshape(128, 64)
+def batch() -> Any:
+    return torch.arange(8192.0).reshape(128, 64).clone()
+
+
+def found(step: Callable[[Any], Any], lasting: int = 0, earlier: tuple[Any, ...] = ()) -> list[str]:
+    """The code of the lines that a step of this batch has, or of something from before the step."""
     notes = StepNotes(list(LAYER.parameters()))
+    passed = earlier or (batch(),)
     with make_mode(notes.run):
-        step(batch)
+        step(*passed)
     assert notes.stopped is None
-    lines = notes.of_batch.found(lasting)
+    lines = notes.batch_lines(lasting)
     return [SOURCE[int(re.findall(r"\((\d+)\)", line)[0]) - 1].strip() for line in lines]
 
 
@@ -87,7 +91,18 @@ def constant(batch: Any) -> Any:
 def test_only_what_depends_on_nothing_else_counts(
     step: Callable[[Any], Any], lines: list[str]
 ) -> None:
-    assert found(step) == lines
+    assert found(step, lasting=2 if step is spectrum else 0) == lines
+
+
+def joined(*tensors: Any) -> Any:
+    power = torch.cat(tensors).square()
+    return LAYER(power)
+
+
+def test_what_was_there_before_the_step_may_be_a_result_of_another_one() -> None:
+    assert found(joined) == ["power = torch.cat(tensors).square()"]
+    assert found(joined, earlier=(LAYER(batch()).detach(),)) == []
+    assert found(joined, earlier=tuple(batch() for _ in range(300))) == []
 
 
 def test_what_depends_on_constants_does_not_count() -> None:

@@ -62,14 +62,17 @@ class BatchLines:
         origins = STATE if is_new or self._draws[code] else origins
         self._lines[line] = self._lines.get(line, 0) | origins
 
-    def found(self, lasting: int) -> list[str]:
+    def found(self, lasting: int, earlier: int) -> list[str]:
         """The lines that compute from the batch, and from nothing else but constants.
 
         Args:
             lasting: The sources that are constants, as bits.
+            earlier: Those that were there before the step, such as a result of the one before.
         """
         return [
             line
             for line, origins in self._lines.items()
-            if not origins & STATE and (origins & DATA or sources_in(origins) & ~lasting)
+            if not origins & STATE
+            and not sources_in(origins) & ~lasting & earlier
+            and (origins & DATA or sources_in(origins) & ~lasting)
         ]

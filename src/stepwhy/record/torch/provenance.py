@@ -6,6 +6,7 @@ it, which never says less than is true.
 
 from __future__ import annotations
 
+import gc
 import weakref
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,19 @@ class Source:
         self.seen = seen
 
 
+def _tensors_in_memory(of: type) -> dict[int, Any]:
+    """Weak references to the tensors of the process, by their addresses."""
+    kinds: dict[type, bool] = {}
+    found = {}
+    for each in gc.get_objects():
+        kind = type(each)
+        if kind not in kinds:
+            kinds[kind] = issubclass(kind, of)
+        if kinds[kind]:
+            found[id(each)] = weakref.ref(each)
+    return found
+
+
 class Storage:
     """A storage, which is not kept alive.
 
@@ -85,10 +99,12 @@ class Provenance:
     Attributes:
         sources: Tensors from before the step that may be constants.
         varying: Those of them that are none, as bits.
+        earlier: Those that were there before the step, as bits: an earlier one may have made them.
+        are_all: Whether there are few enough to be told apart.
     """
 
     def __init__(self) -> None:
-        from torch import strided
+        from torch import Tensor, strided
         from torch.nn import Parameter
 
         self._known: dict[int, Storage] = {}
@@ -97,7 +113,9 @@ class Provenance:
         self._strided = strided
         self._left = _MOST_COMPARED
         self.sources: list[Source] = []
-        self.varying = 0
+        self.varying = self.earlier = 0
+        self.are_all = True
+        self._before = _tensors_in_memory(Tensor)
 
     def add_state(self, tensors: Sequence[Any]) -> None:
         """Declare tensors as state."""
@@ -169,10 +187,16 @@ class Provenance:
     def _first_origin(self, tensor: Any) -> int:
         if isinstance(tensor, self._parameter) or (tensor.requires_grad and tensor.is_leaf):
             return STATE
-        if len(self.sources) >= _MOST_SOURCES or _is_part(tensor) or tensor.is_inference():
+        if len(self.sources) >= _MOST_SOURCES:
+            self.are_all = False
+        if not self.are_all or _is_part(tensor) or tensor.is_inference():
             return DATA
+        place = len(self.sources)
         self.sources.append(Source(tensor, self._fingerprint(tensor)))
-        return 1 << (_FIRST_SOURCE + len(self.sources) - 1)
+        before = self._before.get(id(tensor))
+        if before is not None and before() is tensor:
+            self.earlier |= 1 << place
+        return 1 << (_FIRST_SOURCE + place)
 
     def _fingerprint(self, tensor: Any) -> Any:
         """What equal values share, by which a tensor is found again that each step makes anew.

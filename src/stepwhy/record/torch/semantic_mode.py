@@ -322,6 +322,15 @@ class StepNotes:
             for sources, line in zip(self._constants, self._line_of, strict=True)
         ]
 
+    def batch_lines(self, lasting: int) -> list[str]:
+        """The lines that compute from the batch alone; none if there are too many sources.
+
+        Args:
+            lasting: The sources that are constants, as bits.
+        """
+        sources = self._origins
+        return self.of_batch.found(lasting, sources.earlier) if sources.are_all else []
+
     def paddings(self) -> list[int]:
         """Share of each operation that is padding, per mille."""
         counts = Counter(self._shapes)

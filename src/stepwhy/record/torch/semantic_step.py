@@ -227,7 +227,7 @@ class SemanticStep:
             content = self._content(notes) | {"end_ns": content["end_ns"]}
         lasting = sources.still_equal() | sum(1 << place for place in (fresh.left if fresh else ()))
         lines = notes.constant_lines(lasting)
-        for line in notes.of_batch.found(lasting):
+        for line in notes.batch_lines(lasting):
             now = now_ns()
             self._recorder.event(OF_BATCH, name="step", source=line, start_ns=now, end_ns=now)
         known = {} if waste is None else _wasted(waste)
