@@ -17,7 +17,8 @@ them.
 If most steps make several calls, stepwhy compares the calls of each recorded step. A call counts if
 it runs no optimizer, and if another call, with the same fed values, runs most of its operations
 too; if it computes gradients, the other call must be one that trains. `stepwhy run` compares fed
-values by a fingerprint. The cost is the time of these calls, without what only they compute. Calls
+values by a fingerprint. The cost is the time of these calls, without what only they compute; where
+hardly any of it is in repeated operations, `session-overhead` judges the calls. Calls
 that are fed with other values, or with values that an earlier call may have returned, do not count;
 `frequent-evaluation` judges those that only measure.
 
@@ -80,6 +81,7 @@ RULE = Rule(
     needs=(("device-time",), ("steps",)),
 )
 
+COMPUTED = 0.1  # of the cost, in repeated operations; else it is that of a call, whatever it runs
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 MOSTLY = 0.5  # of a call's computation; a call that computes more of its own has its own purpose
 
@@ -133,9 +135,9 @@ def diagnose(facts: Facts) -> Finding:
         )
     repeats = list(_repeats(facts, runs))
     cost = on_scale(facts, facts.mean_ns(sum(r.saved_ns for r in repeats)))
-    if cost < SHARE * facts.wall_ns:
-        return RULE.nothing((count,))
     low = on_scale(facts, facts.mean_ns(sum(r.again_ns for r in repeats)))
+    if cost < SHARE * facts.wall_ns or low < COMPUTED * cost:
+        return RULE.nothing((count,))
     share = Evidence("share of the step", cost / facts.wall_ns, "fraction")
     evidence = (share, count, *_calls(facts, repeats), *_operations(facts, repeats))
     gain = saving("compute each operation once", min(low, cost), cost)
