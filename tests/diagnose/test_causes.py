@@ -316,3 +316,11 @@ def test_a_pass_whose_gradients_nothing_uses_is_no_reason_to_add_losses_up():
     both = explained(found("repeated-computation"), found("unused-gradient"))
     assert both == {"repeated-computation": "unused-gradient", "unused-gradient": ""}
     assert explained(found("repeated-computation"))["repeated-computation"] == ""
+
+
+def test_operations_of_summaries_are_explained_by_these():
+    line = Evidence("time at the line that makes summaries", 90, "ns", "train.py(9): log")
+    logging = replace(found("logging-stall", 90), evidence=(line,))
+    assert explained(logging, found("eager-loop", 100))["eager-loop"] == "logging-stall"
+    assert explained(logging, found("eager-loop", 300))["eager-loop"] == ""
+    assert explained(found("logging-stall", 90), found("eager-loop", 100))["eager-loop"] == ""

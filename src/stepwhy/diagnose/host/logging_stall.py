@@ -14,7 +14,9 @@ server.
 The cost is the time in which TensorFlow operations make summaries while nothing computes, and the
 share of the stack samples of the training thread that are in a logging library. `stepwhy run` also
 logs how long calls of `os.fsync` and `os.fdatasync` take in the main thread outside of checkpoints.
-This time counts where nothing computes. `print` is not visible in a Python stack: its time counts
+This time counts where nothing computes. Where lines of the program make summaries by operations of
+TensorFlow that run one by one, as a histogram does by dozens, the cost is all the time of these
+lines. `print` is not visible in a Python stack: its time counts
 as Python.
 
 ## Fix
@@ -36,14 +38,20 @@ from collections import Counter
 
 from stepwhy.analyse.breakdown.disk_syncs import sync_rows, synced_steps
 from stepwhy.analyse.breakdown.logging_time import logging_lines
+from stepwhy.analyse.lines.by_line import line_breakdown
+from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.analyse.steps.stalls import events_in
 from stepwhy.base.columns.types import AnyRows
-from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
-from stepwhy.diagnose.shared.program import CALLS_UNSEEN, is_pytorch, shows_calls
+from stepwhy.base.patterns import regex
+from stepwhy.diagnose.shared.measure import Group, by_name, mean_within, on_scale, time_of
+from stepwhy.diagnose.shared.program import CALLS_UNSEEN, is_pytorch, shows_calls, uses_sessions
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.settings import CHECKS_OF_NUMERICS
-from stepwhy.diagnose.shared.steady_events import SHOWN, SUMMARY, by_lines
+from stepwhy.diagnose.shared.steady_events import SHOWN, SUMMARY, SUMMARY_LINE, by_lines
 from stepwhy.trace import NULL, Kind, SampleRole
+
+# Source: `kernel_name` of calls in tensorflow/core/common_runtime/eager and of graph functions.
+_FUNCTION_CALL = regex(r"__inference_|__forward_|PartitionedCall")
 
 RULE = Rule(
     __name__,
@@ -71,13 +79,48 @@ def diagnose(facts: Facts) -> Finding:
     if not len(rows) and not shows_calls(facts):
         return RULE.no_data("stacks", CALLS_UNSEEN)
     summarising = mean_within(facts, time_of(facts, rows) & facts.partition.sets["storage"])
+    at_lines = _summary_lines(facts, rows)
+    of_lines = sum(line.total_ns for line in at_lines)
     cost = facts.logging_ns + on_scale(facts, summarising)
+    if of_lines >= max(cost, RULE.least_share * facts.wall_ns):
+        return _from_lines(facts, rows, at_lines)
     share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction")
     if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing((share,) if len(rows) or lines else ())
     evidence = (share, *_operations(facts, rows), *_lines(facts, lines))
     gain = saving("log less often: remove storage", RULE.least_saved * cost, cost)
     return RULE.finding(cost, evidence, _fix(facts, rows, lines), gain)
+
+
+def _summary_lines(facts: Facts, rows: AnyRows) -> list[Group]:
+    """Lines that make summaries by running operations one by one, and their time per step, ns.
+
+    A line that calls a function of TensorFlow, or fetches a batch, does more than that.
+    """
+    lines = facts.derived(line_breakdown) if len(rows) else None
+    if lines is None or uses_sessions(facts):
+        return []
+    of_slice, names = facts.derived(slice_lines), facts.trace.slices.name
+    written = set(of_slice[rows].tolist()) - {NULL}
+    calls = facts.slices(Kind.FRAMEWORK, steady=True)
+    calls = calls[facts.trace.matches(names[calls], _FUNCTION_CALL.search)]
+    known = {facts.trace.string(key) for key in written - set(of_slice[calls].tolist())}
+    return [
+        Group(row.line, 1, row.time_ns)
+        for row in lines.lines
+        if row.kind == "line" and row.line in known and not row.categories.get("input_wait")
+    ]
+
+
+def _from_lines(facts: Facts, rows: AnyRows, lines: list[Group]) -> Finding:
+    """Judge the lines that make summaries, whose histograms consist of many operations."""
+    cost = sum(line.total_ns for line in lines)
+    at = (Evidence(SUMMARY_LINE, one.total_ns, "ns", one.name) for one in lines[:SHOWN])
+    share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction")
+    evidence = (share, *at, *_operations(facts, rows))
+    gain = saving("log less often", RULE.least_saved * cost, cost)
+    edit = Edit("ops", "gone", cost_ns=cost)
+    return RULE.finding(cost, evidence, _fix(facts, rows, Counter()), gain, edit)
 
 
 def _from_syncs(facts: Facts) -> Finding:

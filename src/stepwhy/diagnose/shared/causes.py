@@ -24,6 +24,7 @@ from stepwhy.diagnose.shared.placement import COPIED_FOR_OPS
 from stepwhy.diagnose.shared.rule import SPARED, Rule
 from stepwhy.diagnose.shared.settings import LAUNCHES_WAIT, MOST_WAIT, UNCOMPILED
 from stepwhy.diagnose.shared.stable_functions import OF_FUNCTIONS
+from stepwhy.diagnose.shared.steady_events import SUMMARY_LINE
 from stepwhy.diagnose.shared.unread import unread
 from stepwhy.result import Finding, Saving
 from stepwhy.result.wording.notes import PROCESSES_BESIDE_OPERATIONS
@@ -66,7 +67,7 @@ def with_causes(
     causes = _refined(facts, found, rules) | _kept_graphs(found)
     causes |= _of_fresh_iterators(found) | _of_wrong_devices(facts, found)
     causes |= _of_evaluations(facts, found) | _of_callbacks(facts, found)
-    causes |= _of_uncompiled(found)
+    causes |= _of_summaries(found) | _of_uncompiled(found)
     causes |= _of_waiting_launches(found) | _of_mismatches(facts, found)
     causes |= _of_late_ranks(facts, found)
     causes |= _of_constants(facts, found) | _of_grown_graphs(found)
@@ -234,6 +235,15 @@ def _of_waiting_launches(found: Mapping[str, Finding]) -> dict[str, str]:
     shares = [e.value for e in cause.evidence if e.what == LAUNCHES_WAIT]
     is_blocked = any(isinstance(share, float) and share >= MOST_WAIT for share in shares)
     return {"launch-bound": cause.id} if is_blocked else {}
+
+
+def _of_summaries(found: Mapping[str, Finding]) -> dict[str, str]:
+    """Small operations that mostly are those of summaries."""
+    cause = found.get("logging-stall")
+    if cause is None or "eager-loop" not in found or not explains(cause, found["eager-loop"]):
+        return {}
+    is_by_line = any(one.what == SUMMARY_LINE for one in cause.evidence)
+    return {"eager-loop": cause.id} if is_by_line else {}
 
 
 def _of_unread(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:

@@ -16,6 +16,8 @@ from stepwhy.trace import Trace
 SHOWN: Final = 3
 """Functions that a finding names."""
 
+SUMMARY_LINE: Final = "time at the line that makes summaries"
+"""Evidence of `logging-stall`: a line whose operations run one by one."""
 SUMMARY: Final = regex(r"[Ss]ummar|tensorboard|[Ee]vent")
 """Names of recorded calls that write summaries and no checkpoint."""
 
