@@ -175,6 +175,21 @@ CONTEXTS = {
         TF2 + "inputs, labels, transform = np.ones([600, 2]), np.ones(600), np.abs",
         "assert len(data) == 600",
     ),
+    ("unfused_pattern", "pairs"): (
+        "torch",
+        "import torch\na, b = torch.rand(4, 8), torch.rand(3, 8)",
+        "assert torch.allclose(distances, (a[:, None] - b[None]).norm(dim=-1), atol=1e-5)",
+    ),
+    ("unfused_pattern", "pairs-tf"): (
+        "tensorflow",
+        TF2 + "a, b = tf.random.normal([4, 8]), tf.random.normal([3, 8])",
+        "assert np.allclose(squares, tf.reduce_sum((a[:, None] - b[None]) ** 2, -1), atol=1e-4)",
+    ),
+    ("unfused_pattern", "pairs-jax"): (
+        "jax",
+        "import jax, jax.numpy as jnp\na, b = jnp.ones((4, 8)), jnp.arange(24.0).reshape(3, 8)",
+        "assert jnp.allclose(squares, ((a[:, None] - b[None]) ** 2).sum(-1))",
+    ),
     ("session_overhead", "merged"): (
         "tensorflow",
         GRAPH

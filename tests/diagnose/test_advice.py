@@ -180,6 +180,7 @@ NEEDS = {
         facts.trace.step_ops.zeros > 0
     ).any(),
     r"pad_sequence": lambda facts: len(facts.trace.index_inputs),
+    r"jnp\.maximum": framework("jax"),
     r"vectorized_map": named(r"NextIteration|While|while"),
     r"embedding_lookup": named("UnsortedSegmentSum"),
     r"np\.where|number_of": lambda facts: (facts.trace.samples.loop >= 0).any(),

@@ -99,6 +99,47 @@ MULTIPLIED = """
 """
 
 
+# As the gradient of squared distances: one fusion makes them, and others add them up.
+DISTANCES = """
+    main
+    a = f32[64,32] parameter(0) named=a
+    b = f32[48,32] parameter(1) named=b
+    g = f32[64,48] parameter(2) named=g
+    fusion.1 = f32[64,48,32] fusion(a, b, g) calls=gradient
+    fusion.2 = f32[64,32] fusion(fusion.1) calls=adding
+    dot.1 = f32[64,48] dot(a, b)
+
+    gradient
+    p0 = f32[64,32] parameter(0)
+    p1 = f32[48,32] parameter(1)
+    p2 = f32[64,48] parameter(2)
+    rows = f32[64,48,32] broadcast(p0) dimensions=0,2
+    columns = f32[64,48,32] broadcast(p1) dimensions=1,2
+    sub.1 = f32[64,48,32] subtract(rows, columns)
+    scale = f32[64,48,32] broadcast(p2) dimensions=0,1
+    mul.1 = f32[64,48,32] multiply(sub.1, scale)
+
+    adding
+    q0 = f32[64,48,32] parameter(0)
+    add.1 = f32[64,32] reduce(q0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", {"fusion.1": 2, "fusion.2": 2}),
+        ("multiply(sub.1", "add(sub.1", {"fusion.1": 1}),
+        ("subtract(", "add(", {"fusion.1": 1}),
+        (",32]", ",3]", {"fusion.1": 1}),
+    ],
+)
+def test_distances_of_all_pairs_by_their_differences(old, new, expected):
+    text = DISTANCES.replace(old, new) if old else DISTANCES
+    uses = argument_uses(read_module(hlo_proto(text))).items()
+    assert {name: use.compares_pairs for name, use in uses if use.compares_pairs} == expected
+
+
 def test_large_arguments_that_products_multiply_as_they_are():
     found = argument_uses(read_module(hlo_proto(MULTIPLIED)))
     factors = {name: use.factors for name, use in found.items() if use.factors}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.record.tf2 import traced_graphs
-from stepwhy.record.watchers.batch_lines import batch_lines, log_batch_lines
+from stepwhy.record.watchers.batch_lines import batch_lines, log_batch_lines, pair_lines
 from stepwhy.record.watchers.graph_lines import stack_lines
 
 if TYPE_CHECKING:
@@ -133,3 +133,72 @@ def test_the_graph_of_a_session() -> None:
 
 def test_a_graph_that_cannot_be_read_is_left_alone() -> None:
     log_batch_lines(object(), "graph", stack_lines, log=None)  # type: ignore[arg-type]
+
+
+def difference(a: Any, b: Any) -> Any:
+    import tensorflow as tf
+
+    apart = tf.expand_dims(a, 1) - tf.expand_dims(b, 0)
+    squares = tf.square(apart)
+    return tf.reduce_sum(squares, -1)
+
+
+def squared_difference(a: Any, b: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.reduce_mean(tf.math.squared_difference(a[:, None], b[None]), -1)
+
+
+def needed(a: Any, b: Any) -> Any:
+    import tensorflow as tf
+
+    apart = a[:, None] - b[None]
+    return tf.reduce_sum(apart**2, -1), tf.nn.relu(apart)
+
+
+def absolute(a: Any, b: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.reduce_sum(tf.abs(a[:, None] - b[None]), -1)
+
+
+def of_points(a: Any, b: Any) -> Any:
+    return difference(a[:, :3], b[:, :3])
+
+
+def of_rows(a: Any, b: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.reduce_sum((a[:4] - b[:4]) ** 2, -1)
+
+
+@pytest.mark.parametrize(
+    ("distances", "count"),
+    [
+        (difference, 3),
+        (squared_difference, 1),
+        (needed, 0),
+        (absolute, 0),
+        (of_points, 0),
+        (of_rows, 0),
+    ],
+)
+@pytest.mark.parametrize("size", [16, None])
+def test_distances_of_all_pairs(
+    distances: Callable[[Any, Any], Any], count: int, size: int | None
+) -> None:
+    import tensorflow as tf
+
+    inner = tf.function(distances, autograph=False)
+
+    @tf.function(autograph=False)
+    def step(a: Any, b: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(a)
+            loss = tf.reduce_sum(tf.nest.flatten(inner(a, b))[0])
+        return tape.gradient(loss, a)
+
+    shape = tf.TensorSpec([size, 32], tf.float32)
+    graph = step.get_concrete_function(shape, shape).graph
+    lines = pair_lines(graph, lambda each: traced_graphs._NodeLines(each).of)
+    assert len(lines) == count

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _TIMELESS = (
     "session",
+    "pair-line",
     "parameters",
     "batch",
     "batch-arguments",

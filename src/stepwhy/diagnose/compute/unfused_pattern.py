@@ -18,6 +18,12 @@ busiest one is judged: they work at the same time.
 On a CPU, chains of operations in the forward pass count, whatever views lie between them. The
 backward pass repeats them, so that the saving may be twice the cost.
 
+Distances of all pairs of vectors are such a chain, too, if they are made of the differences of the
+vectors: these are as many values as pairs times features. In PyTorch, the shapes of arguments show
+it, in JAX the instructions of compiled programs, in TensorFlow the graph, as `stepwhy run` sees it.
+Vectors of fewer than eight features do not count, nor differences that anything else reads. The
+cost is the time of the lines that make, square and add up the differences, forward and backward.
+
 ## Fix
 Let a compiler fuse the model, or use the library's operation.
 
@@ -26,8 +32,9 @@ The last digits differ. The first steps take longer because they compile, and so
 with each new shape.
 
 ## When it abstains
-Without host operations, outside of PyTorch, where a compiler made some of the kernels, and when
-most kernels of an accelerator cannot be attributed to an operation, as with CUDA graphs.
+Without host operations, outside of PyTorch but for distances, where a compiler made some of the
+kernels, and when most kernels of an accelerator cannot be attributed to an operation, as with CUDA
+graphs.
 """
 
 from __future__ import annotations
@@ -48,8 +55,9 @@ from stepwhy.diagnose.compute.shared.calls import (
     converting,
     on_device,
 )
+from stepwhy.diagnose.compute.shared.pair_differences import PASSES_ON, pair_differences
 from stepwhy.diagnose.shared.eager_calls import eager_loop
-from stepwhy.diagnose.shared.measure import grouped, mean_within, on_scale, time_of, times
+from stepwhy.diagnose.shared.measure import Group, grouped, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.precision import faster_type
 from stepwhy.diagnose.shared.program import is_compiled, is_pytorch, replays_graphs
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
@@ -69,6 +77,7 @@ RULE = Rule(
     change="fuse small operations",
 )
 
+LEAST_SAVED_OF_PAIRS = 0.6  # of the cost; the distances themselves remain
 FEWEST = 4  # kernels of a chain; in a shorter one, fusion saves little
 MOST_SAVED_ON_CPU = 2.0  # of the cost; the backward pass has as many operations
 # Source: operators of PyTorch that its compiler fuses.
@@ -78,11 +87,6 @@ _SMALL = regex(
     r"|addcdiv|mean|sum|var|var_mean|std|copy|cat|where|masked_fill|fill|eq|ne|lt|gt|le|ge"
     r"|native_layer_norm|_softmax|native_dropout"
     r"|subtract|multiply|divide|true_divide|negative|absolute|clip|concat|concatenate)_?"
-)
-# They compute nothing, or copy at most; a compiler fuses what is on both sides of them.
-_VIEW = regex(
-    r"aten::(view|view_as|reshape|flatten|unflatten|squeeze|unsqueeze|expand|expand_as|broadcast_to"
-    r"|slice|select|narrow|chunk|split|unbind|t|transpose|permute|movedim|detach|alias)"
 )
 # Source: formulas of the operations.
 _NAMES = (
@@ -96,6 +100,9 @@ _NAMES = (
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of chains of small operations on the busiest device."""
+    lines = pair_differences(facts)
+    if sum(line.total_ns for line in lines) >= RULE.least_share * facts.wall_ns:
+        return _of_pairs(facts, lines)
     if not is_pytorch(facts):
         return RULE.not_applicable("Chains are recognised only among PyTorch's operations.")
     if not facts.has_accelerator:
@@ -113,6 +120,17 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, fix, shown=2, edit=edit)
 
 
+def _of_pairs(facts: Facts, lines: list[Group]) -> Finding:
+    """Judge the lines that make distances of differences."""
+    cost = min(sum(line.total_ns for line in lines), facts.wall_ns)
+    share = Evidence(_OF_PAIRS, cost / max(facts.wall_ns, 1), "fraction", lines[0].name)
+    at = (Evidence("time at the line", one.total_ns, "ns", one.name) for one in lines[:_SHOWN])
+    gain = saving("a product of matrices", LEAST_SAVED_OF_PAIRS * cost, cost)
+    fix = RULE.fix(_OF_FRAMEWORK.get(facts.trace.meta.framework, "pairs"))
+    edit = Edit("ops", "replaced", cost_ns=cost)
+    return RULE.finding(cost, (share, *at), fix, gain, edit, title=_BY_PRODUCT)
+
+
 def _on_cpu(facts: Facts) -> Finding:
     """Judge the chains of operations that the program launches itself, on a CPU."""
     if is_compiled(facts):
@@ -121,7 +139,7 @@ def _on_cpu(facts: Facts) -> Finding:
         return RULE.nothing()  # `eager-loop` judges small operations
     rows = launched_ops(facts)
     rows = rows[~facts.in_input[rows]]
-    rows = rows[~facts.trace.matches(facts.trace.slices.name[rows], _VIEW.fullmatch)]
+    rows = rows[~facts.trace.matches(facts.trace.slices.name[rows], PASSES_ON.fullmatch)]
     chains = [rows[first:end] for first, end in _forward_chains(facts, rows)]
     durations = facts.trace.slices.dur_ns
     beyond = sum(total_of(durations[chain]) - int(durations[chain].max()) for chain in chains)
@@ -214,6 +232,10 @@ def _evidence(
     return tuple(found)
 
 
+_SHOWN = 3
+_OF_FRAMEWORK = {"tensorflow": "pairs-tf", "jax": "pairs-jax"}
+_OF_PAIRS = "share of the step in differences of all pairs"
+_BY_PRODUCT = "Compute distances of all pairs by a product of matrices, not by their differences"
 _BEYOND_LONGEST = "share of the step beyond the longest kernel of each chain"
 _MOST_SHOWN = 12  # operations; a longer chain does not fit into a line
 

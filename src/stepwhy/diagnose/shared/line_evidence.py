@@ -151,7 +151,7 @@ def of_pairs(facts: Facts, rows: AnyRows) -> AnyRows:
         rows: Slices, ascending.
     """
     table = facts.trace.argument_uses
-    compiled = np.isin(rows, table.slice[table.compares_pairs == 1])
+    compiled = np.isin(rows, table.slice[table.compares_pairs >= 1])
     names = facts.trace.slices.name[rows]
     elementwise = rows[np.isin(names, facts.trace.strings_where(_OF_TWO))]
     of_graph = [row for row in elementwise.tolist() if _is_larger(facts, row)]

@@ -1,6 +1,8 @@
-"""Lines of a TensorFlow graph that compute from the batch alone: no weights, no random numbers.
+"""Lines of a TensorFlow graph that compute from the batch alone, or distances of all pairs.
 
-What they return for an example is the same in each step that uses it, and so can be kept.
+What depends on no weights and no random numbers is the same for an example in each step that uses
+it, and so can be kept. Squared differences of all pairs of vectors, which are then added up, are
+what a product of matrices computes with less work.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from stepwhy.record.core.clock import now_ns
 from stepwhy.record.watchers.graph_lines import traced_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from stepwhy.record.core.recorder import Recorder
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 EVENT = "batch-line"
 """Kind of the event with such a line as its source."""
+OF_PAIRS = "pair-line"
+"""Kind of the event with a line that makes or reduces differences of all pairs."""
 # Where the value of a node comes from, as bits; 0 for what is the same in each step.
 _BATCH, _VARIES = 1, 2
 _ITERATORS = ("IteratorGetNext", "QueueDequeue", "FIFOQueue")
@@ -38,6 +42,11 @@ _MOVES = (
     "Unpack",
 )  # fmt: skip
 _GRADIENTS = frozenset({"gradient_tape", "gradients"})
+_SQUARES = frozenset({"Square", "Pow", "Mul"})
+_ADDS_UP = frozenset({"Sum", "Mean"})
+_PASSES_ON = frozenset({"Identity", *_SHAPES})
+_LEAST_FEATURES = 8  # of a vector; with fewer, a product is hardly faster
+_LEAST_RANK = 3  # of differences: both sides of a pair, and the features
 _LEAST_WORK = 4096  # elements of a result; what computes only smaller ones takes microseconds
 _MOST_NODES = 20_000
 _DEEPEST = 8  # functions that call functions
@@ -69,9 +78,83 @@ def log_batch_lines(graph: Any, name: str, line_in: Callable[[Any], LineOf], log
         log: Logs them.
     """
     with contextlib.suppress(Exception):
-        for line in batch_lines(graph, line_in):
+        found = [(EVENT, line) for line in batch_lines(graph, line_in)]
+        found += [(OF_PAIRS, line) for line in pair_lines(graph, line_in)]
+        for kind, line in found:
             now = now_ns()
-            log.event(EVENT, name=name, source=line, start_ns=now, end_ns=now)
+            log.event(kind, name=name, source=line, start_ns=now, end_ns=now)
+
+
+def pair_lines(graph: Any, line_in: Callable[[Any], LineOf]) -> list[str]:
+    """The lines that square differences of all pairs of vectors and add them up, in order.
+
+    Differences that anything else reads are needed as they are.
+
+    Args:
+        graph: The graph, which may call others.
+        line_in: As for `batch_lines`.
+    """
+    lines: dict[str, None] = {}
+    for each in _called_by(graph, 0):
+        line = line_in(each)
+        number = {node.name: place for place, node in enumerate(each.get_operations())}
+        for node in each.get_operations():
+            chain = _distances(node)
+            lines |= dict.fromkeys(line(number[one.name], one) for one in chain)
+    return [line for line in lines if line]
+
+
+def _called_by(graph: Any, depth: int) -> Iterator[Any]:
+    """A graph, and those of the functions that it calls."""
+    nodes = graph.get_operations()
+    if len(nodes) > _MOST_NODES or depth > _DEEPEST:
+        return
+    yield graph
+    for node in nodes:
+        if node.type in _CALLS and not _is_gradient(node):
+            called = traced_graph(getattr(graph, "_functions", {}).get(node.get_attr("f").name))
+            if called is not None:
+                yield from _called_by(called, depth + 1)
+
+
+def _distances(node: Any) -> list[Any]:
+    """A difference of all pairs, its square, and the sum over the features; [] for other nodes."""
+    if node.type not in {"Sub", "SquaredDifference"} or _is_gradient(node) or not _pairs(node):
+        return []
+    squares = [node] if node.type == "SquaredDifference" else _readers(node)
+    sums = [one for square in squares for one in _readers(square)]
+    is_squared = squares == [node] or all(one.type in _SQUARES for one in squares)
+    if not sums or not is_squared or any(one.type not in _ADDS_UP for one in sums):
+        return []
+    return [node, *squares, *sums]
+
+
+def _readers(node: Any) -> list[Any]:
+    """The nodes that read what a node computes, but for gradients and shapes."""
+    found = []
+    for reader in node.outputs[0].consumers():
+        if reader.type == "Identity":
+            found += _readers(reader)
+        elif reader.type not in _PASSES_ON and not _is_gradient(reader):
+            found.append(reader)
+    return list({reader.name: reader for reader in found}.values())
+
+
+def _pairs(node: Any) -> bool:
+    """Whether two arrays of vectors are each repeated for the other."""
+    shapes = [each.shape.dims for each in (*node.inputs, *node.outputs)]
+    if len(shapes) != len(("one", "other", "result")) or any(dims is None for dims in shapes):
+        return False
+    one, other, result = ([each.value for each in dims] for dims in shapes)
+    features = (result or [0])[-1] or 0
+    if len(result) < _LEAST_RANK or features < _LEAST_FEATURES:
+        return False
+    if [one[-1:], other[-1:]] != [[features]] * 2:
+        return False
+    one, other = ([1] * (len(result) - len(sizes)) + sizes for sizes in (one, other))
+    places = range(len(result) - 1)
+    repeated = [{p for p in places if sizes[p] == 1 != result[p]} for sizes in (one, other)]
+    return bool(repeated[0] - repeated[1] and repeated[1] - repeated[0])
 
 
 class _Walk:

@@ -213,9 +213,10 @@ TIMELINE: tuple[Column, ...] = (
         "argument_uses",
         "compares_pairs",
         "int8",
-        "0 or 1",
+        "0, 1 or 2",
         "",
-        "Whether it combines two arrays that are each repeated for the other.",
+        "1 if it combines two arrays that are each repeated for the other; 2 if it multiplies the "
+        "differences of such arrays of vectors.",
     ),
     string(
         "argument_uses",

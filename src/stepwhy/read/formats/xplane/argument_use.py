@@ -35,6 +35,8 @@ _NOT_OF_PROGRAM = frozenset(
 )  # fmt: skip
 _PASS_ON = frozenset({"bitcast", "reshape", "convert", "copy", "transpose"})
 _OF_PRODUCT = regex(r"dot|convolution|custom-call .*(matmul|gemm|conv).*", re.IGNORECASE)
+_OF_VECTORS = 2
+_FEATURES = 8  # of a vector; squared distances of shorter ones gain little by a product
 _LARGE = 1 << 16  # elements of a factor; products with smaller ones take little
 _PAIRED = frozenset(
     {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "compare", "atan2"}
@@ -49,13 +51,15 @@ class ArgumentUse(NamedTuple):
     Args:
         arguments: Names of the arguments of the program that its result depends on, e.g. 'adj' or
             "params[0]['w']", if on nothing else; None otherwise, and where it depends on none.
-        compares_pairs: Whether it combines two arrays that are each repeated for the other.
+        compares_pairs: 1 if it combines two arrays that are each repeated for the other, 2 if it
+            multiplies the differences of such arrays of vectors, or makes or reads an array of
+            their shape, 0 otherwise.
         factors: Names of large arguments of two dimensions or more that it multiplies as they are,
             in a product of matrices.
     """
 
     arguments: tuple[str, ...] | None = None
-    compares_pairs: bool = False
+    compares_pairs: int = 0
     factors: tuple[str, ...] = ()
 
 
@@ -70,10 +74,9 @@ def argument_uses(module: Module) -> dict[str, ArgumentUse]:
     sources = dict(_sources(module, entry, {number: 1 << number for number in names}))
     found = {name: ArgumentUse(_named(mask, names)) for name, mask in sources.items()}
     for _, computation in module.running():
-        for instruction in computation.instructions.values():
-            if _compares_pairs(module, computation, instruction):
-                known = found.get(instruction.name, ArgumentUse())
-                found[instruction.name] = known._replace(compares_pairs=True)
+        for name, pairs in _pairs(module, computation):
+            known = found.get(name, ArgumentUse())
+            found[name] = known._replace(compares_pairs=max(pairs, known.compares_pairs))
     large = {i.number: i.number for i in entry.instructions.values() if _may_be_factor(i)}
     for name, number in _factors(module, entry, large)[1]:
         known = found.get(name, ArgumentUse())
@@ -192,19 +195,54 @@ def _names(module: Module, key: int) -> Iterator[str]:
                 yield from _names(module, called)
 
 
-def _compares_pairs(module: Module, computation: Computation, instruction: Instruction) -> bool:
-    """Whether two operands are each repeated along a dimension that the other has."""
+def _pairs(module: Module, computation: Computation) -> Iterator[tuple[str, int]]:
+    """Names of the instructions of a computation that compare pairs, with how."""
+    shapes = set()
+    for instruction in computation.instructions.values():
+        pairs, sizes = _compares_pairs(module, computation, instruction)
+        if pairs:
+            yield instruction.name, pairs
+        if pairs == _OF_VECTORS:
+            shapes.add(sizes)
+    for instruction in computation.instructions.values() if shapes else ():
+        around = (computation[one].shape.sizes for one in instruction.operands)
+        if instruction.opcode not in _NOT_OF_PROGRAM and shapes & {
+            instruction.shape.sizes,
+            *around,
+        }:
+            yield instruction.name, _OF_VECTORS
+
+
+def _compares_pairs(
+    module: Module, computation: Computation, instruction: Instruction
+) -> tuple[int, tuple[int, ...]]:
+    """Whether two operands are each repeated for the other, as for an `ArgumentUse`; and the sizes.
+
+    A fusion is the most that any of its instructions is.
+    """
+    sizes = instruction.shape.sizes
     if instruction.opcode == "fusion":
         inner = module.computation(instruction.called[0])
-        return any(_compares_pairs(module, inner, one) for one in inner.instructions.values())
+        every = inner.instructions.values()
+        return max((_compares_pairs(module, inner, one) for one in every), default=(0, sizes))
     if instruction.opcode not in _PAIRED or len(instruction.operands) != 2:
-        return False
+        return 0, sizes
     if instruction.shape.type in _UNSIGNED:
-        return False
+        return 0, sizes
     one, other = (_kept(computation, operand) for operand in instruction.operands)
-    sizes = instruction.shape.sizes
     is_long = {place for place, size in enumerate(sizes) if size > 1}
-    return bool(one and other and (one - other) & is_long and (other - one) & is_long)
+    if not (one and other and (one - other) & is_long and (other - one) & is_long):
+        return 0, sizes
+    is_of_vectors = any(sizes[place] >= _FEATURES for place in one & other)
+    is_squared = is_of_vectors and _is_multiplied(computation, instruction)
+    return _OF_VECTORS if is_squared else 1, sizes
+
+
+def _is_multiplied(computation: Computation, instruction: Instruction) -> bool:
+    """Whether nothing but products reads a difference; its square is one."""
+    number = next(id_ for id_, one in computation.instructions.items() if one is instruction)
+    readers = [computation[id_].opcode for id_, _ in computation.users.get(number, ())]
+    return instruction.opcode == "subtract" and set(readers) == {"multiply"}
 
 
 def _kept(computation: Computation, id_: int) -> set[int]:

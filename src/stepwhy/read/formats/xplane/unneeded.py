@@ -82,7 +82,7 @@ class Unneeded(NamedTuple):
                 slice=row,
                 program=builder.intern(self.program),
                 arguments=NULL if names is None else builder.intern(SEPARATOR.join(names)),
-                compares_pairs=int(self.use is not None and self.use.compares_pairs),
+                compares_pairs=0 if self.use is None else self.use.compares_pairs,
                 factors=builder.intern(SEPARATOR.join(factors)) if factors else NULL,
                 loop=NULL if self.loop is None else builder.intern(self.loop.loop),
                 trips=NULL if self.loop is None else self.loop.trips,
