@@ -19,7 +19,8 @@ a changed copy, a copy with writes into a part of it right behind, or a concaten
 part is a slice of a tensor as large as the result, or the result of an earlier concatenation.
 Operations whose gradient is computed do not count. In a graph of TensorFlow, they are known from
 the sizes of tensors and what flows where. The cost is the time of these copies, without the share
-of what changes.
+of what changes. In JAX, lines that change a buffer outside of a jitted function also launch several
+operations each; a single call that changes it in place saves most of that time, too.
 
 ## Fix
 Change the buffer in place: donate it to the compiled function in JAX, assign to the rows in
@@ -40,6 +41,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.base.columns.nesting import climb
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.not_needed.shared.rewrites import Found, Rewrite, find_rewrites
@@ -47,8 +49,10 @@ from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.slices import steady_work
-from stepwhy.diagnose.shared.work_lines import work_lines
+from stepwhy.diagnose.shared.work_lines import groups_at_lines, work_lines
 from stepwhy.trace import NULL, Kind
+
+LAUNCHING = 0.8  # of the time at lines that launch operations; one call of a function remains
 
 RULE = Rule(
     __name__,
@@ -82,9 +86,26 @@ def diagnose(facts: Facts) -> Finding:
     own = facts.trace.slices.dur_ns[rows]
     shares = np.array([copy.changed / copy.copied for copy in found.copies])
     changed = float((own * shares).sum() / max(int(own.sum()), 1))
-    cost = round(spent * (1 - changed))
+    launching = _launching_ns(facts, rows) if facts.trace.meta.framework == "jax" else 0
+    cost = round(spent * (1 - changed)) + round(LAUNCHING * launching)
     evidence = tuple(_evidence(facts, found.copies, cost))
+    if launching:
+        evidence += (Evidence("launching operations at these lines", launching, "ns"),)
     return RULE.judge(facts, cost, evidence, _fix(facts, found), shown=1)
+
+
+def _launching_ns(facts: Facts, rows: AnyRows) -> int:
+    """Time per step in which the lines of some copies launch operations one by one, ns.
+
+    A line in a jitted function launches nothing: the line that calls that does.
+    """
+    lines = facts.derived(line_breakdown)
+    copying = {group.name for group in groups_at_lines(facts, rows)}
+    return sum(
+        sum(row.categories.get(category, 0) for category in ("dispatch", "python"))
+        for row in (lines.lines if lines else ())
+        if row.kind == "line" and row.line in copying
+    )
 
 
 def _work(facts: Facts, rows: AnyRows) -> AnyRows:
