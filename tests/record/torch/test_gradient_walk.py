@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -63,6 +64,31 @@ def unused(log: Log) -> set[int]:
     return numbers(event["name"])
 
 
+def code_of(event: dict[str, Any]) -> str:
+    number = int(event["source"].partition("(")[2].partition(")")[0])
+    return Path(__file__).read_text().splitlines()[number - 1].strip()
+
+
+class Momentum(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.online, self.target = linear(), linear()
+
+    def update(self) -> Any:
+        return self.target(torch.ones(1, 3))
+
+    def forward(self, batch: Any) -> Any:
+        expected = self.target(batch)
+        return (self.online(batch) - expected).square().sum()
+
+
+def test_the_line_of_a_module_that_calls_such_a_part_of_it() -> None:
+    model = Momentum()
+    log = walked(model(torch.ones(4, 3)), *model.online.parameters())
+    (call,) = log.of("unowned-call")
+    assert (call["name"], code_of(call)) == ("Momentum.target", "expected = self.target(batch)")
+
+
 def linear() -> Any:
     return torch.nn.Linear(3, 3)
 
@@ -76,6 +102,8 @@ def test_a_teacher_that_runs_with_gradients_is_unused() -> None:
     assert target.grad_fn._sequence_nr() in unused(log)
     assert loss.grad_fn._sequence_nr() not in unused(log)
     assert [(e["name"], e["reason"]) for e in log.of("unowned-parameters")] == [("teacher", "4")]
+    (call,) = log.of("unowned-call")
+    assert code_of(call).startswith("target = ")
 
 
 def test_a_module_that_is_no_global_variable_has_the_name_of_its_class() -> None:

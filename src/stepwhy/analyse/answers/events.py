@@ -42,6 +42,7 @@ _TIMELESS = (
     "setting",
     "stable-functions",
     "tensor-maker",
+    "unowned-call",
     "unowned-parameters",
     "zero-argument",
 )

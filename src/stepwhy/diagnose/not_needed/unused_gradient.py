@@ -98,6 +98,10 @@ def _evidence(facts: Facts, unowned: Unowned, cost: int) -> tuple[Evidence, ...]
     return (
         share,
         *(
+            Evidence("call of a module with such parameters", "records a graph", "", line)
+            for line in unowned.calls
+        ),
+        *(
             Evidence("parameters that no optimizer has", count, "count", name)
             for name, count in unowned.parameters
         ),

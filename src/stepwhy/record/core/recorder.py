@@ -209,7 +209,8 @@ class Recorder:
                 was passed a large array of NumPy), 'fsync' (the main thread waited for a disk),
                 'session' (a session runs for the first time), 'evaluation' (Keras evaluated or
                 predicted), 'gradient-use' (see `torch.gradient_use`), 'gradient-walk',
-                'unowned-parameters' or 'dropped-parameters' (see `torch.gradient_walk`),
+                'unowned-parameters', 'unowned-call' or 'dropped-parameters' (see
+                `torch.gradient_walk`), 'batch-line' or 'pair-line' (see `batch_lines`),
                 'made' (see `made`; the call is the `reason`),
                 'same-arguments', 'batch-arguments' or 'zero-argument' (see `jax.same_arguments`),
                 'stable-functions' or 'changing-lines' (see `torch.item_functions`),

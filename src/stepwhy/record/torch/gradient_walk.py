@@ -22,7 +22,7 @@ from stepwhy.record.torch.dropped_gradients import DroppedGradients, Notes
 from stepwhy.record.torch.function_modes import hidden_from_modes
 from stepwhy.record.torch.gradient_graph import Graph, RefusedError, check_plain
 from stepwhy.record.torch.gradient_reads import GradientReads
-from stepwhy.record.torch.module_names import named
+from stepwhy.record.torch.module_names import Named, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,7 +65,7 @@ class GradientWalk:
         self._dropped: list[weakref.ref[Any]] = []
         self._reads = GradientReads()
         self._unread: list[_Unread] = []
-        self._names: list[tuple[str, int, int]] = []
+        self._names: list[Named] = []
         self._later = 0
 
     @never_compiled
@@ -122,13 +122,19 @@ class GradientWalk:
             self._unowned = []
             if not self._unread:
                 self._log_names()
-            for name, count, elements in _named(self._dropped):
-                self._log("dropped-parameters", name, reason=str(count), count=elements)
+            for one in _named(self._dropped):
+                self._log(
+                    "dropped-parameters", one.name, reason=str(one.parameters), count=one.elements
+                )
             self._dropped = []
 
     def _log_names(self) -> None:
-        for name, count, elements in self._names:
-            self._log("unowned-parameters", name, reason=str(count), count=elements)
+        for one in self._names:
+            self._log(
+                "unowned-parameters", one.name, reason=str(one.parameters), count=one.elements
+            )
+            if one.line:
+                self._log("unowned-call", one.name, source=one.line)
         self._names = []
 
     @never_compiled
@@ -257,21 +263,26 @@ class GradientWalk:
             end_ns=notes.start_ns, source=notes.line, count=notes.nodes,
         )  # fmt: skip
 
-    def _log(self, kind: str, name: str, *, reason: str = "", count: int | None = None) -> None:
+    def _log_module(self, kind: str, one: Named) -> None:
+        self._log(kind, one.name, reason=str(one.parameters), count=one.elements)
+
+    def _log(
+        self, kind: str, name: str, *, reason: str = "", count: int | None = None, source: str = ""
+    ) -> None:
         now = now_ns()
         self._recorder.event(
-            kind, name=name, reason=reason, start_ns=now, end_ns=now, source=user_line(),
-            count=count,
+            kind, name=name, reason=reason, start_ns=now, end_ns=now,
+            source=source or user_line(), count=count,
         )  # fmt: skip
 
 
 _POSITION_OF_INPUTS = 5
 
 
-def _named(refs: list[weakref.ref[Any]]) -> list[tuple[str, int, int]]:
-    """The modules that have some parameters: name, number of these, and of their elements."""
+def _named(refs: list[weakref.ref[Any]]) -> list[Named]:
+    """The modules that have some parameters."""
     leaves = {id(leaf): leaf for ref in refs if (leaf := ref()) is not None}
-    return list(named(list(leaves.values())))
+    return named(list(leaves.values()))
 
 
 def _is_parameter(leaf: Any) -> bool:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING
+from linecache import getline
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepwhy.record.core.user_code import user_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,32 +20,89 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 6
 _MOST_FRAMES = 30
+_MOST_FUNCTIONS = 500  # of the program whose lines are searched for a call
 
 
-def named(leaves: list[Any]) -> list[tuple[str, int, int]]:
-    """Modules, how many of the leaves each has, and elements; shapes of leaves without a module."""
+class Named(NamedTuple):
+    """Parameters of one module.
+
+    Args:
+        name: The module, or the shape of a parameter without one.
+        parameters: How many.
+        elements: How many elements they have.
+        line: The line that calls the module, or the part of the program's own module that it is
+            in, 'model.py(84): forward'; '' if none or several do.
+    """
+
+    name: str
+    parameters: int
+    elements: int
+    line: str = ""
+
+
+def named(leaves: list[Any]) -> list[Named]:
+    """The modules of some parameters, those with most elements first."""
     names = _names({id(leaf) for leaf in leaves}) if leaves else {}
-    counts: Counter[str] = Counter()
-    elements: Counter[str] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
+    elements: Counter[tuple[str, str]] = Counter()
     for leaf in leaves:
-        name = names.get(id(leaf)) or f"shape {' x '.join(map(str, leaf.shape))}"
-        counts[name] += 1
-        elements[name] += leaf.numel()
-    return [(name, counts[name], size) for name, size in elements.most_common(_MOST_NAMED)]
+        key = names.get(id(leaf)) or (f"shape {' x '.join(map(str, leaf.shape))}", "")
+        counts[key] += 1
+        elements[key] += leaf.numel()
+    most = elements.most_common(_MOST_NAMED)
+    return [Named(name, counts[name, line], size, line) for (name, line), size in most]
 
 
-def _names(wanted: set[int]) -> dict[int, str]:
-    """The module of each parameter: 'teacher' if it is a global variable, else its class."""
-    found: dict[int, str] = {}
+def _names(wanted: set[int]) -> dict[int, tuple[str, str]]:
+    """The module of each parameter, 'teacher' if it is a global variable, and who calls it."""
+    found: dict[int, tuple[str, str]] = {}
+    lines: dict[str, str] = {}
     for name, module in chain(_global_modules(sys._getframe(1)), outermost_modules()):
         paths = {id(p): path for path, p in module.named_parameters()}
         for key in paths.keys() & wanted:
             # The whole module, or the part of it that has the parameter.
             within = paths[key].rpartition(".")[0] if paths.keys() - wanted else ""
-            found.setdefault(key, f"{name}.{within}" if within else name)
+            part = within.partition(".")[0]
+            if part not in lines:
+                lines[part] = _calling(module, part) if part else _calling_global(name)
+            found.setdefault(key, (f"{name}.{within}" if within else name, lines[part]))
         if len(found) == len(wanted):
             break
     return found
+
+
+def _calling(module: Any, part: str) -> str:
+    """The line of a module's `forward` that calls a part of it; '' if none or several do."""
+    forward = getattr(type(module), "forward", None)
+    return _only_call([getattr(forward, "__code__", None)], rf"self\.{re.escape(part)}\s*\(")
+
+
+def _calling_global(name: str) -> str:
+    """The line of the program that calls a global variable; '' if none or several do."""
+    codes: list[Any] = []
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            break
+        if user_file(frame.f_code.co_filename):
+            values = list(frame.f_globals.values())
+            codes += [frame.f_code, *(v.__code__ for v in values if type(v) is FunctionType)]
+        frame = frame.f_back
+    return _only_call(codes[:_MOST_FUNCTIONS], rf"(?<![\w.]){re.escape(name)}\s*\(")
+
+
+def _only_call(codes: list[Any], pattern: str) -> str:
+    """The only line of some code that matches a pattern as it is in its file; '' if not one."""
+    found = set()
+    for code in codes:
+        name = user_file(code.co_filename) if isinstance(code, CodeType) else ""
+        numbers = {line for *_, line in code.co_lines() if line} if name else set()
+        found |= {
+            f"{name}({number}): {code.co_name}"
+            for number in numbers
+            if re.search(pattern, getline(code.co_filename, number))
+        }
+    return found.pop() if len(found) == 1 else ""
 
 
 def _global_modules(frame: FrameType | None) -> Iterator[tuple[str, Any]]:

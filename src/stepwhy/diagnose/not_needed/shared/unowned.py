@@ -38,6 +38,7 @@ class Unowned(msgspec.Struct, frozen=True):
         dropped: Modules whose parameters have an optimizer, but whose gradients were cleared before
             it used them, and how many each has.
         line: Line of the program that runs the backward pass; '' if unknown.
+        calls: Lines that call such modules, or the part of one that they are in.
         refusal: Why no graph was walked; '' if one was.
         left_out: Why a graph was not walked although others were; '' if all were.
     """
@@ -49,6 +50,7 @@ class Unowned(msgspec.Struct, frozen=True):
     parameters: tuple[tuple[str, int], ...] = ()
     dropped: tuple[tuple[str, int], ...] = ()
     line: str = ""
+    calls: tuple[str, ...] = ()
     refusal: str = ""
     left_out: str = ""
 
@@ -106,6 +108,7 @@ def find_unowned(facts: Facts) -> Unowned | None:
         _parameters(facts, "unowned-parameters"),
         _parameters(facts, "dropped-parameters"),
         _line(facts, walked),
+        _calls(facts),
         left_out=left_out,
     )
 
@@ -175,6 +178,12 @@ def _with_leaves(facts: Facts, nodes: AnyRows, unused: Mask) -> Mask:
         previous = bool(previous if adds[place] else unused[place])
         found[place] = previous
     return found
+
+
+def _calls(facts: Facts) -> tuple[str, ...]:
+    events = facts.trace.events
+    lines = dict.fromkeys(events.source[rows_of_kinds(facts.trace, "unowned-call")].tolist())
+    return tuple(facts.trace.string(line) for line in lines if line != NULL)
 
 
 def _parameters(facts: Facts, kind: str) -> tuple[tuple[str, int], ...]:
