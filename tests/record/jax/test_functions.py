@@ -226,8 +226,9 @@ def test_calls_of_jitted_functions(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert len(recording.trace.marks) in {29, 30}
     ending = recording.trace.meta.ending.replace("30 timed steps", "30 steps")
     assert "ended with exit code 3 after 30 steps" in ending
-    # A step starts with `update`: the shorter batch is augmented at the end of the previous step.
-    assert (recording.trace.marks.compile_ns > 0).nonzero()[0].tolist() == [0, 19, 20]
+    # A step starts with `update`: the shorter batch is augmented at the end of the previous step,
+    # which a busy machine may see to end before that.
+    assert {*(recording.trace.marks.compile_ns > 0).nonzero()[0].tolist()} - {19} == {0, 20}
 
 
 def test_step_annotations_are_the_steps(tmp_path: Path) -> None:
