@@ -81,6 +81,7 @@ RULE = Rule(
 
 # A value that is gathered, scaled and added to a row, against one of a product; 20 to 40 on CPUs.
 SPARSE = 30
+MOST_SAVED = 1.2  # of the cost; a large matrix displaces other data from the caches
 MILLION = 1_000_000  # elements, of which an event has the zeros
 LEAST_RATIO = 1.5  # times as long as without the zeros; two repetitions may differ by less
 _SHOWN = 3
@@ -174,7 +175,8 @@ def _of_jax(facts: Facts) -> Finding:
     if cost < RULE.least_share * facts.wall_ns:
         return RULE.nothing((share,) if cost else ())
     lines = work_lines(facts, np.sort(np.concatenate([*rows_of.values()])))
-    gain = saving(RULE.change, RULE.least_saved * cost, cost)
+    most = min(MOST_SAVED * cost, facts.wall_ns)
+    gain = saving(RULE.change, RULE.least_saved * cost, most)
     evidence = (share, *shown[:_SHOWN], *lines)
     return RULE.finding(cost, evidence, RULE.fix("jax"), gain, title=_TITLES["constant"])
 

@@ -77,7 +77,8 @@ RULE = Rule(
     change="fuse small operations",
 )
 
-LEAST_SAVED_OF_PAIRS = 0.6  # of the cost; the distances themselves remain
+# Of the cost: the distances themselves remain, but large differences displace other data.
+LEAST_SAVED_OF_PAIRS, MOST_SAVED_OF_PAIRS = 0.6, 1.3
 FEWEST = 4  # kernels of a chain; in a shorter one, fusion saves little
 MOST_SAVED_ON_CPU = 2.0  # of the cost; the backward pass has as many operations
 # Source: operators of PyTorch that its compiler fuses.
@@ -125,7 +126,8 @@ def _of_pairs(facts: Facts, lines: list[Group]) -> Finding:
     cost = min(sum(line.total_ns for line in lines), facts.wall_ns)
     share = Evidence(_OF_PAIRS, cost / max(facts.wall_ns, 1), "fraction", lines[0].name)
     at = (Evidence("time at the line", one.total_ns, "ns", one.name) for one in lines[:_SHOWN])
-    gain = saving("a product of matrices", LEAST_SAVED_OF_PAIRS * cost, cost)
+    most = min(MOST_SAVED_OF_PAIRS * cost, facts.wall_ns)
+    gain = saving("a product of matrices", LEAST_SAVED_OF_PAIRS * cost, most)
     fix = RULE.fix(_OF_FRAMEWORK.get(facts.trace.meta.framework, "pairs"))
     edit = Edit("ops", "replaced", cost_ns=cost)
     return RULE.finding(cost, (share, *at), fix, gain, edit, title=_BY_PRODUCT)

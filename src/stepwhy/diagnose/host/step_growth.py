@@ -20,7 +20,8 @@ Stack samples from early and late in the run show the line whose time per step g
 `stepwhy run` also counts the hooks on the modules, parameters and optimizer of a step, and once it
 has found some, notes which lines register more of them; in Keras, it counts the callbacks of `fit`.
 Many hooks with the same code on one object, or a number of them that rises, are reported even
-without stack samples.
+without stack samples. If no line is known to grow, the longest line of the recorded steps is named,
+if it can hold most of the growth.
 
 ## Fix
 Register hooks and callbacks once, before the loop, or remove their handles. Keep running sums, or
@@ -108,7 +109,22 @@ def diagnose(facts: Facts) -> Finding:
     if not (hooks or line) and medians[-1] < SURE_RISE * medians[0]:
         return RULE.incomplete("program-lines", _UNNAMED, ends)
     first = cpu[0] / max(cpu[-1], 1) * medians[-1] if not is_steady else medians[0]
-    return _found(facts, rows, round(first.item()), (*hooks, *line, *ends))
+    longest = () if hooks or line else _longest(facts, round(first.item()))
+    return _found(facts, rows, round(first.item()), (*hooks, *line, *ends, *longest))
+
+
+def _longest(facts: Facts, first_ns: int) -> tuple[Evidence, ...]:
+    """The longest line of the recorded steps, if it can hold most of what has been added.
+
+    Args:
+        facts: Facts of the run.
+        first_ns: What the first steps took.
+    """
+    lines = facts.derived(line_breakdown)
+    row = next((row for row in lines.lines if row.kind == "line"), None) if lines else None
+    if row is None or row.time_ns < MAIN * max(facts.wall_ns - first_ns, 1):
+        return ()
+    return (Evidence("the longest line, in which most of it may be", row.time_ns, "ns", row.line),)
 
 
 def _found(facts: Facts, rows: Times, first_ns: int, evidence: tuple[Evidence, ...]) -> Finding:

@@ -145,11 +145,12 @@ class SameArguments:
         """
         if not self._loop.window.running:
             return
-        leaves = sys.modules["jax"].tree_util.tree_leaves
+        leaves, array = sys.modules["jax"].tree_util.tree_leaves, sys.modules["jax"].Array
         large = [each for each in leaves((args, kwargs)) if getattr(each, "size", 0) > 1]
         if large and all(map(self._is_copied, large)):
             for made in leaves(output):
-                self._copied[id(made)] = made
+                if isinstance(made, array):
+                    self._copied[id(made)] = made
 
     def called(self, number: int, function: Any, args: Any, kwargs: Any, step: int) -> None:
         """A call of a jitted function has ended.
@@ -231,12 +232,12 @@ def _zeros(array: Any) -> float:
     """Share of zeros in a large matrix on a CPU; 0 for others."""
     if not _LEAST_OF_MATRIX <= array.size <= _MOST_OF_MATRIX:
         return 0.0
-    if len(array.devices()) > 1 or {each.platform for each in array.devices()} != {"cpu"}:
-        return 0.0
     numpy = sys.modules["numpy"]
     try:
+        if [each.platform for each in array.devices()] != ["cpu"]:
+            return 0.0
         values = numpy.from_dlpack(array).reshape(-1)
-    except Exception:  # a type that NumPy lacks
+    except Exception:  # the array was deleted, or NumPy lacks its type
         return 0.0
     sample = values[:: max(values.size // _SAMPLED, 1)]
     if numpy.count_nonzero(sample) > (1 - _MOSTLY) * sample.size:
