@@ -89,6 +89,14 @@ def test_the_line_of_a_module_that_calls_such_a_part_of_it() -> None:
     assert (call["name"], code_of(call)) == ("Momentum.target", "expected = self.target(batch)")
 
 
+def test_the_line_that_makes_a_module_does_not_call_it() -> None:
+    frozen, head = Momentum(), linear()
+    loss = frozen(torch.ones(4, 3)) * head(torch.ones(1, 3)).sum()
+    log = walked(loss, *head.parameters())
+    assert [e["name"] for e in log.of("unowned-parameters")] == ["Momentum"]
+    assert not log.of("unowned-call")
+
+
 def linear() -> Any:
     return torch.nn.Linear(3, 3)
 
@@ -113,6 +121,7 @@ def test_a_module_that_is_no_global_variable_has_the_name_of_its_class() -> None
     log = walked(loss, *head.parameters(), *encoder["second"].parameters())
     names = [(e["name"], e["reason"]) for e in log.of("unowned-parameters")]
     assert names == [("ModuleDict.first", "2")]
+    assert not log.of("unowned-call")
 
 
 def test_a_teacher_without_gradients_leaves_nothing_to_find() -> None:

@@ -56,15 +56,18 @@ def named(leaves: list[Any]) -> list[Named]:
 def _names(wanted: set[int]) -> dict[int, tuple[str, str]]:
     """The module of each parameter, 'teacher' if it is a global variable, and who calls it."""
     found: dict[int, tuple[str, str]] = {}
-    lines: dict[str, str] = {}
-    for name, module in chain(_global_modules(sys._getframe(1)), outermost_modules()):
+    of_variables = ((name, module, True) for name, module in _global_modules(sys._getframe(1)))
+    of_classes = ((name, module, False) for name, module in outermost_modules())
+    for name, module, is_variable in chain(of_variables, of_classes):
         paths = {id(p): path for path, p in module.named_parameters()}
+        lines: dict[str, str] = {}
         for key in paths.keys() & wanted:
             # The whole module, or the part of it that has the parameter.
             within = paths[key].rpartition(".")[0] if paths.keys() - wanted else ""
             part = within.partition(".")[0]
             if part not in lines:
-                lines[part] = _calling(module, part) if part else _calling_global(name)
+                alone = _calling_global(name) if is_variable else ""
+                lines[part] = _calling(module, part) if part else alone
             found.setdefault(key, (f"{name}.{within}" if within else name, lines[part]))
         if len(found) == len(wanted):
             break
