@@ -136,7 +136,7 @@ def diagnose(facts: Facts) -> Finding:
             f"time of the optimizer{'' if tables is None else ' for tables'}", updated_ns, "ns"
         ),
         *times(facts, "time of the operation", by_name(facts, made)[:_SHOWN]),
-        *times_at_lines(facts, made),
+        *times_at_lines(facts, np.union1d(made, _of_optimizer(facts, updating, tables))),
     )
     cost = min(made_ns + updated_ns, facts.wall_ns)
     is_short = made_ns < MADE * facts.wall_ns or cost < WITHOUT_SHAPES * facts.wall_ns
@@ -237,6 +237,20 @@ def _little_used(
         for table, count in used.items()
         if table not in elsewhere and count <= most * int(table.split("x")[0])
     )
+
+
+def _of_optimizer(facts: Facts, updating: AnyRows, tables: frozenset[str] | None) -> AnyRows:
+    """Those operations of the optimizer that work on tables; all where shapes are unknown."""
+    if tables is None:
+        return updating
+    shapes = shapes_of(facts.trace)[updating]
+    of_tables = [
+        shape
+        for shape in np.unique(shapes).tolist()
+        if shape != NULL and tables & set(facts.trace.string(shape).split(",")[0].split("+"))
+    ]
+    chosen: AnyRows = updating[np.isin(shapes, of_tables)]
+    return chosen
 
 
 def _update_ns(facts: Facts, updating: AnyRows, tables: frozenset[str]) -> int:
