@@ -52,6 +52,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.analyse.program.operands import shapes_of
+from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.intervals import Intervals
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
@@ -129,6 +130,7 @@ def diagnose(facts: Facts) -> Finding:
         updated_ns = on_scale(facts, mean_within(facts, time_of(facts, updating)))
     else:
         updated_ns = on_scale(facts, _update_ns(facts, updating, tables))
+    optimizing = _of_optimizer(facts, updating, tables)
     evidence = (
         *_declared(facts, tables),
         Evidence("time to make dense gradients", made_ns, "ns"),
@@ -136,7 +138,7 @@ def diagnose(facts: Facts) -> Finding:
             f"time of the optimizer{'' if tables is None else ' for tables'}", updated_ns, "ns"
         ),
         *times(facts, "time of the operation", by_name(facts, made)[:_SHOWN]),
-        *times_at_lines(facts, np.union1d(made, _of_optimizer(facts, updating, tables))),
+        *times_at_lines(facts, np.sort(np.concatenate([made, optimizing]))),
     )
     cost = min(made_ns + updated_ns, facts.wall_ns)
     is_short = made_ns < MADE * facts.wall_ns or cost < WITHOUT_SHAPES * facts.wall_ns
@@ -246,7 +248,7 @@ def _of_optimizer(facts: Facts, updating: AnyRows, tables: frozenset[str] | None
     shapes = shapes_of(facts.trace)[updating]
     of_tables = [
         shape
-        for shape in np.unique(shapes).tolist()
+        for shape in distinct(shapes).tolist()
         if shape != NULL and tables & set(facts.trace.string(shape).split(",")[0].split("+"))
     ]
     chosen: AnyRows = updating[np.isin(shapes, of_tables)]

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.slice_lines import slice_lines
+from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.shared.measure import Group, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.sampled import launching_lines
@@ -35,7 +36,7 @@ def groups_at_lines(facts: Facts, rows: AnyRows) -> list[Group]:
     lines = facts.derived(slice_lines)[rows]
     lines = np.where(lines == NULL, _of_nodes(facts, rows), lines)
     known = lines != NULL
-    strings, place = np.unique(lines[known], return_inverse=True)
+    strings, place = numbered(lines[known])
     found = []
     for number, key in enumerate(strings.tolist()):
         of_line = rows[known][place == number]

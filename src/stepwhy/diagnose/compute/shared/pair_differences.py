@@ -12,6 +12,7 @@ from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.program.operands import shapes_of
 from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import Group
@@ -42,7 +43,7 @@ def pair_differences(facts: Facts) -> list[Group]:
         return groups_at_lines(facts, _of_pytorch(facts))
     if facts.trace.meta.framework == "jax":
         table = facts.trace.argument_uses
-        rows = np.unique(table.slice[table.compares_pairs == _SQUARED])
+        rows = distinct(table.slice[table.compares_pairs == _SQUARED])
         steady: AnyRows = facts.in_steady(rows)
         return groups_at_lines(facts, steady)
     events = facts.trace.events
@@ -62,7 +63,7 @@ def _of_pytorch(facts: Facts) -> AnyRows:
     trace, shapes = facts.trace, shapes_of(facts.trace)
     rows: AnyRows = facts.slices(Kind.OP, steady=True)
     rows = rows[(shapes[rows] != NULL) & (facts.phases[rows] != Phase.OPTIMIZER)]
-    sizes = {key: tuple(_sizes(trace.string(key))) for key in np.unique(shapes[rows]).tolist()}
+    sizes = {key: tuple(_sizes(trace.string(key))) for key in distinct(shapes[rows]).tolist()}
     differences = {_repeated(one) for one in sizes.values()} - {()}
     if not differences:
         return rows[:0]
