@@ -34,7 +34,8 @@ PASSES_ON = regex(
 """Operations that compute nothing, or copy at most; a compiler fuses what is on both sides."""
 _SUBTRACTS = regex(r"aten::(sub|subtract)")
 # What makes squared distances of differences; all else needs these as they are.
-_REDUCES = regex(r"aten::(pow|square|mul|sum|mean|norm|linalg_norm|linalg_vector_norm)")
+_SQUARES = regex(r"aten::(pow|square|mul|norm|linalg_norm|linalg_vector_norm)")
+_ADDS_UP = regex(r"aten::(sum|mean)")
 
 
 def pair_differences(facts: Facts) -> list[Group]:
@@ -79,10 +80,14 @@ def _of_pytorch(facts: Facts) -> AnyRows:
         if is_reader and facts.phases[row] == Phase.FORWARD:
             for one in read:
                 forward[one].add(name)
-    meant = {
-        one for one in differences if forward[one] and all(map(_REDUCES.fullmatch, forward[one]))
-    }
+    meant = {one for one in differences if _are_squared(forward[one])}
     return np.array([row for row, read in chosen if read & meant], dtype=rows.dtype)
+
+
+def _are_squared(readers: set[str]) -> bool:
+    """Whether the operations that read some differences square them, and at most add them up."""
+    others = {name for name in readers if not _SQUARES.fullmatch(name)}
+    return others < readers and all(map(_ADDS_UP.fullmatch, others))
 
 
 def _sizes(shapes: str) -> Iterator[tuple[int, ...]]:
