@@ -162,6 +162,20 @@ def absolute(a: Any, b: Any) -> Any:
     return tf.reduce_sum(tf.abs(a[:, None] - b[None]), -1)
 
 
+def multiplied(a: Any, b: Any) -> Any:
+    import tensorflow as tf
+
+    apart = a[:, None] - b[None]
+    return tf.reduce_sum(apart * apart, -1)
+
+
+def weighted(a: Any, b: Any) -> Any:
+    import tensorflow as tf
+
+    apart = a[:, None] - b[None]
+    return tf.reduce_sum(apart * a[:, None], -1)
+
+
 def of_points(a: Any, b: Any) -> Any:
     return difference(a[:, :3], b[:, :3])
 
@@ -178,7 +192,9 @@ def of_rows(a: Any, b: Any) -> Any:
         (difference, 3),
         (squared_difference, 1),
         (needed, 0),
+        (multiplied, 2),
         (absolute, 0),
+        (weighted, 0),
         (of_points, 0),
         (of_rows, 0),
     ],

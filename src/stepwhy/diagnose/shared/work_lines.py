@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.lines.slice_lines import slice_lines
+from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.groups import numbered
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.shared.measure import Group, mean_within, on_scale, time_of
@@ -15,6 +17,7 @@ from stepwhy.result import Evidence
 from stepwhy.trace import NULL
 
 _SHOWN = 2
+_WORK = ("compute", "dispatch")
 
 
 def work_lines(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
@@ -44,6 +47,23 @@ def groups_at_lines(facts: Facts, rows: AnyRows) -> list[Group]:
         spent = on_scale(facts, mean_within(facts, time_of(facts, of_line)), "compute")
         found.append(Group(facts.trace.string(key), len(of_line), spent))
     return sorted(found, key=lambda group: -group.total_ns)
+
+
+def groups_of_events(facts: Facts, kind: str) -> list[Group]:
+    """Lines that events of a kind name, and the time that they work, ns per step; longest first.
+
+    Empty if no such event was recorded, or none of the lines works in the step.
+    """
+    trace = facts.trace
+    known = set(trace.events.source[rows_of_kinds(trace, kind)].tolist()) - {NULL}
+    lines = facts.derived(line_breakdown) if known else None
+    names = {trace.string(name) for name in known}
+    found = (
+        Group(row.line, 1, sum(row.categories.get(category, 0) for category in _WORK))
+        for row in (lines.lines if lines else ())
+        if row.kind == "line" and row.line in names
+    )
+    return sorted((one for one in found if one.total_ns), key=lambda one: -one.total_ns)
 
 
 def _of_nodes(facts: Facts, rows: AnyRows) -> NDArray[np.int32]:

@@ -123,10 +123,16 @@ def _distances(node: Any) -> list[Any]:
         return []
     squares = [node] if node.type == "SquaredDifference" else _readers(node)
     sums = [one for square in squares for one in _readers(square)]
-    is_squared = squares == [node] or all(one.type in _SQUARES for one in squares)
+    is_squared = squares == [node] or all(map(_is_square, squares))
     if not sums or not is_squared or any(one.type not in _ADDS_UP for one in sums):
         return []
     return [node, *squares, *sums]
+
+
+def _is_square(node: Any) -> bool:
+    """Whether a node squares what it reads; a product with anything else does not."""
+    is_weighted = node.type == "Mul" and node.inputs[0].name != node.inputs[1].name
+    return node.type in _SQUARES and not is_weighted
 
 
 def _readers(node: Any) -> list[Any]:

@@ -9,16 +9,14 @@ from itertools import zip_longest
 import numpy as np
 
 from stepwhy.analyse.facts import Facts
-from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.program.operands import shapes_of
-from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.groups import distinct
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import Group
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.slices import launched_ops
-from stepwhy.diagnose.shared.work_lines import groups_at_lines
+from stepwhy.diagnose.shared.work_lines import groups_at_lines, groups_of_events
 from stepwhy.trace import NULL, Kind, Phase
 
 # Source: `stepwhy.record.watchers.batch_lines`; values of `argument_uses.compares_pairs`.
@@ -26,7 +24,6 @@ _EVENT = "pair-line"
 _SQUARED = 2
 _LEAST_FEATURES = 8  # of a vector; with fewer, a product is hardly faster
 _LEAST_RANK = 3  # of differences: both sides of a pair, and the features
-_WORK = ("compute", "dispatch")
 PASSES_ON = regex(
     r"aten::(view|view_as|reshape|flatten|unflatten|squeeze|unsqueeze|expand|expand_as|broadcast_to"
     r"|slice|select|narrow|chunk|split|unbind|t|transpose|permute|movedim|detach|alias)"
@@ -36,6 +33,7 @@ _SUBTRACTS = regex(r"aten::(sub|subtract)")
 # What makes squared distances of differences; all else needs these as they are.
 _SQUARES = regex(r"aten::(pow|square|mul|norm|linalg_norm|linalg_vector_norm)")
 _ADDS_UP = regex(r"aten::(sum|mean)")
+_WEIGHTS = "aten::mul of different shapes"
 
 
 def pair_differences(facts: Facts) -> list[Group]:
@@ -47,16 +45,7 @@ def pair_differences(facts: Facts) -> list[Group]:
         rows = distinct(table.slice[table.compares_pairs == _SQUARED])
         steady: AnyRows = facts.in_steady(rows)
         return groups_at_lines(facts, steady)
-    events = facts.trace.events
-    known = set(events.source[rows_of_kinds(facts.trace, _EVENT)].tolist()) - {NULL}
-    lines = facts.derived(line_breakdown) if known else None
-    names = {facts.trace.string(name) for name in known}
-    found = (
-        Group(row.line, 1, sum(row.categories.get(category, 0) for category in _WORK))
-        for row in (lines.lines if lines else ())
-        if row.kind == "line" and row.line in names
-    )
-    return sorted(found, key=lambda one: -one.total_ns)
+    return groups_of_events(facts, _EVENT)
 
 
 def _of_pytorch(facts: Facts) -> AnyRows:
@@ -71,17 +60,23 @@ def _of_pytorch(facts: Facts) -> AnyRows:
     forward: defaultdict[tuple[int, ...], set[str]] = defaultdict(set)
     launched, chosen = set(launched_ops(facts).tolist()), []
     for row in rows.tolist():
-        read = differences.intersection(sizes[int(shapes[row])])
+        shapes_read = sizes[int(shapes[row])]
+        read = differences.intersection(shapes_read)
         name = trace.string(int(trace.slices.name[row]))
-        made = _repeated(sizes[int(shapes[row])]) if _SUBTRACTS.fullmatch(name) else ()
+        made = _repeated(shapes_read) if _SUBTRACTS.fullmatch(name) else ()
         if made or read:
             chosen.append((row, {made} if made else read))
         is_reader = row in launched and not (made or PASSES_ON.fullmatch(name))
         if is_reader and facts.phases[row] == Phase.FORWARD:
             for one in read:
-                forward[one].add(name)
+                forward[one].add(_WEIGHTS if _is_weighted(name, shapes_read) else name)
     meant = {one for one in differences if _are_squared(forward[one])}
     return np.array([row for row, read in chosen if read & meant], dtype=rows.dtype)
+
+
+def _is_weighted(name: str, shapes: tuple[tuple[int, ...], ...]) -> bool:
+    """Whether an operation multiplies by something other than what it reads."""
+    return name == "aten::mul" and len(set(shapes[:2])) > 1
 
 
 def _are_squared(readers: set[str]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from stepwhy.analyse.facts import Facts
-from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.constants import (
@@ -15,12 +14,11 @@ from stepwhy.diagnose.shared.constants import (
     passed_arguments,
 )
 from stepwhy.diagnose.shared.measure import Group
-from stepwhy.diagnose.shared.work_lines import groups_at_lines
+from stepwhy.diagnose.shared.work_lines import groups_at_lines, groups_of_events
 from stepwhy.trace import NULL
 
 # Source: `stepwhy.record.watchers.batch_lines` and `stepwhy.record.torch.batch_lines`.
 _EVENT = "batch-line"
-_WORK = ("compute", "dispatch")
 # Of the names of instructions: they choose, move or convert, which making a batch consists of, too.
 _MOVES = frozenset(
     {
@@ -42,17 +40,7 @@ def batch_features(facts: Facts) -> list[Group]:
         return []
     if facts.trace.meta.framework == "jax":
         return _of_programs(facts)
-    known = set(events.source[rows_of_kinds(facts.trace, _EVENT)].tolist()) - {NULL}
-    lines = facts.derived(line_breakdown) if known else None
-    if lines is None:
-        return []
-    names = {facts.trace.string(name) for name in known}
-    found = (
-        Group(row.line, 1, sum(row.categories.get(category, 0) for category in _WORK))
-        for row in lines.lines
-        if row.kind == "line" and row.line in names
-    )
-    return sorted((one for one in found if one.total_ns), key=lambda one: -one.total_ns)
+    return groups_of_events(facts, _EVENT)
 
 
 def _of_programs(facts: Facts) -> list[Group]:
