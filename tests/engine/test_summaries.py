@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepwhy.analyse.ranks.calls import Position, RunCalls
 from stepwhy.base.errors import CorruptInputError, InputError, NewerFormatError, NotFoundError
+from stepwhy.engine import summaries
 from stepwhy.engine.packed_columns import BadColumnError, pack, unpack
 from stepwhy.engine.reduction import Named, Part
 from stepwhy.engine.summaries import VERSION, decode, encode
 from stepwhy.read.inputs.reduced import MAGIC
 from stepwhy.trace import Meta
+from tests.analyse.test_hangs import calls
 from tests.engine.test_reduction import parts_of, written
 
 LONGEST = 2**63 - 1
@@ -57,6 +60,28 @@ def test_a_part_is_decoded_as_it_was(tmp_path):
         data = encode(part)
         assert equal(part, decode(data))
         assert len(data) < 4_000
+
+
+def with_calls(part):
+    """A part whose ranks have entered collectives, two of which have ended."""
+    entered = RunCalls((calls(0, 1, 1, 0),), (Position(0, "train.py(7): step", 9, 5, 1),), 2)
+    ranks = tuple(msgspec.structs.replace(one, calls=entered) for one in part.ranks)
+    return msgspec.structs.replace(part, ranks=ranks)
+
+
+def test_the_collectives_of_a_part_are_decoded_as_they_were(tmp_path):
+    written(tmp_path)
+    part = with_calls(parts_of(tmp_path)[0])
+    assert equal(part, decode(encode(part)))
+
+
+def test_early_parts_have_no_durations_of_collectives(tmp_path, monkeypatch):
+    written(tmp_path)
+    part = with_calls(parts_of(tmp_path)[0])
+    monkeypatch.setattr(summaries, "_COLUMNS_OF_CALLS", summaries._COLUMNS_OF_CALLS[:-1])
+    early = encode(part)
+    monkeypatch.undo()
+    assert equal(part, decode(early))
 
 
 def test_what_is_not_analysed_and_errors_are_kept():

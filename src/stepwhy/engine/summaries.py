@@ -26,7 +26,7 @@ from stepwhy.engine.reduction import Named, Part
 from stepwhy.read.inputs.reduced import MAGIC
 from stepwhy.result import CATEGORIES, BoundBy, Breakdown, Device, Finding, Input, TraceTotals
 from stepwhy.result.hangs import Call, Group  # noqa: TC001 - fields of records
-from stepwhy.trace import Meta, Phase
+from stepwhy.trace import NULL, Meta, Phase
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,7 +125,7 @@ _SAME = (
 )
 _SAME_OF_CALLS = ("rank", "group", "description", "size", "p2p", "kinds")
 _COLUMNS = ("role", "step", "start_ns", "dur_ns", "bytes", "steps")
-_COLUMNS_OF_CALLS = ("sequence", "done", "entered_ns", "code")
+_COLUMNS_OF_CALLS = ("sequence", "done", "entered_ns", "code", "dur_ns")
 _OF_RANK = tuple(n for n in _Analysed.__struct_fields__ if n not in {"rank", "calls"})
 
 
@@ -291,7 +291,10 @@ def _calls_of(wire: _Calls) -> RunCalls:
     """The collectives that a rank has entered, whose columns fit together."""
     found = []
     for one in wire.calls:
-        columns = {name: unpack(one.columns[name]) for name in _COLUMNS_OF_CALLS}
+        columns = {name: unpack(one.columns[name]) for name in _COLUMNS_OF_CALLS[:-1]}
+        unknown = np.full(len(columns["code"]), NULL)
+        # Early parts have no durations.
+        columns["dur_ns"] = unpack(one.columns["dur_ns"]) if "dur_ns" in one.columns else unknown
         code, lengths = columns["code"], {len(column) for column in columns.values()}
         if len(lengths) > 1 or (len(code) and not 0 <= code.min() <= code.max() < len(one.kinds)):
             raise BadColumnError
