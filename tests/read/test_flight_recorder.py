@@ -78,6 +78,15 @@ def test_several_dumps_are_one_run_and_name_who_hangs(tmp_path, write):
     assert not any("ns per step" in note for note in result.notes)
 
 
+def test_a_rank_that_is_late_has_no_cost_per_step(tmp_path):
+    late = [entry(number, duration_ms=2.0) for number in range(1, 41)]
+    waiting = [entry(number, duration_ms=502.0) for number in range(1, 41)]
+    names = write_all(tmp_path, {"rank_0": pickled(*late), "rank_1": pickled(*waiting)})
+    found = next(one for one in explain(names).findings if one.id == "late-arrival")
+    assert (found.verdict, found.evidence[0].value) == ("found", "rank 0")
+    assert found.cost_ns_per_step is None
+
+
 def test_the_files_of_a_folder_need_no_ending(tmp_path):
     write_all(tmp_path, {f"nccl_trace_rank_{r}": hung(r) for r in range(4)})
     assert explain([str(tmp_path)]).findings[0].verdict == "found"

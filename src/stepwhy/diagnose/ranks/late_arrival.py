@@ -89,7 +89,7 @@ def diagnose(facts: Facts) -> Finding:
 
 def _cost_ns(facts: Facts, found: CallLateness, late: Late) -> int | None:
     """How long the others wait in the mean step; None where no steps are recorded."""
-    if found.period_ns == NULL or not facts.steady_count:
+    if found.period_ns == NULL or not (facts.steady_count and facts.wall_ns):
         return None
     return round(facts.wall_ns * min(late.cost_ns / found.period_ns, 1.0))
 
