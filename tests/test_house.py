@@ -15,8 +15,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1135,
-    "lines": 157_100,
+    "files": 1137,
+    "lines": 157_400,
     "functions with one caller, ‰": 336,
     "lines of a function": 60,
     "lines of a file": 450,

@@ -165,6 +165,11 @@ CONTEXTS = {
         MODEL + "losses = [model(batch).sum(), model(batch).square().mean()]",
         "assert model.weight.grad is not None",
     ),
+    ("repeated_computation", "again"): (
+        "torch",
+        MODEL + "torch.nn.utils.parametrizations.orthogonal(model)",
+        "assert model.parametrizations.weight.original.grad is not None",
+    ),
     ("repeated_preprocessing", "pytorch-features"): (
         "torch",
         "import torch\ninputs, labels, transform = torch.ones(600, 2), torch.ones(600), torch.abs",

@@ -75,6 +75,19 @@ def test_a_damaged_use_of_results_is_left_out_alone(unread):
     assert "results" in text
 
 
+def test_repeated_results_are_kept():
+    assert read(notes(repeated=[0, 1, 1]))[0].step_ops.repeated.tolist() == [0, 1, 1]
+    assert read(notes())[0].step_ops.repeated.tolist() == [NULL] * 3
+
+
+@pytest.mark.parametrize("repeated", [[0], [0, 0, 2], [0, 0, "x"], [0, 0, -1]])
+def test_damaged_repeated_results_are_left_out_alone(repeated):
+    trace, (text,) = read(notes(repeated=repeated))
+    assert trace.step_ops.repeated.tolist() == [NULL] * 3
+    assert trace.step_ops.padding.tolist() == [555, 555, 0]
+    assert "repeated results" in text
+
+
 CHOICES = [{"line": "a.py(7): f", "how": "rows", "of_table": True}]
 
 

@@ -184,6 +184,19 @@ def test_what_each_step_makes_of_the_same_values_is_found_again() -> None:
     assert watched(torch.tensor(values), other, same) == set()
 
 
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_sparse_tensors_end_no_notes() -> None:
+    graph, rows = torch.eye(16).to_sparse(), torch.rand(16, 8)
+
+    def step() -> None:
+        (graph @ rows).sum()
+        graph.to_sparse_csr() @ rows
+
+    notes = noted(step)
+    assert notes.stopped is None
+    assert notes.names[notes.ops[-1]] == "aten::mm"
+
+
 def test_a_mode_of_the_program_above_is_left_alone() -> None:
     constants = FreshConstants({3: fingerprint(torch.rand(4))})
     constants.begin()

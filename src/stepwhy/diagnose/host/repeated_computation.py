@@ -4,7 +4,9 @@
 In TensorFlow 1, the loop runs the training operation, the loss and the accuracy in calls of
 `Session.run` of their own. Each call computes the forward pass again. In PyTorch, the loop calls
 `backward` for each of several losses of the same network, with `retain_graph=True`. Each call
-computes the gradients of the shared layers again.
+computes the gradients of the shared layers again. Or the forward pass computes the same result
+several times: a transformed weight in each step of a sequence, or the model's outputs again for a
+metric.
 
 ## Why it costs
 TensorFlow keeps no result from one call to the next. With three calls, the step computes its
@@ -29,11 +31,15 @@ A call before it in the loop is also compared with the call that trains next, if
 
 In PyTorch, the nodes of the backward pass have the number of their forward operation. A node that
 runs again with the same number counts, unless no gradient was accumulated since its first run, or
-the backward pass is differentiated itself.
+the backward pass is differentiated itself. In the step that `stepwhy run` looks at, an operation
+counts as well if an earlier one computes the same from the same values, outside of the backward
+pass. What has been written in between has other values, and random numbers are always others.
+Results of operations that take 20 µs or more are compared. The cost includes the part of these
+operations in the backward pass.
 
 ## Fix
 Fetch everything in one call, and feed all examples at once. Fetch metrics only in the steps that
-print them. Add losses up, and call `backward` once.
+print them. Add losses up, and call `backward` once. Keep results that are needed again.
 
 ## Fix risk
 The training does not change; sums of gradients may differ in the last digits. Metrics that were
@@ -41,8 +47,8 @@ computed after the update are then those from before it.
 
 ## When it abstains
 When calls of `Session.run` were not recorded, or without fingerprints of the fed values. It does
-not apply to other programs without a backward pass of PyTorch, nor where several threads run its
-forward operations, which they number independently.
+not apply to other programs, nor to those of PyTorch of which no step was looked at and without a
+backward pass, or where several threads run forward operations, which they number independently.
 """
 
 from __future__ import annotations
@@ -58,8 +64,9 @@ from numpy.typing import NDArray
 from stepwhy.analyse.activity.devices import intervals_of
 from stepwhy.diagnose.not_needed.shared.backward_time import cost_per_step_ns, launched_within
 from stepwhy.diagnose.not_needed.shared.repeated_backward import repeated_backward
+from stepwhy.diagnose.not_needed.shared.repeated_results import repeated_results
 from stepwhy.diagnose.shared.feeds import parts_or_reason
-from stepwhy.diagnose.shared.measure import on_scale, time_of
+from stepwhy.diagnose.shared.measure import by_name, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.session_runs import (
@@ -89,6 +96,7 @@ EXAMPLES = 6  # calls per step with one example each; some loops choose an actio
 LEAST_SAVED = 0.5  # of these calls; the computation remains, in larger operations
 
 LEAST_SAVED_BACKWARD = 0.7  # of the repeated passes; the gradients of the losses are added up
+LEAST_SAVED_AGAIN = 0.7  # of the repeated operations; gradients are added up instead
 
 _SHOWN = 3
 _SUM = "Add the losses up and run backward once: each pass computes the same layers again"
@@ -96,6 +104,8 @@ _NOT_BY_NODE = (
     "No backward pass of PyTorch is recorded node by node, or several threads run the forward pass."
 )
 _ONCE = "No backward pass runs operations of an earlier one again"
+_KEPT = "The step hardly computes a result again"
+_AGAIN = "Keep the result: the step computes the same again from the same values"
 _EACH = "Run the session once with the whole batch, not once for each example"
 
 
@@ -118,7 +128,7 @@ class _Repeat(msgspec.Struct, frozen=True):
 def diagnose(facts: Facts) -> Finding:
     """Judge what a step computes again: in another call of `Session.run`, or backward pass."""
     if is_pytorch(facts):
-        return _of_backward(facts)
+        return _of_pytorch(facts)
     parts = parts_or_reason(RULE, facts)
     if isinstance(parts, Finding):
         return parts
@@ -143,6 +153,30 @@ def diagnose(facts: Facts) -> Finding:
     gain = saving("compute each operation once", min(low, cost), cost)
     fix = RULE.fix("read" if any(repeat.run.reads for repeat in repeats) else "fed")
     return RULE.finding(cost, evidence, fix, gain, Edit("ops", "gone"))
+
+
+def _of_pytorch(facts: Facts) -> Finding:
+    """Judge results that the forward pass computes again, or else backward passes that do."""
+    found = repeated_results(facts)
+    if found is None:
+        return _of_backward(facts)
+    cost = found.cost_ns
+    share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction")
+    if cost < SHARE * facts.wall_ns:
+        backward = _of_backward(facts)
+        return backward if backward.verdict == "found" else RULE.nothing((share,), title=_KEPT)
+    count = len(found.rows) / facts.steady_count
+    names = by_name(facts, found.rows)
+    longest = ", ".join(name.name for name in names[:_SHOWN])
+    evidence = (
+        share,
+        *work_lines(facts, found.rows)[:_SHOWN],
+        Evidence("operations computed again per step", count, "count", longest),
+        Evidence("their part of the backward pass", found.backward_ns, "ns"),
+    )
+    gain = saving("compute it once", LEAST_SAVED_AGAIN * cost, cost)
+    edit = Edit("ops", "gone", cost_ns=cost)
+    return RULE.finding(cost, evidence, RULE.fix("again"), gain, edit, title=_AGAIN)
 
 
 def _of_backward(facts: Facts) -> Finding:

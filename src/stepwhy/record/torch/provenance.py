@@ -80,9 +80,12 @@ class Storage:
             if it has none yet.
         maker: What makes its values, see `Makers`.
         is_named: Whether that is noted.
+        value: Equal for equal values, see `RepeatedResults`; 0 until one is given.
     """
 
-    __slots__ = ("holder", "is_fresh", "is_named", "is_outside", "maker", "number", "origins")
+    __slots__ = (
+        "holder", "is_fresh", "is_named", "is_outside", "maker", "number", "origins", "value",
+    )  # fmt: skip
 
     def __init__(self, holder: Any, origins: int, *, is_outside: bool) -> None:
         self.holder = weakref.ref(holder)
@@ -91,6 +94,7 @@ class Storage:
         self.number = OUTSIDE if is_outside else NEW
         self.maker: Any = None
         self.is_named = False
+        self.value = 0
 
 
 class Provenance:

@@ -25,6 +25,7 @@ from stepwhy.record.torch.provenance import (
     Provenance,
     sources_in,
 )
+from stepwhy.record.torch.repeated_results import NEEDED_AGAIN, RepeatedResults
 from stepwhy.record.torch.result_use import ResultUse
 from stepwhy.record.torch.subnormals import Subnormals
 from stepwhy.record.torch.tensor_makers import Makers
@@ -71,13 +72,15 @@ class _About:
     """What is the same in all calls of an operation."""
 
     __slots__ = (
-        "id", "is_random", "may_read_inputs", "name", "of_parameters", "writes_all", "writes_first",
+        "id", "is_random", "may_read_inputs", "may_repeat", "name", "of_parameters", "writes_all",
+        "writes_first",
     )  # fmt: skip
 
     def __init__(self, name: str, number: int, *, is_random: bool) -> None:
         self.id = number
         self.name = name
         self.is_random = is_random
+        self.may_repeat = not is_random and not name.startswith(NEEDED_AGAIN)
         self.of_parameters = name.startswith(_OF_PARAMETERS)
         # The name of an operation that works in place ends so; of others, nothing is known.
         self.writes_first = name.endswith("_") and not name.endswith("__")
@@ -101,6 +104,7 @@ class StepNotes:
         gradients: What is done with gradients that are recorded.
         results: What is done with the results.
         parts: Which parts of the results are read.
+        repeats: Which operations compute the results of earlier ones again.
         subnormals: The operations that read or make subnormal numbers.
         zeros: The products with an operand that is almost only zeros.
         makers: What makes float64 tensors, and indices.
@@ -126,6 +130,7 @@ class StepNotes:
         self._shapes: list[tuple[int, tuple[int, ...]]] = []
         self._about: dict[Any, _About] = {}
         self._tensor = Tensor
+        self._strided = torch.strided
         self.lines: list[str] = []
         self._line_of: list[int] = []
         self._constants: list[int] = []
@@ -134,6 +139,7 @@ class StepNotes:
         self._origins.add_state(state)
         self.results = ResultUse(self._origins)
         self.parts = PartUse(self._origins)
+        self.repeats = RepeatedResults(self._origins)
         self.subnormals = Subnormals()
         self.zeros = ZeroOperands()
         self.makers = Makers()
@@ -210,6 +216,7 @@ class StepNotes:
         of_state = about.of_parameters
         for tensor in self._written(about, args, kwargs):
             of_state |= self._origins.wrote(tensor, origins)
+            self.repeats.wrote(self._origins.storage(tensor))
         results = [self._origins.made(tensor, _reduced(tensor, origins)) for tensor in made]
         in_backward = self._task() >= 0
         self.results.note(
@@ -217,6 +224,10 @@ class StepNotes:
         )
         known = [(t, self._origins.storage(t)) for t in read], list(zip(made, results, strict=True))
         self.parts.note(func, args, kwargs, *known, in_backward=in_backward)
+        may_repeat = about.may_repeat and not in_backward
+        self.repeats.note(
+            func, args, kwargs, storages, known[1], may_repeat=may_repeat, took_ns=took_ns
+        )
         if not in_backward:
             self.makers.note(about.name, *known)
             self.of_batch.note(about.name, STATE if of_state else origins, made)
@@ -240,10 +251,14 @@ class StepNotes:
             in_backward=in_backward,
         )
         self.ops.append(about.id)
-        shapes = tuple([tuple(t.shape) for t in (*read, *made)])
+        self._note_shapes(about, (*read, *made), of_state=of_state)
+        self._note_constant(None if of_state or origins & VARIES else origins)
+
+    def _note_shapes(self, about: _About, tensors: Sequence[Any], *, of_state: bool) -> None:
+        """Note the shapes of what an operation reads and makes."""
+        shapes = tuple([tuple(tensor.shape) for tensor in tensors])
         self._shapes.append((about.id, shapes[-1] if shapes else ()))
         self._dims.append(None if of_state else self.inputs.dims_in(shapes, about.name))
-        self._note_constant(None if of_state or origins & VARIES else origins)
 
     def _read(self, about: _About, read: Sequence[Storage], args: Sequence[Any]) -> int:
         """Origins of what an operation returns."""
@@ -258,7 +273,9 @@ class StepNotes:
     def _note_inputs(self, about: _About, read: Sequence[Any]) -> None:
         """Note what an operation of the forward pass reads that depends on no parameter."""
         for tensor in read:
-            if 0 < tensor.dim() <= _MOST_DIMS and not self._origins.of(tensor) & STATE:
+            # Sparse tensors are no features, and cannot be compared element by element.
+            may_be_features = 0 < tensor.dim() <= _MOST_DIMS and tensor.layout is self._strided
+            if may_be_features and not self._origins.of(tensor) & STATE:
                 self.inputs.add_features(about.name, user_line, tensor)
 
     def _with_gradients(

@@ -290,6 +290,7 @@ class SemanticStep:
             "padding": notes.paddings() if notes.inputs.padded else [],
             "inputs": inputs,
             "subnormal": notes.subnormals.found,
+            "repeated": notes.repeats.found,
             "zeros": notes.zeros.rows(),
             "zero_makers": notes.zeros.makers,
         }

@@ -289,6 +289,15 @@ RUN: tuple[Column, ...] = (
     ),
     Column(
         "step_ops",
+        "repeated",
+        "int8",
+        "0 or 1",
+        "-1",
+        "Whether it computes what the step has computed before: the same operation of the same "
+        "values, outside of the backward pass.",
+    ),
+    Column(
+        "step_ops",
         "subnormal",
         "int64",
         "per mille",

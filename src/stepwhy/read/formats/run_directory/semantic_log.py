@@ -21,9 +21,11 @@ _DAMAGED_PARTS = "The parts of results in the semantic step are damaged and were
 _DAMAGED_SHARES = "The shares of padding of the semantic step are damaged and were left out."
 _DAMAGED_SUBNORMALS = "The subnormal numbers of the semantic step are damaged and were left out."
 _DAMAGED_ZEROS = "The operands of zeros of the semantic step are damaged and were left out."
+_DAMAGED_REPEATS = "The repeated results of the semantic step are damaged and were left out."
 _NEWER = "The notes of the semantic step are of a later version of stepwhy and were left out."
 _Share = Annotated[int, msgspec.Meta(ge=0, le=1000)]
 _Use = Annotated[int, msgspec.Meta(ge=0, le=2)]
+_Bit = Annotated[int, msgspec.Meta(ge=0, le=1)]
 _Place = Annotated[int, msgspec.Meta(ge=-1, le=LARGEST)]
 _MOST_OPS = 1 << 17
 _MOST_INPUTS = 1 << 10
@@ -75,6 +77,7 @@ class _Semantics(msgspec.Struct):
     unused: list[Any] = []
     choice: list[Any] = []
     choices: list[Any] = []
+    repeated: list[Any] = []
     inputs: list[Any] = []
     subnormal: list[Any] | None = None
     zeros: list[Any] | None = None
@@ -119,16 +122,14 @@ def _add_ops(notes: _Semantics, builder: TraceBuilder) -> list[str]:
         if len(shares) != len(notes.ops):
             shares = [NULL] * len(notes.ops)
             left_out = [_DAMAGED_SHARES]
-    lines = _lines(notes)
-    if lines is None:
-        left_out.append(_DAMAGED_CONSTANTS)
+    columns = {
+        _DAMAGED_CONSTANTS: (lines := _lines(notes)),
+        _DAMAGED_RESULTS: (uses := _uses(notes)),
+        _DAMAGED_PARTS: (parts := _parts(notes)),
+        _DAMAGED_REPEATS: (repeated := _repeated(notes)),
+    }
+    left_out += [sentence for sentence, found in columns.items() if found is None]
     known = lines or [None] * len(notes.ops)
-    uses = _uses(notes)
-    if uses is None:
-        left_out.append(_DAMAGED_RESULTS)
-    parts = _parts(notes)
-    if parts is None:
-        left_out.append(_DAMAGED_PARTS)
     slow = _subnormals(notes)
     if slow is None and notes.subnormal is not None:
         left_out.append(_DAMAGED_SUBNORMALS)
@@ -136,17 +137,17 @@ def _add_ops(notes: _Semantics, builder: TraceBuilder) -> list[str]:
     if zeros is None and notes.zeros is not None:
         left_out.append(_DAMAGED_ZEROS)
     usual = _Subnormal(0, 0, 0, 0) if slow is not None else _Subnormal(0, NULL, NULL, NULL)
-    for place, (op, share, line, use, part) in enumerate(
+    for place, (op, share, line, use, part, again) in enumerate(
         zip(
             notes.ops,
             shares,
             known,
             uses or [NULL] * len(notes.ops),
             parts or [(NULL, None)] * len(notes.ops),
+            repeated or [NULL] * len(notes.ops),
             strict=True,
         )
     ):
-        unused, choice = part
         small = (slow or {}).get(place, usual)
         builder.add(
             "step_ops",
@@ -155,10 +156,8 @@ def _add_ops(notes: _Semantics, builder: TraceBuilder) -> list[str]:
             constant=int(line is not None) if lines else NULL,
             line=builder.intern(line) if line else NULL,
             unread=use,
-            unused=unused,
-            chosen_at=builder.intern(choice.line) if choice and choice.line else NULL,
-            chosen_by=builder.intern(choice.how) if choice else NULL,
-            of_table=int(choice.of_table) if choice else NULL,
+            **_part_columns(builder, *part),
+            repeated=again,
             subnormal=small.share,
             subnormal_ns=small.time_ns,
             usual_ns=small.usual_ns,
@@ -184,6 +183,18 @@ def _parts(notes: _Semantics) -> list[tuple[int, _Choice | None]] | None:
         return None
     chosen = [None if place < 0 else choices[place] for place in places]
     return list(zip(shares, chosen, strict=True))
+
+
+def _part_columns(builder: TraceBuilder, unused: int, choice: _Choice | None) -> dict[str, int]:
+    """What is known of the part of a result that is read."""
+    if choice is None:
+        return {"unused": unused}
+    return {
+        "unused": unused,
+        "chosen_at": builder.intern(choice.line) if choice.line else NULL,
+        "chosen_by": builder.intern(choice.how),
+        "of_table": int(choice.of_table),
+    }
 
 
 def _subnormals(notes: _Semantics) -> dict[int, _Subnormal] | None:
@@ -232,6 +243,15 @@ def _uses(notes: _Semantics) -> list[int] | None:
     except msgspec.ValidationError:
         return None
     return uses if len(uses) in {0, len(notes.ops)} else None
+
+
+def _repeated(notes: _Semantics) -> list[int] | None:
+    """Whether each operation computes a result again; [] if not known, None if damaged."""
+    try:
+        found = msgspec.convert(notes.repeated, type=list[_Bit])
+    except msgspec.ValidationError:
+        return None
+    return found if len(found) in {0, len(notes.ops)} else None
 
 
 def _lines(notes: _Semantics) -> list[str | None] | None:
