@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.framework
 SOURCE = Path(__file__).read_text().splitlines()
 LAYER: Any = torch.nn.Linear(64, 64)
+TABLE: Any = torch.nn.Embedding(16, 8)
 CENTRE = torch.zeros(64)
 RNG = np.random.default_rng(0)
 
@@ -30,7 +31,7 @@ def batch() -> Any:
 
 def found(step: Callable[[Any], Any], lasting: int = 0, earlier: tuple[Any, ...] = ()) -> list[str]:
     """The code of the lines that a step of this batch has, or of something from before the step."""
-    notes = StepNotes(list(LAYER.parameters()))
+    notes = StepNotes([*LAYER.parameters(), *TABLE.parameters()])
     passed = earlier or (batch(),)
     with make_mode(notes.run):
         step(*passed)
@@ -51,6 +52,10 @@ def moved(batch: Any) -> Any:
 
 def mixed(batch: Any) -> Any:
     return LAYER(batch.square())
+
+
+def looked_up(batch: Any) -> Any:
+    return TABLE(batch.long() % 16)
 
 
 def noisy(batch: Any) -> Any:
@@ -82,6 +87,7 @@ def constant(batch: Any) -> Any:
         (spectrum, ["power = torch.fft.rfft(batch - CENTRE).abs() ** 2"]),
         (moved, []),
         (mixed, []),
+        (looked_up, []),
         (noisy, []),
         (scaled, []),
         (small, []),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,9 @@ _OTHERS = LOGGERS | {WAITING}
 NOT_OWN = FRAMEWORKS | {WAITING}
 """Packages in which time is not that of the program's own Python."""
 _COMPREHENSION = regex(r"(?:\.<locals>)?\.?<(?:listcomp|dictcomp|setcomp|genexpr)>")
+# Share of the samples in the framework that are in calls of a library which runs the loop.
+_LEAST_OF_LOOP = 0.2
+_NO_LIBRARIES = FRAMEWORKS | {"", "python"}
 # Share of the samples in the framework; fewer outside of generators are the program's set-up.
 _LEAST_OUTSIDE = 0.1
 
@@ -101,6 +104,51 @@ def driver_lines(trace: Trace) -> Counter[tuple[str, bool]] | None:
         is_other = is_input or package in _OTHERS or place_of(line) in waiting
         lines["" if is_other else line, package in FRAMEWORKS] += count
     return lines if lines.total() >= FEWEST_SAMPLES else None
+
+
+class LibraryLoop(NamedTuple):
+    """A call that runs the training loop of a library, such as that of a trainer.
+
+    Args:
+        line: Line of the program.
+        called: Package and function that it calls, 'transformers: Trainer.train'.
+        share: Share of the driving thread's samples in Python of the library, and of what it
+            calls, 0..1.
+        samples: Number of these samples.
+    """
+
+    line: str
+    called: str
+    share: float
+    samples: int
+
+
+def library_loop(trace: Trace) -> LibraryLoop | None:
+    """The call of a library from which the driving thread mostly enters the framework.
+
+    None if no call has a fifth of these samples: operations that the program calls itself, as in a
+    model of its own, are samples at other lines.
+    """
+    samples = trace.samples
+    drives = samples.role == SampleRole.DRIVER
+    package = trace.matches(samples.called, lambda name: _package(name) not in _NO_LIBRARIES)
+    by_call: Counter[tuple[int, int]] = Counter()
+    in_framework = np.isin(samples.package, trace.strings_where(FRAMEWORKS))
+    own = np.isin(samples.package, trace.strings_where(NOT_OWN | LOGGERS | {""}))
+    for row in np.flatnonzero(drives & in_framework & package).tolist():
+        by_call[int(samples.line[row]), int(samples.called[row])] += int(samples.count[row])
+    (call, count), *_ = by_call.most_common(1) or [((NULL, NULL), 0)]
+    if count < _LEAST_OF_LOOP * samples.count[drives & in_framework].sum() or not count:
+        return None
+    inside = drives & ~own & (samples.line == call[0]) & (samples.called == call[1])
+    line, called = (trace.string(key) for key in call)
+    spent = int(samples.count[inside].sum())
+    return LibraryLoop(line, called, spent / int(samples.count[drives].sum()), spent)
+
+
+def _package(called: str) -> str:
+    """'transformers: Trainer.train' -> 'transformers'; '' for ''."""
+    return called.partition(":")[0]
 
 
 def place_of(line: str) -> str:

@@ -16,7 +16,9 @@ a line than the breakdown by line has as Python there. Callbacks are left out: `
 judges them. Where single elements of tensors are read, the operations of that loop are part of the
 cost, less what recording them takes, and so is Python at its lines. The samples also name the lines
 and the function. In the trace of another profiler, its Python frames do, if one function takes most
-of this time by itself: what is spread over many functions launches work.
+of this time by itself: what is spread over many functions launches work. Python of a library that
+runs the loop, such as that of a trainer, is not the program's; it is reported from a quarter of the
+step on.
 
 ## Fix
 Work on whole arrays instead of single elements. Do what does not depend on the step once, before
@@ -41,7 +43,13 @@ from msgspec.structs import replace
 from stepwhy.analyse.breakdown.own_python import own_share
 from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.lines.slice_lines import slice_lines
-from stepwhy.analyse.steps.sampled_lines import driver_lines, function_of, place_of
+from stepwhy.analyse.steps.sampled_lines import (
+    LibraryLoop,
+    driver_lines,
+    function_of,
+    library_loop,
+    place_of,
+)
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.eager_calls import ElementLoop, eager_loop, element_loop
@@ -66,6 +74,8 @@ RULE = Rule(
 )
 
 
+LIBRARY_SHARE = 0.25  # of the step; the program can change less of it than of its own Python
+
 _SHOWN = 3
 # Choosing elements of a list by these takes microseconds each.
 _RANDOM_ACCESS = ("python: Random.sample", "python: Random.choice")
@@ -83,13 +93,36 @@ def diagnose(facts: Facts) -> Finding:
         return _of_elements(facts, elements, lines)
     if lines is None:
         return _from_trace(facts)
+    loop = library_loop(facts.sampled)
+    if loop is not None:
+        lines = _without(lines, loop)
     cost = min(_outside(facts), _own_ns(facts, lines))
+    if loop is not None and cost < RULE.least_share * facts.wall_ns:
+        return _of_library(facts, loop, cost)
     function, of_function = _function(lines)
     named = Evidence(
         "samples of the driving thread in one function", of_function, "fraction", function
     )
     hottest = _line_evidence(lines)
     return _judge(facts, cost, (named, *hottest), RULE.fix(_advice(facts, hottest)))
+
+
+def _without(lines: Counter[tuple[str, bool]], loop: LibraryLoop) -> Counter[tuple[str, bool]]:
+    """The samples by line, those in Python of a library at no line of the program."""
+    moved = Counter({("", False): loop.samples})
+    return lines - Counter({(loop.line, False): loop.samples}) + moved
+
+
+def _of_library(facts: Facts, loop: LibraryLoop, own_ns: int) -> Finding:
+    """Judge the Python of a library that runs the loop, where the program's own is short."""
+    spent = min(round(loop.share * facts.wall_ns), facts.breakdown["python"])
+    share = spent / max(facts.wall_ns, 1)
+    library = Evidence("share of the step in Python of the library", share, "fraction", loop.line)
+    if share < LIBRARY_SHARE:
+        own = Evidence("share of the step", own_ns / max(facts.wall_ns, 1), "fraction")
+        return RULE.nothing((own, library))
+    called = Evidence("what runs the loop", loop.called, "")
+    return RULE.finding(spent, (library, called), RULE.fix("library"), title=_LIBRARY)
 
 
 def _advice(facts: Facts, hottest: tuple[Evidence, ...]) -> str:
@@ -227,6 +260,7 @@ def _from_trace(facts: Facts) -> Finding:
     return _judge(facts, _outside(facts), evidence, RULE.fix("any"))
 
 
+_LIBRARY = "Give each step more work: the library that runs the loop takes much of it"
 _MUCH = 2 * RULE.least_share
 _ELSEWHERE = "Most of the program's Python is in what other checks judge"
 _SPREAD = "No single Python function takes much of the step"

@@ -24,6 +24,7 @@ _MOVES = re.compile(
     r"|ones\w*|full\w*|fill_?|new_\w+|arange|constant_pad_nd|pad\w*|one_hot|scatter\w*|flip|roll"
     r"|unfold|im2col|embedding|nonzero|masked_select|pin_memory|local_scalar_dense)"
 )
+_LOOKUP = "aten::embedding"  # of weights, whose gradient takes longer than what is beside it
 # Names by which code draws random numbers; what it then computes is new in each epoch.
 _DRAWS = re.compile(
     r"rand|shuffle|choice|permut|normal_?$|uniform|bernoulli|sample$|jitter|augment|noise|rng",
@@ -46,9 +47,9 @@ class BatchLines:
             origins: Where its results come from.
             made: Its results.
         """
-        if _MOVES.fullmatch(name):
-            return
         is_new = bool(origins & _NEW_EACH_STEP)
+        if _MOVES.fullmatch(name) and not (is_new and name == _LOOKUP):
+            return
         if not is_new and all(tensor.numel() < _LEAST_WORK for tensor in made):
             return
         frame: FrameType | None = sys._getframe(1)
