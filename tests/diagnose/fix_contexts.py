@@ -124,6 +124,11 @@ CONTEXTS = {
         PREDICTS,
         "assert len(model.history.history['val_loss']) == 2",
     ),
+    ("eager_loop", "torch-line"): (
+        "torch",
+        MODEL + "model(batch).sum().backward()",
+        "assert norm > 0",
+    ),
     ("hot_line", "metric"): ("keras", "import keras", ""),
     ("input_bound", "pytorch-workers"): ("torch", DATA, "assert loader.num_workers == 2"),
     ("input_bound", "pytorch-more"): ("torch", "import os" + DATA, "loader.num_workers"),

@@ -23,8 +23,9 @@ cell. A generator in a JAX program that builds batches from such operations coun
 the loop waits for it. The evidence names the sequence that repeats. If
 [`constant-computation`](constant-computation.md) shows that most of these operations compute
 constants, that finding comes first. The saving is at most the time of the lines that launch the
-sequence, with their computation and their backward pass, and at most 1.5 times the cost. On an
-accelerator, see `launch-bound`.
+sequence, with their computation and their backward pass, and at most 1.5 times the cost. If one
+line that calls none of these operations takes half of the cost or more to launch, such as a log of
+all gradients, the finding is about that line. On an accelerator, see `launch-bound`.
 
 In JAX, `stepwhy run` also follows arrays between the calls of jitted functions in the profiled
 steps. A function is called for one example at a time if at least four consecutive calls are
@@ -67,6 +68,7 @@ from stepwhy.diagnose.shared.eager_calls import (
     single_examples,
 )
 from stepwhy.diagnose.shared.eager_functions import functions_beside_gradient
+from stepwhy.diagnose.shared.measure import Group
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.work_lines import work_lines
@@ -94,11 +96,15 @@ LEAST_OF_CALLS = 0.2  # of the step; below it, what else runs between the calls 
 LEAST_REPEATED = 8
 LEAST_OF_STEP = 0.25  # of its operations, in these repeats; a few conversions are no loop
 
+MOSTLY = 0.5  # of the cost at one line beside the operations that repeat: then it is the cause
+
+_LAUNCHING = ("dispatch", "python")
 _LONGEST_SEQUENCE = 64  # operations; layers and cells have fewer
 _FEWEST_REPEATS = 4  # fewer are parts of a model, and no loop
 _SHOWN = 3
 _CELL = ("aten::sigmoid", "aten::tanh")
 _NAMED_CELL = regex(r"(?:gru|lstm|rnn)\w*_cell")
+_AT_LINE = "Launch fewer operations at one line: it takes longer than all layers of the model"
 _EACH_CALL = "Call the compiled function once for the batch, not once for each example"
 _EACH = "Call the model once with the whole batch, not once for each example"
 # A Python number is written to one element: `tensor[i, j] = value`.
@@ -124,6 +130,9 @@ def diagnose(facts: Facts) -> Finding:
     names_of, durations = facts.trace.slices.name, facts.trace.slices.dur_ns
     # All operations where none repeat.
     rows = loop.calls[np.isin(names_of[loop.calls], sequence)] if sequence else loop.calls
+    elsewhere = _elsewhere(facts, rows) if is_pytorch(facts) else None
+    if elsewhere is not None and elsewhere.total_ns >= MOSTLY * loop.cost_ns:
+        return _at_line(facts, elsewhere)
     median_ns = int(np.median(durations[loop.calls]))
     evidence = (
         Evidence("share of the step", loop.cost_ns / max(facts.wall_ns, 1), "fraction"),
@@ -144,6 +153,31 @@ def diagnose(facts: Facts) -> Finding:
     fix = beside or _fix(facts, texts, repeats)
     # No edit: how long the compiled operations take is not in a record of the others.
     return RULE.finding(loop.cost_ns, evidence, fix, gain)
+
+
+def _elsewhere(facts: Facts, rows: Ints) -> Group | None:
+    """The line that takes longest to launch, if it calls none of some operations."""
+    lines = facts.derived(line_breakdown)
+    strings = distinct(facts.derived(slice_lines)[rows]).tolist()
+    calling = {facts.trace.string(one) for one in strings if one != NULL}
+    found = (
+        Group(row.line, 1, sum(row.categories.get(category, 0) for category in _LAUNCHING))
+        for row in (lines.lines if lines else ())
+        if row.kind == "line"
+    )
+    longest = max(found, key=lambda one: one.total_ns, default=None)
+    return None if longest is None or longest.name in calling else longest
+
+
+def _at_line(facts: Facts, line: Group) -> Finding:
+    """The finding about a line beside the model that takes most of the time to launch."""
+    cost = line.total_ns
+    evidence = (
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction", line.name),
+        Evidence("launching at the line, and between operations", cost, "ns", line.name),
+    )
+    gain = saving("remove dispatch", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, RULE.fix("torch-line"), gain, title=_AT_LINE)
 
 
 def _of_calls(facts: Facts, found: IndependentCalls) -> Finding:
