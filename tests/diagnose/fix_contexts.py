@@ -124,6 +124,17 @@ CONTEXTS = {
         PREDICTS,
         "assert len(model.history.history['val_loss']) == 2",
     ),
+    ("discarded_result", "function"): (
+        "torch",
+        "import torch\nrows = torch.ones(3, 2, requires_grad=True)",
+        """def forward(ctx, graph, rows):
+    ctx.save_for_backward(graph, rows)
+    return graph @ rows
+
+Product.forward = staticmethod(forward)
+Product.apply(torch.eye(3), rows).sum().backward()
+assert rows.grad.sum() == 6""",
+    ),
     ("eager_loop", "torch-line"): (
         "torch",
         MODEL + "model(batch).sum().backward()",

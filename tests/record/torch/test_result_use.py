@@ -115,6 +115,50 @@ def test_a_forward_pass_that_is_run_again_is_needed(reentrant: bool) -> None:
     assert wasted(step) == {}
 
 
+class Propagate(torch.autograd.Function):
+    """A product of a graph and of features, both of which get a gradient unless it says not."""
+
+    @staticmethod
+    def forward(ctx: Any, graph: Any, rows: Any, careful: bool) -> Any:
+        ctx.save_for_backward(graph, rows)
+        ctx.careful = careful
+        return graph @ rows
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        graph, rows = ctx.saved_tensors
+        of_graph = None if ctx.careful else gradient.mm(rows.t()).tanh()
+        return of_graph, graph.t().mm(gradient), None
+
+
+@pytest.mark.parametrize("careful", [True, False])
+@pytest.mark.parametrize("is_leaf", [True, False])
+def test_a_gradient_that_a_function_of_the_program_computes_in_vain(
+    careful: bool, is_leaf: bool
+) -> None:
+    graph, rows = torch.eye(5, requires_grad=is_leaf), BATCH
+
+    def step(training: Training) -> None:
+        hidden = Propagate.apply(graph, training.body(rows), careful)
+        training.update(functional.mse_loss(training.head(hidden), TARGET))
+
+    in_vain = {} if careful or is_leaf else {"aten::mm": UNREAD, "aten::tanh": UNREAD}
+    assert wasted(step) == in_vain
+
+
+def test_a_function_named_backward_runs_the_engine() -> None:
+    def backward(loss: Any) -> None:
+        loss.backward()
+
+    def step(training: Training) -> None:
+        weight = torch.ones(1, 6, requires_grad=True)
+        training.optimizer.zero_grad()
+        backward(training.loss() + functional.linear(BATCH, weight).square().mean())
+        training.optimizer.step()
+
+    assert wasted(step) == {}
+
+
 def with_gradients_given(training: Training) -> None:
     output = training.head(training.body(BATCH))
     training.optimizer.zero_grad()

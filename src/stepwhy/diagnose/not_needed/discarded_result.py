@@ -33,8 +33,9 @@ or if it is still kept then, as in a list of losses. What is freed, or replaced 
 next step, without having been read is not. If some of the traced steps read more numbers than the
 step that was looked at, they may be those that print the results, and do not count. The gradient of
 a term that is multiplied by zero is zero, so that neither the term nor its backward pass is needed.
-Other gradients that nothing uses are the matter of [`unused-gradient`](unused-gradient.md). The
-cost is the time of these operations in the traced steps.
+Of other gradients, only those count that the `backward` of a function of the program computes for
+inputs that need none; the rest is the matter of [`unused-gradient`](unused-gradient.md). The cost
+is the time of these operations in the traced steps.
 
 In the same step it follows which rows, or pairs, of each result the forward pass reads: through
 indices, slices, masks, diagonals, and targets that the loss ignores, and back through products of
@@ -107,7 +108,7 @@ from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, s
 from stepwhy.diagnose.shared.unread import Unread, unread
 from stepwhy.diagnose.shared.work_lines import work_lines
 from stepwhy.result import Saving
-from stepwhy.trace import NULL
+from stepwhy.trace import NULL, Phase
 
 RULE = Rule(
     __name__,
@@ -141,6 +142,7 @@ _OF_ROWS = {
 }
 _CONVOLUTION = regex(r"conv(?!ert)", re.IGNORECASE)
 _OF_VMAP = "Call each branch for its own examples: vmap computes all branches for all of them"
+_OF_FUNCTION = "Compute gradients only for inputs that need one: a function computes others in vain"
 _OF_NO_WEIGHT = "Leave out the term of the loss while its weight is zero"
 
 
@@ -187,9 +189,17 @@ def _of_pytorch(facts: Facts) -> Finding:
     if 2 * of_rows > cost:
         return _of_rows(facts, parts, share, cost, gain)
     evidence = (share, *work_lines(facts, found.rows), *_operations(facts, found))
+    if _in_backward(facts, found):
+        return RULE.finding(cost, evidence, RULE.fix("function"), gain, title=_OF_FUNCTION)
     if found.is_mostly_weighted:
         return RULE.finding(cost, evidence, RULE.fix("weighted"), gain, title=_OF_NO_WEIGHT)
     return RULE.finding(cost, evidence, RULE.fix("pytorch"), gain)
+
+
+def _in_backward(facts: Facts, found: Unread) -> bool:
+    """Whether most of the time is in functions of the program with a backward pass of their own."""
+    is_so = (facts.phases[found.rows] == Phase.BACKWARD) & ~found.is_weighted
+    return bool(2 * found.times_ns[is_so].sum() > found.times_ns.sum())
 
 
 def _of_rows(

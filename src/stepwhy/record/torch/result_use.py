@@ -8,13 +8,17 @@ that is read at any time after them, so that some operations may be taken for ne
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepwhy.record.core.user_code import user_file
 from stepwhy.record.torch.provenance import NEW, OUTSIDE
 
 if TYPE_CHECKING:
     import weakref
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from types import FrameType
     from typing import Any
 
     from stepwhy.record.torch.provenance import Provenance, Storage
@@ -46,6 +50,8 @@ _LINEAR = frozenset(
     }
 )  # fmt: skip
 _SUMS = frozenset({"aten::add", "aten::sub", "aten::cat", "aten::stack"})
+# Source: `BackwardCFunction.apply` and `once_differentiable`.
+_OF_FUNCTIONS = str(Path("torch", "autograd", "function.py"))
 _OF_BACKWARD = ("_backward", "_backward_data")
 
 
@@ -82,13 +88,18 @@ class _Kind:
 
 
 class _Op(NamedTuple):
-    """One operation, by the numbers of storages."""
+    """One operation, by the numbers of storages.
+
+    Args:
+        of_engine: Whether a backward pass runs it by itself, not in a function of the program.
+    """
 
     reads: tuple[int, ...]
     zeros: tuple[int, ...]
     writes: tuple[int, ...]
     is_needed: bool
     in_backward: bool
+    of_engine: bool
     took_ns: int
     does_work: bool
     is_operation: bool = True
@@ -184,7 +195,10 @@ class ResultUse:
             or (kind.name == _INDEX and self._has_mask(args))
         )
         does_work = not kind.is_unwritten and bool(written or fresh or not made)
-        self._ops.append(_Op(reads, zeros, writes, is_needed, in_backward, took_ns, does_work))
+        of_engine = in_backward and not _in_own_backward()
+        self._ops.append(
+            _Op(reads, zeros, writes, is_needed, in_backward, of_engine, took_ns, does_work)
+        )
 
     def read(self, tensor: Any) -> None:
         """Something reads a tensor without an operation."""
@@ -206,6 +220,7 @@ class ResultUse:
                 (),
                 is_needed=True,
                 in_backward=False,
+                of_engine=False,
                 took_ns=0,
                 does_work=False,
                 is_operation=False,
@@ -240,7 +255,7 @@ class ResultUse:
         """For each operation one of the constants above, after `end`.
 
         What a backward pass computes for nothing is left to those who know its leaves, unless it is
-        multiplied by zero.
+        multiplied by zero, or a function of the program computes it.
 
         Args:
             later: Numbers of the storages that later steps read, or may read.
@@ -342,7 +357,17 @@ def _judgement(op: _Op, *, is_needed: bool, needs_zeros: bool) -> int:
         return NEEDED
     if needs_zeros:
         return WEIGHTED_BY_ZERO
-    return NEEDED if op.in_backward else UNREAD
+    return NEEDED if op.of_engine else UNREAD
+
+
+def _in_own_backward() -> bool:
+    """Whether the `backward` of an `autograd.Function` of the program runs."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not user_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    # A function of the program that calls `loss.backward()` is called by something else.
+    caller = None if frame is None else frame.f_back
+    return caller is not None and caller.f_code.co_filename.endswith(_OF_FUNCTIONS)
 
 
 __all__ = ["LIKE", "NEEDED", "UNREAD", "WEIGHTED_BY_ZERO", "Ended", "ResultUse", "Waiting"]
