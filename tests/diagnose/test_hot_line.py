@@ -66,6 +66,28 @@ def test_a_metric_of_keras_is_more_than_training_needs():
     assert "validation data" in found.fix.text
 
 
+@pytest.mark.parametrize(("names", "is_found"), [("vmap jacrev", True), ("vmap grad", False)])
+def test_a_whole_jacobian_is_more_than_a_product_with_it(names, is_found):
+    text = f"""
+        unit: 1 ms
+        framework: pytorch
+        main   step |[------------------]|
+        main   op   |mmmmcccccccccccc    |  m=aten::linear {{source: a.py(9): f}}  c=aten::conv2d {{source: a.py(3): slope}}
+
+        samples: role | line | package | called | names | count
+        driver | a.py(3): Model.slope | torch | torch: vmap.wrapped | {names} | 12
+        driver | a.py(9): Model.f | torch | torch: Linear.forward | model | 8
+        """  # noqa: E501
+    facts = Facts(parse(text))
+    (found,) = unless_explained(facts, [diagnose(facts)])
+    assert (found.verdict == "found") is is_found
+    if is_found:
+        assert found.evidence[0].where == "a.py(3): slope"
+        assert (found.saving.low_ns, found.saving.high_ns) == (6 * MS, 12 * MS)
+        assert "Jacobian" in found.title
+        assert "jvp(function" in found.fix.code
+
+
 def test_it_comes_before_findings_that_explain_little():
     assert [f.id for f in judged(1)] == ["hot-line", "a-b"]
 

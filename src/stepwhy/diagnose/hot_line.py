@@ -25,11 +25,14 @@ elsewhere only if its evidence shows that: other lines, operations that this lin
 category of the breakdown in which this line is not. So a known problem of the line itself always
 comes first.
 
-A line that declares a metric of Keras, which `fit` updates in each step, does more than training
-needs. Any other does more than it has to if it is a loop of a program that runs its operations one
-by one, runs them once per sample, has arguments that grow from step to step, or compares all pairs:
-two arguments are each repeated for the other. Shapes of arguments show that, the instructions of
-compiled programs, or in a graph the size of a result that is several times that of either argument.
+In PyTorch, a line that computes a whole Jacobian or Hessian, by the names of the functions that it
+calls in stack samples, counts with its layers, which run once for each output, and does more than a
+product with the matrix needs. A line that declares a metric of Keras, which `fit` updates in each
+step, does more than training needs. Any other does more than it has to if it is a loop of a program
+that runs its operations one by one, runs them once per sample, has arguments that grow from step to
+step, or compares all pairs: two arguments are each repeated for the other. Shapes of arguments show
+that, the instructions of compiled programs, or in a graph the size of a result that is several
+times that of either argument.
 A loop that is compiled is none of these, since its rounds need each other, nor is a line that makes
 many operations of a graph, which may be those of several layers, nor is Python, which the step may
 need: `python-overhead` judges that. A line that mostly waits for something else gains nothing by
@@ -63,6 +66,8 @@ from msgspec.structs import replace
 
 from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.lines.slice_modules import instruction_scopes
+from stepwhy.analyse.steps.sampled_lines import place_of
+from stepwhy.base.columns.groups import distinct
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.line_costs import may_be_of
 from stepwhy.diagnose.shared.line_evidence import (
@@ -73,6 +78,7 @@ from stepwhy.diagnose.shared.line_evidence import (
     WAITS,
     line_evidence,
 )
+from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Facts, Finding, Rule, saving
 from stepwhy.result import LineBreakdown, LineOperation, LineTime
 
@@ -107,6 +113,7 @@ _OF_ALGEBRA = regex(r"linalg|svd|eig|cholesky|triangular|householder|qr\b|geqrf|
 # The gradient of a bias is a sum over the batch.
 _OF_BIASES = frozenset({"aten::sum", "Sum", "BiasAddGrad"})
 _PRODUCTS = regex(r"linear|mm\b|conv\w*|MatMul")
+_JACOBIAN = regex(r"\b(?:jacrev|jacfwd|jacobian|batch_jacobian|hessian)\b")
 _SHAPE = regex(r"\d+(x\d+)*")
 _MANY_RUNS = 16  # per step; a model chooses a few times, a loop over samples more often
 LAUNCH_NS = (
@@ -155,6 +162,8 @@ def _least(lines: LineBreakdown) -> float:
 def _own_ns(facts: Facts, row: LineTime, lines: LineBreakdown) -> int:
     """Time of a line that is neither of layers nor of an optimizer, as far as it is known; ns."""
     work_ns = _work_ns(row)
+    if _is_jacobian(facts, row):
+        return row.time_ns  # whose layers run once for each output
     if _is_untold(row, lines):
         return row.time_ns - work_ns
     known_ns = sum(one.time_ns for one in row.operations)
@@ -167,6 +176,16 @@ def _own_ns(facts: Facts, row: LineTime, lines: LineBreakdown) -> int:
     # Operations that are not named have the same share of layers.
     work_ns += _launching_ns(row)
     return row.time_ns - round(work_ns * layers_ns / known_ns)
+
+
+def _is_jacobian(facts: Facts, row: LineTime) -> bool:
+    """Whether a line of PyTorch computes whole matrices of derivatives, by what it calls."""
+    if not is_pytorch(facts):
+        return False
+    trace, samples = facts.sampled, facts.sampled.samples
+    calls = trace.matches(samples.names, _JACOBIAN.search)
+    lines = {place_of(trace.string(line)) for line in distinct(samples.line[calls]).tolist()}
+    return place_of(row.line) in lines
 
 
 def _launching_ns(row: LineTime) -> int:
@@ -264,7 +283,8 @@ def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> 
     if own_ns < MOST * time_ns:
         return RULE.finding(None, hot.evidence, RULE.fix("wait"), title=_WAITS)
     is_metric = row is not None and row.line.endswith(_METRIC)
-    if row is None or not (is_metric or _may_be_less(facts, hot, row)):
+    is_jacobian = row is not None and _is_jacobian(facts, row)
+    if row is None or not (is_metric or is_jacobian or _may_be_less(facts, hot, row)):
         return RULE.finding(None, hot.evidence, RULE.fix("own"), title=_OWN)
     gain = saving("the line half as long, or gone", LEAST_GAINED * own_ns, own_ns)
     # A replay removes operations by name, and so those of other lines as well.
@@ -274,6 +294,11 @@ def _leading(facts: Facts, hot: Finding, row: LineTime | None, time_ns: int) -> 
     if is_metric:
         fix = RULE.fix("metric")
         return RULE.finding(time_ns, hot.evidence, fix, gain, edit, title=_OF_METRIC)
+    if is_jacobian:
+        bound = replace(gain, note=_NOTE)
+        return RULE.finding(
+            time_ns, hot.evidence, RULE.fix("jacobian"), bound, edit, title=_OF_JACOBIAN
+        )
     return RULE.finding(time_ns, hot.evidence, RULE.fix("read"), replace(gain, note=_NOTE), edit)
 
 
@@ -312,6 +337,7 @@ def _is_of_pairs(shapes: str) -> bool:
 _NOTE = "A bound, not a prediction: from a line half as long to one that is gone. It may be needed."
 _METRIC = ".update_state"  # the name of the function, at lines that declare a metric of Keras
 _OF_METRIC = "Compute this metric less often, or more cheaply: each training step updates it"
+_OF_JACOBIAN = "Compute products with the Jacobian or Hessian, if the step needs no more than these"
 _OWN = "Much of the step is this line, and nothing shows that it can be less"
 _WAITS = "Much of the step is this line, which waits for something else"
 _BESIDE = "Much of the step is this line, which other findings may explain"
