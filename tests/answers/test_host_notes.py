@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from stepwhy.analyse.answers.host_notes import core_contention, core_wait, host_notes
 from stepwhy.result import Breakdown, GpuLoad, HostLoad
-from stepwhy.result.reasons import CoreContention, CoreWait, DiskWait, Throttled
+from stepwhy.result.machine import CoreContention, CoreWait, DiskWait, Throttled
 
 NOTHING = HostLoad(None, None, None, None)
 MIB = 1 << 20

@@ -1,6 +1,6 @@
 """Notes about the machine in words."""
 
-from stepwhy.result.reasons import CoreContention, CoreWait, DiskWait, Throttled
+from stepwhy.result.machine import CoreContention, CoreWait, DiskWait, Throttled
 from stepwhy.result.wording.machine import core_wait_sentence, machine_sentence, unreliable
 
 MIB = 1 << 20

@@ -1,4 +1,7 @@
-"""Reasons for verdicts and notes, as data; `stepwhy.result.wording` puts them into sentences."""
+"""Reasons for verdicts and notes, as data; `stepwhy.result.wording` puts them into sentences.
+
+Those for notes on the machine are in `stepwhy.result.machine`.
+"""
 
 from __future__ import annotations
 
@@ -332,70 +335,6 @@ class Corrected(Enum):
     LOGGING = "logging"
     """Stack samples are in libraries that log."""
 
-
-# --- the machine ---------------------------------------------------------------------------------
-
-
-class CoreContention(msgspec.Struct, frozen=True):
-    """The process waited for CPU cores.
-
-    Args:
-        share: Share of its runnable time that it waited, 0..1.
-        background_cores: Cores that other programs kept busy on average, if known.
-        cores: Cores of the machine, if known.
-        own_threads: Runnable threads of the process, on average, if they alone are too many.
-    """
-
-    share: float
-    background_cores: float | None
-    cores: int | None
-    own_threads: float | None = None
-
-
-class CoreWait(msgspec.Struct, frozen=True):
-    """The driving thread waited for a CPU core.
-
-    Args:
-        time_ns: Time of the mean step that it waited.
-        wall_ns: Time of the mean step.
-        cores: Cores of the machine, if known.
-        background_cores: Cores that other programs kept busy on average; None if unknown, or if
-            they used next to none.
-        own_threads: Runnable threads of the process, on average, if they alone are too many.
-        is_own: Whether only threads and processes of the program competed for the cores.
-    """
-
-    time_ns: int
-    wall_ns: int
-    cores: int | None = None
-    background_cores: float | None = None
-    own_threads: float | None = None
-    is_own: bool = False
-
-
-class DiskWait(msgspec.Struct, frozen=True):
-    """The main thread, or all work on the machine, waited for a disk.
-
-    Args:
-        share: Share of the time, 0..1.
-        of_machine: Whether it is known only for the whole machine.
-        read_bytes, written_bytes: What the process read and wrote, if known.
-    """
-
-    share: float
-    of_machine: bool
-    read_bytes: int | None
-    written_bytes: int | None
-
-
-class Throttled(msgspec.Struct, frozen=True):
-    """Share of the time in which heat or a power brake slowed a GPU down, 0..1."""
-
-    gpu: int
-    share: float
-
-
-MachineNote: TypeAlias = DiskWait | Throttled
 
 # --- ranks ---------------------------------------------------------------------------------------
 

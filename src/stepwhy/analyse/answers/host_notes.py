@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.analyse.steps.cores import CONTENDED, FEW_CORES, OVERSUBSCRIBED
-from stepwhy.result.reasons import CoreContention, CoreWait, DiskWait, Throttled
+from stepwhy.result.machine import CoreContention, CoreWait, DiskWait, Throttled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stepwhy.result import Breakdown, HostLoad
-    from stepwhy.result.reasons import MachineNote
+    from stepwhy.result.machine import MachineNote
 
 # Share of the step; a smaller one does not justify a faster disk.
 _DISK_BOUND = 0.05

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.base.units import format_bytes, format_fraction, format_ns
-from stepwhy.result.reasons import DiskWait, Throttled
+from stepwhy.result.machine import DiskWait, Throttled
 
 if TYPE_CHECKING:
-    from stepwhy.result.reasons import CoreContention, CoreWait, MachineNote
+    from stepwhy.result.machine import CoreContention, CoreWait, MachineNote
 
 _FEW_CORES = 0.25  # kept busy by other programs; every machine runs some
 
