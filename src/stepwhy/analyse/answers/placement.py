@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from stepwhy.analyse.program.placement import (
     conflicts,
-    copies_by_node,
+    copy_totals,
+    device_copies,
     fields_of,
     misplaced,
     node_times,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from stepwhy.analyse.facts import Facts
-    from stepwhy.analyse.program.placement import Node
+    from stepwhy.analyse.program.placement import CopyTotals, DeviceCopy, Node
     from stepwhy.result.placement import Placed
 
 # With this many rows a report opens at once, and `explain --json` stays below two megabytes. The
@@ -105,7 +106,7 @@ def _ops(facts: Facts) -> Iterator[PlacedOp]:
     nodes = placed_nodes(facts)
     overruled = {n.name: n for n in misplaced(facts)}
     requested = facts.trace.nodes.requested
-    copies, spent = copies_by_node(facts), node_times(facts)
+    copies, spent = _copies_by_node(facts), node_times(facts)
     for any_node in _once(nodes):
         node = overruled.get(any_node.name, any_node)
         is_known = int(requested[node.row]) != NULL
@@ -123,6 +124,15 @@ def _ops(facts: Facts) -> Iterator[PlacedOp]:
             copied_bytes=crossing.bytes if crossing else None,
             time_ns=spent.get(node.name) if node.actual else None,
         )
+
+
+def _copies_by_node(facts: Facts) -> dict[str, CopyTotals]:
+    """Totals of the copies of a node's output to other devices, by name of the node."""
+    own: dict[str, list[DeviceCopy]] = defaultdict(list)
+    names = facts.trace.nodes.name.tolist()
+    for copy in device_copies(facts):
+        own[facts.trace.string(names[copy.source])].append(copy)
+    return {name: copy_totals(facts, copies) for name, copies in own.items()}
 
 
 def _once(nodes: Iterable[Node]) -> Iterable[Node]:

@@ -209,28 +209,6 @@ def fallen(facts: Facts) -> list[Node]:
     return [n for n in nodes if n.is_compute and n.actual and conflicts(n.requested, n.actual)]
 
 
-def unrequested(facts: Facts) -> set[str]:
-    """Names of the nodes that ran and whose requested device is not recorded."""
-    requested = facts.trace.nodes.requested
-    return {n.name for n in placed_nodes(facts) if n.actual and int(requested[n.row]) == NULL}
-
-
-def types_run(facts: Facts, nodes: Iterable[Node]) -> dict[str, str]:
-    """Op type that the runtime ran for each node, or else that of the program; by name.
-
-    The graph optimizer replaces types: a `Sigmoid` that runs as `_FusedMatMul` is a whole layer.
-    """
-    kernels = facts.derived(_types_run)
-    return {n.name: kernels.get(n.name, n.op) for n in nodes}
-
-
-def _types_run(facts: Facts) -> dict[str, str]:
-    slices, rows = facts.trace.slices, facts.slices(Kind.KERNEL, steady=True)
-    rows = rows[slices.scope[rows] != NULL]
-    pairs = dict(zip(slices.scope[rows].tolist(), slices.name[rows].tolist(), strict=True))
-    return {facts.trace.string(scope): facts.trace.string(op) for scope, op in pairs.items()}
-
-
 def _misplaced(facts: Facts) -> list[Node]:
     nodes = placed_nodes(facts)
     asked = [*_drawn_to_variables(nodes), *(n for n in nodes if n.is_model_work and n.outer)]
@@ -391,15 +369,6 @@ def copy_totals(facts: Facts, copies: Sequence[DeviceCopy]) -> CopyTotals:
     runs = len(facts.steps.starts) if facts.steps.source != "whole-trace" else 1
     sizes, times = [c.bytes for c in copies], [c.dur_ns for c in copies]
     return CopyTotals(len(copies) / runs, _mean(sizes, runs), _mean(times, runs))
-
-
-def copies_by_node(facts: Facts) -> dict[str, CopyTotals]:
-    """Totals of the copies of a node's output to other devices, by name of the node."""
-    own: dict[str, list[DeviceCopy]] = defaultdict(list)
-    names = facts.trace.nodes.name.tolist()
-    for copy in device_copies(facts):
-        own[facts.trace.string(names[copy.source])].append(copy)
-    return {name: copy_totals(facts, copies) for name, copies in own.items()}
 
 
 def node_times(facts: Facts) -> dict[str, int]:

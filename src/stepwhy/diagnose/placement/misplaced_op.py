@@ -53,8 +53,6 @@ from stepwhy.analyse.program.placement import (
     misplaced_names,
     node_times,
     placed_nodes,
-    types_run,
-    unrequested,
     written,
 )
 from stepwhy.base.columns.types import AnyRows
@@ -70,6 +68,8 @@ from stepwhy.diagnose.shared.placement import (
     example,
     listed,
     share_their_cores,
+    types_run,
+    unrequested,
 )
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 from stepwhy.diagnose.shared.slices import strings_of

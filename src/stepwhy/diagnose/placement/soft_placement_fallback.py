@@ -37,7 +37,6 @@ from stepwhy.analyse.program.placement import (
     node_times,
     placed_nodes,
     type_of,
-    types_run,
 )
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.placement import (
@@ -49,6 +48,7 @@ from stepwhy.diagnose.shared.placement import (
     example,
     listed,
     share_their_cores,
+    types_run,
 )
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import scopes_among

@@ -17,7 +17,7 @@ from stepwhy.analyse.program.placement import (
     fields_of,
     is_variable,
     node_times,
-    types_run,
+    placed_nodes,
 )
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
@@ -44,6 +44,28 @@ def by_time(facts: Facts, nodes: Sequence[Node]) -> list[Group]:
     spent, types = node_times(facts), types_run(facts, nodes)
     groups = grouped((types[n.name], spent.get(n.name, 0)) for n in nodes)
     return sorted(groups, key=lambda g: (-g.total_ns, -g.count, g.name))
+
+
+def types_run(facts: Facts, nodes: Iterable[Node]) -> dict[str, str]:
+    """Op type that the runtime ran for each node, or else that of the program; by name.
+
+    The graph optimizer replaces types: a `Sigmoid` that runs as `_FusedMatMul` is a whole layer.
+    """
+    kernels = facts.derived(_types_run)
+    return {n.name: kernels.get(n.name, n.op) for n in nodes}
+
+
+def _types_run(facts: Facts) -> dict[str, str]:
+    slices, rows = facts.trace.slices, facts.slices(Kind.KERNEL, steady=True)
+    rows = rows[slices.scope[rows] != NULL]
+    pairs = dict(zip(slices.scope[rows].tolist(), slices.name[rows].tolist(), strict=True))
+    return {facts.trace.string(scope): facts.trace.string(op) for scope, op in pairs.items()}
+
+
+def unrequested(facts: Facts) -> set[str]:
+    """Names of the nodes that ran and whose requested device is not recorded."""
+    requested = facts.trace.nodes.requested
+    return {n.name for n in placed_nodes(facts) if n.actual and int(requested[n.row]) == NULL}
 
 
 class Elsewhere(msgspec.Struct, frozen=True):
