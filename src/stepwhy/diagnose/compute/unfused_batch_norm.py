@@ -48,11 +48,11 @@ from stepwhy.diagnose.compute.shared.batch_norm import (
     CONVOLUTION,
     FUSED,
     UnfusedNorms,
-    attributed,
     count_of,
     in_calls,
     in_graph,
 )
+from stepwhy.diagnose.compute.shared.calls import NOT_ATTRIBUTED, attributed
 from stepwhy.diagnose.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.placement import listed
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
@@ -84,10 +84,7 @@ def diagnose(facts: Facts) -> Finding:
     if framework == "tensorflow" and not has_nodes:
         return RULE.lacks("graph-ops")
     if not has_nodes and attributed(facts) < FEWEST_KNOWN:
-        return RULE.incomplete(
-            "kernel-launches",
-            "For most kernels, the trace does not record which operation launched them.",
-        )
+        return RULE.incomplete("kernel-launches", NOT_ATTRIBUTED)
     if not count_of(facts, CONVOLUTION):
         return RULE.nothing((Evidence("convolutions", 0, "count"),))
     found = in_graph(facts) if has_nodes else in_calls(facts)

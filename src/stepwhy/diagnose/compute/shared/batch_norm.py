@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.placement import Node, placed_nodes
 from stepwhy.base.columns.groups import distinct, numbered
-from stepwhy.base.columns.sums import total_of
 from stepwhy.base.columns.types import AnyRows, Ints, Mask
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import by_name, nearest, outermost
@@ -394,16 +393,3 @@ def count_of(facts: Facts, pattern: re.Pattern[str]) -> int:
     """
     groups = by_name(facts, facts.slices(Kind.OP, Kind.KERNEL, steady=True))
     return sum(group.count for group in groups if pattern.fullmatch(group.name))
-
-
-def attributed(facts: Facts) -> float:
-    """Share of the kernel time whose launching operation is known, 0..1; 1 on a CPU."""
-    slices, launches = facts.trace.slices, facts.launches
-    if not facts.has_accelerator:
-        return 1.0
-    work, calls = launches.joined
-    is_named = np.zeros(len(slices), dtype=bool)
-    is_named[work[nearest(facts, Kind.OP)[calls] != NULL]] = True
-    rows = facts.slices(Kind.KERNEL, steady=True)
-    named, whole = total_of(slices.dur_ns[rows[is_named[rows]]]), total_of(slices.dur_ns[rows])
-    return named / max(whole, 1) if len(rows) else 1.0

@@ -11,14 +11,27 @@ from numpy.typing import NDArray
 
 from stepwhy.analyse.facts import Facts
 from stepwhy.base.columns.groups import distinct, numbered
+from stepwhy.base.columns.sums import total_of
 from stepwhy.base.columns.types import AnyRows, Mask
-from stepwhy.diagnose.compute.shared.batch_norm import attributed
 from stepwhy.diagnose.shared.measure import mean_within, nearest, time_of
 from stepwhy.result import Evidence
 from stepwhy.trace import NULL, Kind
 
 NOT_ATTRIBUTED = "For most kernels, the trace does not record which operation launched them."
 _FEWEST_KNOWN = 0.5  # of the kernels' time; replayed graphs record no operations
+
+
+def attributed(facts: Facts) -> float:
+    """Share of the kernel time whose launching operation is known, 0..1; 1 on a CPU."""
+    slices, launches = facts.trace.slices, facts.launches
+    if not facts.has_accelerator:
+        return 1.0
+    work, calls = launches.joined
+    is_named = np.zeros(len(slices), dtype=bool)
+    is_named[work[nearest(facts, Kind.OP)[calls] != NULL]] = True
+    rows = facts.slices(Kind.KERNEL, steady=True)
+    named, whole = total_of(slices.dur_ns[rows[is_named[rows]]]), total_of(slices.dur_ns[rows])
+    return named / max(whole, 1) if len(rows) else 1.0
 
 
 def attributes_calls(facts: Facts) -> bool:
