@@ -7,7 +7,8 @@ from msgspec import structs
 from rich.console import Console
 
 from stepwhy.result import HostLine, HostLoad
-from stepwhy.show import html, terminal, words
+from stepwhy.show import html, terminal
+from stepwhy.show.lines import sampled_lines
 
 LINES = (
     HostLine("data/augment.py:88", 0.43, "driver"),
@@ -32,7 +33,7 @@ def printed(result):
 
 
 def test_lines_by_role(sampled):
-    assert words.sampled_lines(sampled) == [
+    assert sampled_lines(sampled) == [
         (
             "The driving thread spends",
             [("43 %", "data/augment.py:88"), ("5.0 %", "train.py(41): main")],
@@ -45,7 +46,7 @@ def test_lines_by_role(sampled):
 def test_at_most_three_lines_per_role(sampled):
     lines = tuple(HostLine(f"a.py({n}): f", 0.1, "worker") for n in range(5))
     host = structs.replace(sampled.host, lines=lines)
-    ((_, places),) = words.sampled_lines(structs.replace(sampled, host=host))
+    ((_, places),) = sampled_lines(structs.replace(sampled, host=host))
     assert len(places) == 3
 
 
@@ -73,5 +74,5 @@ def test_line_is_not_shown_twice(sampled):
 
 def test_no_sentence_without_samples(sample):
     input_bound = sample("input_bound")
-    assert words.sampled_lines(input_bound) == []
+    assert sampled_lines(input_bound) == []
     assert "Workers spend" not in printed(input_bound)

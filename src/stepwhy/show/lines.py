@@ -1,4 +1,4 @@
-"""The breakdown by line of the program, in words that all reports share."""
+"""The breakdown by line of the program, and sampled lines, in words that all reports share."""
 
 from __future__ import annotations
 
@@ -39,6 +39,12 @@ _SOURCES = {
     "samples": "From stack samples: a backward pass counts for the line that starts it.",
 }
 _PHASES = {"unknown": "compute", "other": "compute", "input": "input"}
+_THREADS = {
+    "driver": "The driving thread spends",
+    "worker": "Workers spend",
+    "thread": "Other threads spend",
+}
+_MOST_LINES = 3  # of those that were sampled, per role
 
 
 class LinePart(msgspec.Struct, frozen=True):
@@ -193,12 +199,37 @@ def unknown_share(result: Result) -> float:
     return rest / result.lines.wall_ns
 
 
+def sampled_lines(result: Result) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Lines in which threads spend time: per role, start of the sentence and (share, line)."""
+    lines = result.host.lines if result.host is not None else ()
+    sentences = []
+    for role, beginning in _THREADS.items():
+        if role == "driver" and result.lines is not None:
+            continue  # the breakdown by line says it
+        own = [line for line in lines if line.role == role][:_MOST_LINES]
+        if own:
+            places = [(units.format_fraction(line.share), one_line(line.line)) for line in own]
+            sentences.append((beginning, places))
+    return sentences
+
+
+def is_hottest_listed(result: Result) -> bool:
+    """Whether the report already names the hottest line of the driving thread with its share."""
+    if result.lines is not None:
+        return True
+    hottest = result.breakdown.hottest_line
+    beginning = _THREADS["driver"]
+    places = dict(sampled_lines(result)).get(beginning, [])
+    return any(line == one_line(hottest) for _, line in places)
+
+
 __all__ = [
     "MOST",
     "SHOWN",
     "LinePart",
     "chosen",
     "inside",
+    "is_hottest_listed",
     "is_most",
     "largest_lines",
     "line_name",
@@ -207,6 +238,7 @@ __all__ = [
     "operation_times",
     "parts",
     "rest_sentence",
+    "sampled_lines",
     "unknown_share",
     "what_it_does",
 ]

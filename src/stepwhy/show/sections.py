@@ -18,7 +18,7 @@ from stepwhy.base.text import one_line
 from stepwhy.read.kernel_names.short import short_name
 from stepwhy.show import advice, blocks, words
 from stepwhy.show.blocks import Span, sentence, sentences
-from stepwhy.show.lines import largest_lines
+from stepwhy.show.lines import is_hottest_listed, largest_lines, sampled_lines
 from stepwhy.show.picture import CORRECTIONS_TITLE, corrections
 from stepwhy.show.ranks import SHOWN, others_sentence, takes_longer, those_that_matter
 from stepwhy.show.watched import watching_sentence
@@ -183,11 +183,11 @@ def _remarks(result: Result) -> Iterator[Span]:
         breakdown.note,
     )
     yield from (Span(f"{text} ") for text in texts if text)
-    line = "" if words.is_hottest_listed(result) else breakdown.hottest_line
+    line = "" if is_hottest_listed(result) else breakdown.hottest_line
     if line:
         yield Span("While the device is idle, your code is most often at ")
         yield from (Span(line, "code"), Span(". "))
-    for beginning, places in words.sampled_lines(result):
+    for beginning, places in sampled_lines(result):
         for number, (share, place) in enumerate(places):
             yield from (Span(f"{',' if number else beginning} {share} in "), Span(place, "code"))
         yield Span(". ")

@@ -303,38 +303,6 @@ def notes(result: Result) -> list[str]:
     return [note for note in result.notes if note != result.run.ending]
 
 
-_THREADS = {
-    "driver": "The driving thread spends",
-    "worker": "Workers spend",
-    "thread": "Other threads spend",
-}
-_MOST_LINES = 3
-
-
-def sampled_lines(result: Result) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Lines in which threads spend time: per role, start of the sentence and (share, line)."""
-    lines = result.host.lines if result.host is not None else ()
-    sentences = []
-    for role, beginning in _THREADS.items():
-        if role == "driver" and result.lines is not None:
-            continue  # the breakdown by line says it
-        own = [line for line in lines if line.role == role][:_MOST_LINES]
-        if own:
-            places = [(units.format_fraction(line.share), one_line(line.line)) for line in own]
-            sentences.append((beginning, places))
-    return sentences
-
-
-def is_hottest_listed(result: Result) -> bool:
-    """Whether the report already names the hottest line of the driving thread with its share."""
-    if result.lines is not None:
-        return True
-    hottest = result.breakdown.hottest_line
-    beginning = _THREADS["driver"]
-    places = dict(sampled_lines(result)).get(beginning, [])
-    return any(line == one_line(hottest) for _, line in places)
-
-
 def gpu_sentences(result: Result) -> list[str]:
     """Use, memory and throttling of each GPU as the driver reported them, one line per GPU."""
     return [_gpu(gpu) for gpu in (result.host.gpus if result.host is not None else ())]
