@@ -9,8 +9,7 @@ from stepwhy.result import RankUse
 from stepwhy.show import html, markdown
 from stepwhy.show.console import Console
 from stepwhy.show.html.ranks import rank_view
-from stepwhy.show.ranks import others_sentence, those_that_matter
-from stepwhy.show.sections import ranks as ranks_section
+from stepwhy.show.ranks import others_sentence, ranks_section, those_that_matter
 from stepwhy.show.terminal.blocks import View, rendered
 from stepwhy.show.terminal.finish import TOGETHER
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stepwhy.show import blocks, picture, sections, words
 from stepwhy.show import lines as by_line
 from stepwhy.show.markdown_text import code, code_block, line, prose, table
+from stepwhy.show.ranks import ranks_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,7 +36,7 @@ def render(result: Result, *, show_all: bool = False, option: str = "--all") -> 
         *_lines(result, show_all=show_all),
     ]
     after = [
-        *_blocks(sections.ranks(result, show_all=show_all), show_all=show_all),
+        *_blocks(ranks_section(result, show_all=show_all), show_all=show_all),
         *_not_checked(sections.checks(result), "" if show_all else option),
         *_footer(result, show_all=show_all),
     ]

@@ -1,4 +1,4 @@
-"""Ranks in reports: which of many to list, and what to say of the others."""
+"""Ranks in reports: which of many to list, what to say of the others, and the table of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from stepwhy.base import units
 from stepwhy.base.text import one_line
 from stepwhy.read.kernel_names.short import short_name
-from stepwhy.show import words
+from stepwhy.show import blocks, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from stepwhy.result import RankUse
+    from stepwhy.result import RankUse, Result
 
 SHOWN = 8
 """Ranks that a report lists if it does not show everything."""
@@ -65,3 +65,26 @@ def takes_longer(rank: RankUse) -> str:
     label = words.CATEGORY_WORDS[rank.longer].label
     operation = " ".join(filter(None, (short_name(rank.operation), rank.phase)))
     return " · ".join(one_line(part) for part in (label, operation, rank.line) if part)
+
+
+def ranks_section(result: Result, *, show_all: bool) -> Iterator[blocks.Section]:
+    """The ranks for which the others wait longest, or all of them; nothing for a single rank."""
+    if not result.ranks:
+        return
+    shown = those_that_matter(result.ranks, len(result.ranks) if show_all else SHOWN)
+    head = ("rank", "step", "works", "waits", "moves data", "late by", "last in", "takes longer")
+    table = blocks.Table(head, tuple(map(_rank_row, shown)), frozenset(range(7)))
+    title = f"Ranks ({len(shown)} of {len(result.ranks)}, per step)"
+    rest = others_sentence(result.ranks, shown)
+    rest = rest and f"Those that the others wait for longest. {rest}"
+    yield blocks.Section("ranks", title, (table, *blocks.sentences([rest], "soft")))
+
+
+def _rank_row(rank: RankUse) -> tuple[str, ...]:
+    times = (rank.step_ns, rank.work_ns, rank.wait_ns, rank.transfer_ns, rank.late_ns)
+    return (
+        str(rank.rank),
+        *("?" if ns is None else units.format_ns(ns) for ns in times),
+        "?" if rank.last is None else units.format_count(rank.last),
+        takes_longer(rank),
+    )

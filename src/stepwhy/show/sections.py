@@ -20,14 +20,13 @@ from stepwhy.show import advice, blocks, words
 from stepwhy.show.blocks import Span, sentence, sentences
 from stepwhy.show.lines import is_hottest_listed, largest_lines, sampled_lines
 from stepwhy.show.picture import CORRECTIONS_TITLE, corrections
-from stepwhy.show.ranks import SHOWN, others_sentence, takes_longer, those_that_matter
 from stepwhy.show.watched import watching_sentence
 from stepwhy.show.without_findings import nothing_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from stepwhy.result import Device, Evidence, Finding, Fix, Input, RankUse, Result
+    from stepwhy.result import Device, Evidence, Finding, Fix, Input, Result
 
 _RISK_WORDS = {
     "none": "",
@@ -183,8 +182,7 @@ def _remarks(result: Result) -> Iterator[Span]:
         breakdown.note,
     )
     yield from (Span(f"{text} ") for text in texts if text)
-    line = "" if is_hottest_listed(result) else breakdown.hottest_line
-    if line:
+    if not is_hottest_listed(result) and (line := breakdown.hottest_line):
         yield Span("While the device is idle, your code is most often at ")
         yield from (Span(line, "code"), Span(". "))
     for beginning, places in sampled_lines(result):
@@ -266,29 +264,6 @@ def explained_sentence(result: Result) -> str:
         if names:
             sentences.append(f"{text}: {', '.join(names)}.")
     return " ".join(sentences)
-
-
-def ranks(result: Result, *, show_all: bool) -> Iterator[blocks.Section]:
-    """The ranks for which the others wait longest, or all of them; nothing for a single rank."""
-    if not result.ranks:
-        return
-    shown = those_that_matter(result.ranks, len(result.ranks) if show_all else SHOWN)
-    head = ("rank", "step", "works", "waits", "moves data", "late by", "last in", "takes longer")
-    table = blocks.Table(head, tuple(map(_rank_row, shown)), frozenset(range(7)))
-    title = f"Ranks ({len(shown)} of {len(result.ranks)}, per step)"
-    rest = others_sentence(result.ranks, shown)
-    rest = rest and f"Those that the others wait for longest. {rest}"
-    yield blocks.Section("ranks", title, (table, *sentences([rest], "soft")))
-
-
-def _rank_row(rank: RankUse) -> tuple[str, ...]:
-    times = (rank.step_ns, rank.work_ns, rank.wait_ns, rank.transfer_ns, rank.late_ns)
-    return (
-        str(rank.rank),
-        *("?" if ns is None else units.format_ns(ns) for ns in times),
-        "?" if rank.last is None else units.format_count(rank.last),
-        takes_longer(rank),
-    )
 
 
 def tables(result: Result) -> Iterator[blocks.Section]:

@@ -9,6 +9,7 @@ from rich.console import Group
 from stepwhy.show import sections
 from stepwhy.show.blocks import Fact, Facts, Section, Span
 from stepwhy.show.console import Console, Text
+from stepwhy.show.ranks import ranks_section
 from stepwhy.show.terminal.blocks import View, rendered
 from stepwhy.show.terminal.finish import Finish
 from stepwhy.show.terminal.lines import lines_section
@@ -43,7 +44,7 @@ def render(result: Result, *, show_all: bool = False, console: Console | None = 
         Text(""),
         *rendered([*sections.first_screen(result), *sections.picture(result)], view),
         *lines_section(result, show_all=show_all),
-        *rendered([*sections.findings(result), *sections.ranks(result, show_all=show_all)], view),
+        *rendered([*sections.findings(result), *ranks_section(result, show_all=show_all)], view),
         *watched_sections(result, width, show_all=show_all),
         *memory_section(result, width, show_all=show_all),
         *rendered(sections.tables(result) if show_all else (), view),
