@@ -34,6 +34,7 @@ from stepwhy.record.core.pacing import WritePace
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.core.process.folder import append_lines, encode, folder_of, write_json
 from stepwhy.record.core.process.ranks import rank_members
+from stepwhy.record.core.registry import reason_of
 from stepwhy.record.core.requests import Requests
 from stepwhy.record.core.settings import SETTING, process_settings, setting_lines
 
@@ -121,10 +122,10 @@ class Recorder:
         with contextlib.suppress(OSError):
             self._flush()
         with contextlib.suppress(OSError):
-            text = f"{STOPPED}: {_reason(error)}. The training went on"
+            text = f"{STOPPED}: {reason_of(error)}. The training went on"
             self._write_message("warning", "observer-stopped", text)
         # On a full disk this may be all that can be written.
-        registry.report(str(self._run_dir), stopped=_reason(error), steps=self._logged)
+        registry.report(str(self._run_dir), stopped=reason_of(error), steps=self._logged)
 
     def _write_message(self, level: str, slug: str, text: str) -> None:
         """Append one message, unless enough of its kind were written."""
@@ -147,7 +148,7 @@ class Recorder:
 
     def window_failed(self, error: BaseException) -> None:
         """Leave a message about a window that could not be traced or written; logging continues."""
-        self.message("warning", "window-lost", f"a traced window was lost: {_reason(error)}")
+        self.message("warning", "window-lost", f"a traced window was lost: {reason_of(error)}")
 
     def describe(self, **about: int | Callable[[], dict[str, int]]) -> None:
         """Add facts about the process, before its directory appears with the first step.
@@ -299,12 +300,7 @@ class Recorder:
             name: Name of the file; compressed if it ends in '.gz'.
             value: Its content.
         """
-
-        def write() -> None:
-            self._folder.open(self._about)
-            write_json(self._folder.path / name, value)
-
-        self.guard(write)
+        self.guard(lambda: self._write_file(name, value))
 
     def note(self, name: str, value: Mapping[str, Any]) -> None:
         """Like `keep`, from another thread than the driving one; never raises.
@@ -315,11 +311,13 @@ class Recorder:
             name: Name of the file.
             value: Its content.
         """
-        if not self.alive:
-            return
-        with contextlib.suppress(Exception):
-            self._folder.open(self._about)
-            write_json(self._folder.path / name, value)
+        if self.alive:
+            with contextlib.suppress(Exception):
+                self._write_file(name, value)
+
+    def _write_file(self, name: str, value: Mapping[str, Any]) -> None:
+        self._folder.open(self._about)
+        write_json(self._folder.path / name, value)
 
     def _flush(self) -> None:
         """Write everything pending."""
@@ -395,23 +393,6 @@ def _clock() -> dict[str, int]:
     """By how much the clock that profilers use was set; empty if it was not."""
     set_ns = clock_set_ns()
     return {"clock_set_ns": set_ns} if abs(set_ns) > _CLOCK_SET_NS else {}
-
-
-def _reason(error: BaseException) -> str:
-    """Reason of a failure, without paths."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"the run directory could not be written ({error.strerror})"
-    return f"an internal failure, {type(error).__name__} in {_last_function(error)}"
-
-
-def _last_function(error: BaseException) -> str:
-    """Location of a failure, without paths: 'module.function'."""
-    trace, place = error.__traceback__, "unknown"
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        place = f"{Path(code.co_filename).stem}.{code.co_name}"
-        trace = trace.tb_next
-    return place
 
 
 __all__ = ["Recorder", "append_lines", "write_json"]

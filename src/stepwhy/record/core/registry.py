@@ -154,6 +154,25 @@ def _name(kind: type) -> str:
     return name[:_LONGEST_NAME]
 
 
+def reason_of(error: BaseException) -> str:
+    """Reason of a failure, without paths."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"the run directory could not be written ({error.strerror})"
+    return f"an internal failure, {type(error).__name__} in {_last_function(error)}"
+
+
+def _last_function(error: BaseException) -> str:
+    """Location of a failure, without paths: 'module.function'."""
+    from pathlib import Path  # most processes have no failure to report
+
+    trace, place = error.__traceback__, "unknown"
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        place = f"{Path(code.co_filename).stem}.{code.co_name}"
+        trace = trace.tb_next
+    return place
+
+
 def registered(run_dir: Path) -> list[int]:
     """The ids of the Python processes of a run, in order of their start.
 
