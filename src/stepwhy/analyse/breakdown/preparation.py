@@ -63,6 +63,11 @@ class Preparation(msgspec.Struct, frozen=True):
     kind_line: str
     kind_call: str = ""
 
+    @property
+    def running(self) -> float:
+        """Number of processes it keeps busy; the threads of one process share the GIL."""
+        return min(self.at_once, 1.0) if self.producers is None else self.at_once
+
 
 class _Sample(msgspec.Struct, frozen=True):
     """One row of `samples`."""

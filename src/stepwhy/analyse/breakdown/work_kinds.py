@@ -31,6 +31,12 @@ class WorkKind(StrEnum):
 REMOVABLE = frozenset(WorkKind) - {WorkKind.DECODE, WorkKind.FILES, WorkKind.OTHER}
 """Work that another way to write the line mostly spares; the rest has to be done by someone."""
 
+FILE_LIBRARIES = frozenset({
+    "python", "PIL", "cv2", "imageio", "tifffile", "pydicom", "nibabel", "rasterio", "decord", "av",
+    "soundfile", "audioread", "h5py", "netCDF4", "zarr", "numcodecs", "lmdb", "pyarrow", "pandas",
+    "fsspec", "s3fs", "gcsfs",
+})  # fmt: skip
+"""The standard library ("python") and packages that open, unpack, decode or parse files."""
 _DECODERS = frozenset({
     "PIL", "cv2", "imageio", "tifffile", "pydicom", "nibabel", "rasterio", "decord", "av",
     "soundfile", "audioread", "librosa", "torchvision", "torchaudio",

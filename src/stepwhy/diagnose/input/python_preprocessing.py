@@ -69,10 +69,9 @@ import math
 from msgspec.structs import replace
 
 from stepwhy.analyse.breakdown.preparation import Preparation, find_preparation
-from stepwhy.analyse.breakdown.work_kinds import WorkKind
+from stepwhy.analyse.breakdown.work_kinds import FILE_LIBRARIES, WorkKind
 from stepwhy.analyse.input.batch_work import find_batch_work
 from stepwhy.analyse.steps.counters import series
-from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.diagnose.input.shared.blocked import blocked_share
 from stepwhy.diagnose.input.shared.generator_stage import generator_stage
 from stepwhy.diagnose.input.shared.loaders import batches_ready
@@ -90,7 +89,7 @@ from stepwhy.diagnose.shared.augmentation import cheaper_augmentation, is_new, w
 from stepwhy.diagnose.shared.measure import contention_ns
 from stepwhy.diagnose.shared.program import feeds_placeholders, is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
-from stepwhy.diagnose.shared.stable_functions import stable_lines
+from stepwhy.diagnose.shared.stable_functions import could_be_kept
 from stepwhy.trace import Kind, SampleRole
 
 RULE = Rule(
@@ -113,12 +112,6 @@ LEAST_REST = 0.01  # of the step; the breakdown resolves no less
 MOST_THREADS = 16  # advised; more of them rarely wait for storage at a time
 # Of the function's samples; C functions that the program calls directly count as the program.
 READS = 0.3
-# The standard library ("python") and packages that open, unpack, decode or parse files.
-_READERS = frozenset({
-    "python", "PIL", "cv2", "imageio", "tifffile", "pydicom", "nibabel", "rasterio", "decord", "av",
-    "soundfile", "audioread", "h5py", "netCDF4", "zarr", "numcodecs", "lmdb", "pyarrow", "pandas",
-    "fsspec", "s3fs", "gcsfs",
-})  # fmt: skip
 
 _SINGLE_ELEMENTS = "Let the generator yield whole batches: TensorFlow takes long for each element"
 _SERIAL = "The training loop itself prepares the batches: see serial-input."
@@ -158,12 +151,11 @@ def diagnose(facts: Facts) -> Finding:
         return _of_generator(facts) or RULE.nothing(evidence[:2])
     spared = removable_work(facts, work)
     if spared is not None:
-        ways = of_work_beside(facts, work, spared, cost, round(_running(work) * facts.wall_ns))
+        ways = of_work_beside(facts, work, spared, cost, round(work.running * facts.wall_ns))
         if not ways.prefer_workers:
             evidence = (*evidence[:1], *spared.evidence(), *evidence[2:])
-            otherwise = _OTHERWISE if ways.workers else ""
-            return _spare(cost, ways, spared, evidence, otherwise)
-    competitors = 0.0 if work.role is SampleRole.DRIVER else _running(work)
+            return _spare(cost, ways, spared, evidence)
+    competitors = 0.0 if work.role is SampleRole.DRIVER else work.running
     most = cost + contention_ns(facts, cost, competitors)
     is_new_each_time = is_new(facts, work.line)
     least = 0.0 if is_new_each_time else LEAST_SAVED
@@ -175,7 +167,8 @@ def diagnose(facts: Facts) -> Finding:
 def _of_serial(facts: Facts, work: Preparation) -> Finding:
     """Judge work in the training loop itself: it applies if to spare it is better than workers."""
     serial, spared = find_batch_work(facts), removable_work(facts, work)
-    if spared is None and not is_new(facts, work.line) and not _is_kept(facts):
+    # Whether to keep results from epoch to epoch is judged by repeated-preprocessing.
+    if spared is None and not is_new(facts, work.line) and not could_be_kept(facts):
         spared = longest_function(work)
     if serial is None or spared is None:
         return RULE.not_applicable(_SERIAL)
@@ -186,14 +179,7 @@ def _of_serial(facts: Facts, work: Preparation) -> Finding:
     is_better = sure_ns >= ways.workers_ns if spared.kind else sure_ns > ways.workers_ns
     if not is_better or ways.gone_ns < least * facts.wall_ns:
         return RULE.not_applicable(_SERIAL)
-    share = Evidence("share of the step", ways.gone_ns / max(facts.wall_ns, 1), "fraction")
-    evidence = (share, *spared.evidence(), Evidence("runs in", _runs_in(work), ""))
-    return _spare(ways.gone_ns, ways, spared, evidence, _OTHERWISE if ways.workers else "")
-
-
-def _is_kept(facts: Facts) -> bool:
-    """Whether results of the data set could be kept from epoch to epoch: another check judges."""
-    return len(rows_of_kinds(facts.trace, "epoch")) > 1 and bool(stable_lines(facts))
+    return _spare(ways.gone_ns, ways, spared, _place(facts, work, ways.gone_ns, spared))
 
 
 def _takes_cores(facts: Facts, work: Preparation, ready: Evidence) -> Finding | None:
@@ -205,14 +191,12 @@ def _takes_cores(facts: Facts, work: Preparation, ready: Evidence) -> Finding | 
     if spared is None or facts.observed is None or facts.observed.is_contended:
         return None
     waited = facts.observed.driver.core_wait_ns or 0
-    cost = min(waited, round(spared.share * _running(work) * facts.wall_ns))
+    cost = min(waited, round(spared.share * work.running * facts.wall_ns))
     if cost < SHARE_OF_CORES * facts.wall_ns:
         return None
     evidence = (
-        Evidence("share of the step", cost / facts.wall_ns, "fraction"),
-        *spared.evidence(),
-        Evidence("runs in", _runs_in(work), ""),
-        Evidence("cores that it uses, on average", round(_running(work), 1), "count"),
+        *_place(facts, work, cost, spared),
+        Evidence("cores that it uses, on average", round(work.running, 1), "count"),
         Evidence("wait of the training thread for a core per step", waited, "ns"),
         ready,
     )
@@ -222,7 +206,7 @@ def _takes_cores(facts: Facts, work: Preparation, ready: Evidence) -> Finding | 
 
 
 def _spare(
-    cost: int, ways: Alternatives, spared: Removable, evidence: tuple[Evidence, ...], otherwise: str
+    cost: int, ways: Alternatives, spared: Removable, evidence: tuple[Evidence, ...]
 ) -> Finding:
     """The finding about work that can mostly be spared."""
     fix, gone_ns = RULE.fix(_WAYS[spared.kind]), min(ways.gone_ns, cost)
@@ -230,7 +214,7 @@ def _spare(
     return RULE.finding(
         cost,
         (*evidence, *ways.evidence(spared.line)),
-        replace(fix, text=f"{fix.text} {otherwise}".strip()),
+        replace(fix, text=f"{fix.text} {_OTHERWISE if ways.workers else ''}".strip()),
         gain,
         Edit("input", "gone", cost_ns=gone_ns),
         title=TITLES[spared.kind],
@@ -295,7 +279,7 @@ def _waits(facts: Facts, work: Preparation) -> dict[str, int]:
 def _evidence(
     facts: Facts, work: Preparation, waits: dict[str, int], cost: int
 ) -> tuple[Evidence, ...]:
-    per_step = round(_running(work) * facts.wall_ns)
+    per_step = round(work.running * facts.wall_ns)
     found = [
         *_place(facts, work, cost),
         Evidence("time in this code per step", per_step, "ns"),
@@ -326,13 +310,15 @@ def _keep_up(per_step: int, rest: int | None, who: str) -> tuple[Evidence, ...]:
     )
 
 
-def _place(facts: Facts, work: Preparation, cost: int) -> tuple[Evidence, ...]:
-    """Which code it is, and what runs it."""
+def _place(
+    facts: Facts, work: Preparation, cost: int, spared: Removable | None = None
+) -> tuple[Evidence, ...]:
+    """Which code it is, or what of it can be spared, and what runs it."""
     share = work.function_share
+    function = Evidence("share of this Python in one function", share, "fraction", work.line)
     return (
         Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
-        Evidence("share of this Python in one function", share, "fraction", work.line),
-        *_reading(work),
+        *(spared.evidence() if spared else (function, *_reading(work))),
         Evidence("runs in", _runs_in(work), ""),
     )
 
@@ -352,12 +338,7 @@ def _reading(work: Preparation) -> list[Evidence]:
 
 
 def _reads(work: Preparation) -> bool:
-    return work.package in _READERS and work.package_share >= READS
-
-
-def _running(work: Preparation) -> float:
-    """Number of processes it keeps busy; the threads of one process share the GIL."""
-    return min(work.at_once, 1.0) if work.producers is None else work.at_once
+    return work.package in FILE_LIBRARIES and work.package_share >= READS
 
 
 _CALLERS = {"": "the program", "feed": "the loop", "generator": "a generator"}

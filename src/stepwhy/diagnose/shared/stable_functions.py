@@ -36,6 +36,11 @@ def stable_lines(facts: Facts) -> list[Group]:
     return sorted((one for one in found if one.total_ns), key=lambda one: -one.total_ns)
 
 
+def could_be_kept(facts: Facts) -> bool:
+    """Whether results of the data set could be kept from epoch to epoch."""
+    return len(rows_of_kinds(facts.trace, "epoch")) > 1 and bool(stable_lines(facts))
+
+
 def _function(line: str) -> str:
     match = _LINE.fullmatch(line)
     return f"{match['file']}: {match['function']}" if match else line
