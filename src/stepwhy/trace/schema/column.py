@@ -67,3 +67,13 @@ NO_STRING = "-1"
 def string(table: Table, name: str, description: str, *, null: str = "") -> Column:
     """A column of indices into `Trace.strings`."""
     return Column(table, name, "int32", "string", null, description)
+
+
+def nanoseconds(table: Table, name: str, description: str, *, null: str = "") -> Column:
+    """A column of times or durations."""
+    return Column(table, name, "int64", "ns", null, description)
+
+
+def flag(table: Table, name: str, description: str, *, null: str = "") -> Column:
+    """A column of yes or no."""
+    return Column(table, name, "int8", "0 or 1", null, description)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwhy.trace.schema.column import NO_STRING, Column, string
+from stepwhy.trace.schema.column import NO_STRING, Column, flag, nanoseconds, string
 
 GRAPH: tuple[Column, ...] = (
     string("nodes", "name", "Graph node, with its name scope."),
@@ -31,13 +31,11 @@ GRAPH: tuple[Column, ...] = (
         "0",
         "Whether variables, other data, or both reach it through the program's graph.",
     ),
-    Column(
+    flag(
         "nodes",
         "constant",
-        "int8",
-        "0 or 1",
-        "-1",
         "1: a constant, a variable that only its initialisation assigns, or computed from these.",
+        null="-1",
     ),
     Column("copies", "source", "int32", "row of nodes", "", "Node whose output is copied."),
     Column(
@@ -51,7 +49,7 @@ GRAPH: tuple[Column, ...] = (
     string("copies", "from_device", "Sending device."),
     string("copies", "to_device", "Receiving device."),
     Column("copies", "bytes", "int64", "bytes", "-1", "Size of the tensor, per run of the graph."),
-    Column("copies", "dur_ns", "int64", "ns", "-1", "Time of the transfer, per run of the graph."),
+    nanoseconds("copies", "dur_ns", "Time of the transfer, per run of the graph.", null="-1"),
     string(
         "stages",
         "name",
@@ -65,27 +63,19 @@ GRAPH: tuple[Column, ...] = (
         "The consuming stage; null for the training. Consumers come before their producers.",
         null=NO_STRING,
     ),
-    Column("stages", "buffered", "int8", "0 or 1", "", "Whether its elements are buffered."),
+    flag("stages", "buffered", "Whether its elements are buffered."),
     Column("stages", "parallelism", "int64", "", "-1", "Number of its threads or processes."),
-    Column(
-        "stages", "tuned", "int8", "0 or 1", "-1", "Whether its library chooses its parallelism."
-    ),
-    Column(
-        "stages", "persistent", "int8", "0 or 1", "-1", "Whether its processes outlive an epoch."
-    ),
+    flag("stages", "tuned", "Whether its library chooses its parallelism.", null="-1"),
+    flag("stages", "persistent", "Whether its processes outlive an epoch.", null="-1"),
     Column("stages", "buffer_size", "int64", "", "-1", "Capacity of its buffer, elements."),
     Column("stages", "elements", "int64", "", "-1", "Number of elements produced."),
-    Column(
+    nanoseconds(
         "stages",
         "processing_ns",
-        "int64",
-        "ns",
-        "-1",
         "Work per element over all of its threads, without its producers.",
+        null="-1",
     ),
-    Column(
-        "stages", "random", "int8", "0 or 1", "-1", "Whether its function draws random numbers."
-    ),
+    flag("stages", "random", "Whether its function draws random numbers.", null="-1"),
     Column(
         "stages",
         "epochs",
@@ -102,14 +92,12 @@ GRAPH: tuple[Column, ...] = (
         "Op type as the runtime wrote it, e.g. '_MklMatMul'.",
         null=NO_STRING,
     ),
-    Column(
+    nanoseconds(
         "executions",
         "op_ns",
-        "int64",
-        "ns",
-        "-1",
         "From the start of the slice until the operation itself returned; the rest is the "
         "executor's work.",
+        null="-1",
     ),
     Column(
         "executions",

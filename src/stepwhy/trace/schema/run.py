@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-from stepwhy.trace.schema.column import NO_STRING, Column, string
+from stepwhy.trace.schema.column import NO_STRING, Column, flag, nanoseconds, string
 
 RUN: tuple[Column, ...] = (
-    Column("marks", "start_ns", "int64", "ns", "", "Start of an observed step; ordered."),
-    Column("marks", "dur_ns", "int64", "ns", "", "Its wall time."),
-    Column("marks", "profiled", "int8", "0 or 1", "", "Whether a profiler ran during it."),
-    Column(
-        "marks",
-        "input_wait_ns",
-        "int64",
-        "ns",
-        "-1",
-        "Time in which its driving thread waited for a batch.",
+    nanoseconds("marks", "start_ns", "Start of an observed step; ordered."),
+    nanoseconds("marks", "dur_ns", "Its wall time."),
+    flag("marks", "profiled", "Whether a profiler ran during it."),
+    nanoseconds(
+        "marks", "input_wait_ns", "Time in which its driving thread waited for a batch.", null="-1"
     ),
-    Column("marks", "cpu_ns", "int64", "ns", "-1", "CPU time of its driving thread."),
-    Column(
-        "marks", "process_cpu_ns", "int64", "ns", "-1", "CPU time of all threads of its process."
-    ),
-    Column(
+    nanoseconds("marks", "cpu_ns", "CPU time of its driving thread.", null="-1"),
+    nanoseconds("marks", "process_cpu_ns", "CPU time of all threads of its process.", null="-1"),
+    nanoseconds(
         "marks",
         "run_delay_ns",
-        "int64",
-        "ns",
-        "-1",
         "Time in which its driving thread was ready to run, but had no core.",
+        null="-1",
     ),
-    Column(
+    nanoseconds(
         "marks",
         "optimizer_ns",
-        "int64",
-        "ns",
-        "-1",
         "Time inside the steps of optimizers, which the driving thread ran.",
+        null="-1",
     ),
-    Column(
-        "marks", "compile_ns", "int64", "ns", "-1", "Time spent tracing or compiling inside it."
-    ),
-    Column(
-        "marks",
-        "graph_ns",
-        "int64",
-        "ns",
-        "-1",
-        "Time inside the framework's run call (TF1 `Session.run`).",
+    nanoseconds("marks", "compile_ns", "Time spent tracing or compiling inside it.", null="-1"),
+    nanoseconds(
+        "marks", "graph_ns", "Time inside the framework's run call (TF1 `Session.run`).", null="-1"
     ),
     Column(
         "marks",
@@ -55,13 +37,11 @@ RUN: tuple[Column, ...] = (
         "0",
         "1: only timed, so its other columns are null; 2: only partly observed.",
     ),
-    Column(
+    flag(
         "marks",
         "drained",
-        "int8",
-        "0 or 1",
-        "-1",
         "Whether the device had finished all earlier steps when it ended; 0: the host runs ahead.",
+        null="-1",
     ),
     string(
         "samples",
@@ -104,17 +84,14 @@ RUN: tuple[Column, ...] = (
         "Names of the functions that the line calls, separated by spaces; null if unknown.",
         null=NO_STRING,
     ),
-    Column("samples", "start_ns", "int64", "ns", "-1", "Start of the sampling session."),
-    Column("samples", "end_ns", "int64", "ns", "-1", "End of the sampling session."),
-    Column(
+    nanoseconds("samples", "start_ns", "Start of the sampling session.", null="-1"),
+    nanoseconds("samples", "end_ns", "End of the sampling session.", null="-1"),
+    nanoseconds(
         "visits",
         "start_ns",
-        "int64",
-        "ns",
-        "",
         "Since when the driving thread was seen at the same lines of the program; ordered.",
     ),
-    Column("visits", "end_ns", "int64", "ns", "", "Until when."),
+    nanoseconds("visits", "end_ns", "Until when."),
     string(
         "visits",
         "lines",
@@ -139,8 +116,8 @@ RUN: tuple[Column, ...] = (
         "'unowned-parameters': a module has parameters that no optimizer has; 'hooks': an object "
         "has so many hooks, or callbacks, that run the code of the source line.",
     ),
-    Column("events", "start_ns", "int64", "ns", "", "Start; rows are ordered by it."),
-    Column("events", "dur_ns", "int64", "ns", "", "Duration, never negative."),
+    nanoseconds("events", "start_ns", "Start; rows are ordered by it."),
+    nanoseconds("events", "dur_ns", "Duration, never negative."),
     string("events", "name", "What was traced or compiled."),
     string("events", "reason", "Why, in the framework's words.", null=NO_STRING),
     string(
@@ -159,7 +136,7 @@ RUN: tuple[Column, ...] = (
         "objects freed; elements of the parameters; examples of a batch; bytes of the array; "
         "batches evaluated.",
     ),
-    Column("levels", "time_ns", "int64", "ns", "", "Time of the sample; rows are ordered by it."),
+    nanoseconds("levels", "time_ns", "Time of the sample; rows are ordered by it."),
     string("levels", "queue", "Name of the queue or buffer."),
     string("levels", "kind", "'tf1-queue', 'tf.data' or 'dataloader'."),
     Column("levels", "value", "int64", "", "", "Elements in it."),
@@ -167,9 +144,9 @@ RUN: tuple[Column, ...] = (
         "levels", "capacity", "int64", "", "-1", "Maximum number of elements; null if unbounded."
     ),
     Column("levels", "reserve", "int64", "", "", "Number of elements that cannot be removed."),
-    Column("allocations", "time_ns", "int64", "ns", "", "Time; rows are ordered by it."),
+    nanoseconds("allocations", "time_ns", "Time; rows are ordered by it."),
     string("allocations", "pool", "Name of the allocator, or its device."),
-    Column("allocations", "host", "int8", "0 or 1", "", "Whether it is host memory."),
+    flag("allocations", "host", "Whether it is host memory."),
     Column(
         "allocations",
         "change",
@@ -209,13 +186,10 @@ RUN: tuple[Column, ...] = (
         "Innermost line of the program's own code, 'file(line): function'.",
         null=NO_STRING,
     ),
-    Column("line_times", "dur_ns", "int64", "ns", "", "How long it took, never negative."),
-    Column(
+    nanoseconds("line_times", "dur_ns", "How long it took, never negative."),
+    flag(
         "line_times",
         "engine",
-        "int8",
-        "0 or 1",
-        "",
         "1: the backward pass ran the operation itself, not code of the program that it called.",
     ),
     string("instruction_scopes", "name", "Instruction of a compiled program, as slices name it."),
@@ -239,14 +213,12 @@ RUN: tuple[Column, ...] = (
         "-1",
         "Share of its elements that is padding in every row of a batch.",
     ),
-    Column(
+    flag(
         "step_ops",
         "constant",
-        "int8",
-        "0 or 1",
-        "-1",
         "Whether it computes a constant: from what does not change over several steps alone, such "
         "as no parameter, batch or random number, and outside of the backward pass.",
+        null="-1",
     ),
     string("step_ops", "line", "Line of the program that calls it, of constants.", null=NO_STRING),
     Column(
@@ -279,13 +251,11 @@ RUN: tuple[Column, ...] = (
         "its place, 'diagonal' as a diagonal.",
         null=NO_STRING,
     ),
-    Column(
+    flag(
         "step_ops",
         "of_table",
-        "int8",
-        "0 or 1",
-        "-1",
         "Whether the part is chosen from rows that are made of those of a parameter.",
+        null="-1",
     ),
     Column(
         "step_ops",
@@ -304,15 +274,13 @@ RUN: tuple[Column, ...] = (
         "-1",
         "Largest share of subnormal numbers in a tensor that it reads or makes.",
     ),
-    Column(
+    nanoseconds(
         "step_ops",
         "subnormal_ns",
-        "int64",
-        "ns",
-        "-1",
         "Time of a repetition with these numbers, 0 if none was measured.",
+        null="-1",
     ),
-    Column("step_ops", "usual_ns", "int64", "ns", "-1", "Time of a repetition with usual numbers."),
+    nanoseconds("step_ops", "usual_ns", "Time of a repetition with usual numbers.", null="-1"),
     Column(
         "step_ops",
         "zeros",
@@ -338,12 +306,10 @@ RUN: tuple[Column, ...] = (
         "Number of blocks, of values per row, or of places per value; 0 for other patterns.",
     ),
     string("step_ops", "zero_shape", "Shape of that operand, such as '512x512'.", null=NO_STRING),
-    Column("step_ops", "zero_constant", "int8", "0 or 1", "-1", "Whether it is a constant."),
-    Column(
-        "step_ops", "zero_ns", "int64", "ns", "-1", "Time of a repetition of the product, or 0."
-    ),
-    Column("step_ops", "without_zeros_ns", "int64", "ns", "-1", "Time of what can take its place."),
-    Column("step_ops", "makes_zeros", "int8", "0 or 1", "-1", "Whether it makes such an operand."),
+    flag("step_ops", "zero_constant", "Whether it is a constant.", null="-1"),
+    nanoseconds("step_ops", "zero_ns", "Time of a repetition of the product, or 0.", null="-1"),
+    nanoseconds("step_ops", "without_zeros_ns", "Time of what can take its place.", null="-1"),
+    flag("step_ops", "makes_zeros", "Whether it makes such an operand.", null="-1"),
     string("index_inputs", "op", "Operation of the semantic step that looked rows up by indices."),
     string("index_inputs", "line", "Line of the program that called it.", null=NO_STRING),
     Column("index_inputs", "rows", "int64", "", "", "Rows of indices, one per example."),
@@ -356,7 +322,7 @@ RUN: tuple[Column, ...] = (
         "",
         "How many columns, at one end, hold one value in every row.",
     ),
-    Column("index_inputs", "at_start", "int8", "0 or 1", "", "Whether that is the start."),
+    flag("index_inputs", "at_start", "Whether that is the start."),
     Column(
         "collective_calls",
         "of_rank",
@@ -388,7 +354,7 @@ RUN: tuple[Column, ...] = (
         "Number of the call in its group, the same on all ranks that take part in it; calls "
         "between two ranks have numbers of their own.",
     ),
-    Column("collective_calls", "p2p", "int8", "0 or 1", "", "Whether it is between two ranks."),
+    flag("collective_calls", "p2p", "Whether it is between two ranks."),
     string("collective_calls", "operation", "As the library calls it, e.g. 'all_reduce'."),
     Column(
         "collective_calls", "elements", "int64", "", "-1", "Number of elements that the rank gives."
@@ -400,15 +366,10 @@ RUN: tuple[Column, ...] = (
         null=NO_STRING,
     ),
     string("collective_calls", "types", "Types of these elements, e.g. 'Float'.", null=NO_STRING),
-    Column("collective_calls", "entered_ns", "int64", "ns", "-1", "When the rank entered it."),
-    Column("collective_calls", "dur_ns", "int64", "ns", "-1", "How long it ran."),
-    Column(
-        "collective_calls",
-        "done",
-        "int8",
-        "0 or 1",
-        "-1",
-        "Whether it had ended when the record was written.",
+    nanoseconds("collective_calls", "entered_ns", "When the rank entered it.", null="-1"),
+    nanoseconds("collective_calls", "dur_ns", "How long it ran.", null="-1"),
+    flag(
+        "collective_calls", "done", "Whether it had ended when the record was written.", null="-1"
     ),
     string(
         "collective_calls",
@@ -416,17 +377,14 @@ RUN: tuple[Column, ...] = (
         "Innermost line of the program's own code that called it, 'file(line): function'.",
         null=NO_STRING,
     ),
-    Column(
+    nanoseconds(
         "positions",
         "time_ns",
-        "int64",
-        "ns",
-        "",
         "When a process noted where it stands, as a step took much longer than usual; ordered.",
     ),
-    Column("positions", "since_ns", "int64", "ns", "", "When that step began."),
+    nanoseconds("positions", "since_ns", "When that step began."),
     Column("positions", "steps", "int64", "", "-1", "Number of steps before it."),
-    Column("positions", "usual_ns", "int64", "ns", "-1", "Median step time until then."),
+    nanoseconds("positions", "usual_ns", "Median step time until then.", null="-1"),
     string(
         "positions",
         "lines",

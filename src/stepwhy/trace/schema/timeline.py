@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwhy.trace.schema.column import NO_STRING, Column, string
+from stepwhy.trace.schema.column import NO_STRING, Column, flag, nanoseconds, string
 
 TIMELINE: tuple[Column, ...] = (
     string("devices", "name", "Name as the trace gives it, host part removed."),
@@ -15,16 +15,13 @@ TIMELINE: tuple[Column, ...] = (
     ),
     Column("tracks", "thread", "int64", "", "-1", "Thread or stream id."),
     Column("tracks", "device", "int32", "row of devices", "-1", "Device of a stream or executor."),
-    Column(
+    nanoseconds(
         "slices",
         "start_ns",
-        "int64",
-        "ns",
-        "",
         "Start on the trace's clock. Rows are ordered by start, then longest first: "
         "parents come before their children.",
     ),
-    Column("slices", "dur_ns", "int64", "ns", "", "Duration, never negative."),
+    nanoseconds("slices", "dur_ns", "Duration, never negative."),
     Column("slices", "track", "int32", "row of tracks", "", "Track of the slice."),
     Column("slices", "kind", "int8", "Kind", "", "What the slice is."),
     string("slices", "name", "Name; for graph ops the op type."),
@@ -48,14 +45,7 @@ TIMELINE: tuple[Column, ...] = (
         "Autograd sequence number: equal in forward and backward.",
     ),
     Column("slices", "copy", "int8", "Copy", "0", "Direction of a MEMCPY."),
-    Column(
-        "slices",
-        "pageable",
-        "int8",
-        "0 or 1",
-        "-1",
-        "Whether the host side of a copy is pageable memory.",
-    ),
+    flag("slices", "pageable", "Whether the host side of a copy is pageable memory.", null="-1"),
     Column(
         "slices",
         "bytes",
@@ -67,11 +57,11 @@ TIMELINE: tuple[Column, ...] = (
     Column("flows", "source", "int32", "row of slices", "", "Slice where the flow begins."),
     Column("flows", "target", "int32", "row of slices", "", "Slice where it ends."),
     Column("flows", "kind", "int8", "FlowKind", "", "What the flow connects."),
-    Column("counters", "time_ns", "int64", "ns", "", "Time of the sample; rows are ordered by it."),
+    nanoseconds("counters", "time_ns", "Time of the sample; rows are ordered by it."),
     string("counters", "name", "What was sampled, e.g. 'device memory allocated'."),
     Column("counters", "device", "int32", "row of devices", "-1", "Device it belongs to."),
     Column("counters", "value", "int64", "as named", "", "Value of the sample."),
-    Column("waits", "time_ns", "int64", "ns", "", "Start of the wait; rows are ordered by it."),
+    nanoseconds("waits", "time_ns", "Start of the wait; rows are ordered by it."),
     Column("waits", "kind", "int8", "WaitKind", "", "Who waits for what."),
     Column(
         "waits",
@@ -149,12 +139,9 @@ TIMELINE: tuple[Column, ...] = (
     Column("rewrites", "copied_bytes", "int64", "bytes", "", "Size of the buffer."),
     Column("rewrites", "changed_bytes", "int64", "bytes", "", "Size of the part."),
     string("rewrites", "operation", "What changes it, e.g. 'scatter'."),
-    Column(
+    flag(
         "rewrites",
         "of_argument",
-        "int8",
-        "0 or 1",
-        "",
         "Whether the buffer is an argument of the program, which it could donate.",
     ),
     Column(
@@ -166,13 +153,8 @@ TIMELINE: tuple[Column, ...] = (
         "An instruction of a compiled program whose result is not always read.",
     ),
     string("discards", "condition", "What decides that, e.g. 'step % 50 == 0'."),
-    Column(
-        "discards",
-        "holds",
-        "int8",
-        "0 or 1",
-        "",
-        "Whether the result is read if the condition holds, or if it does not.",
+    flag(
+        "discards", "holds", "Whether the result is read if the condition holds, or if it does not."
     ),
     Column(
         "discards",
@@ -232,13 +214,11 @@ TIMELINE: tuple[Column, ...] = (
         null=NO_STRING,
     ),
     Column("argument_uses", "trips", "int64", "", "-1", "Iterations of this loop."),
-    Column(
+    flag(
         "argument_uses",
         "independent",
-        "int8",
-        "0 or 1",
-        "-1",
         "1: nothing in the loop needs an earlier iteration; 0: this is a product of matrices that "
         "needs none.",
+        null="-1",
     ),
 )
