@@ -97,3 +97,16 @@ def run_unseen(func: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any
 
     with torch._C.DisableTorchFunctionSubclass():
         return func(*args, **kwargs)
+
+
+def is_special(tensor: Any) -> bool:
+    """Whether operations of a tensor are those of a subclass, or what it tells is."""
+    import torch
+
+    kind, parameter = type(tensor), torch.nn.Parameter
+    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return True
+    # Parameters are a subclass as well, which is told of nothing.
+    return kind is not torch.Tensor and (
+        kind.__torch_function__ is not parameter.__torch_function__
+    )

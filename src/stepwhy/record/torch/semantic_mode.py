@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core.user_code import user_line
 from stepwhy.record.torch.batch_lines import BatchLines
 from stepwhy.record.torch.cuda_graphs import CAPTURED, is_any_captured
-from stepwhy.record.torch.dispatch_modes import run_unseen
+from stepwhy.record.torch.dispatch_modes import is_special, run_unseen
 from stepwhy.record.torch.gradient_use import GradientUse
 from stepwhy.record.torch.index_inputs import IndexInputs
 from stepwhy.record.torch.lasting_sources import LastingSources
@@ -44,13 +44,11 @@ _MOST_OPS = 50_000
 # Its first arguments are the table and the indices.
 _LOOKUP = "aten::embedding"
 _READ_SCALAR = "aten::_local_scalar_dense"
-# They run once for many parameters, whose sizes are not those of a batch.
 _NUMBERS = frozenset({int, float})
+# They run once for many parameters, whose sizes are not those of a batch.
 _OF_PARAMETERS = ("aten::_foreach_", "aten::_fused_")
 _WRITE_ALL = ("aten::_fused_", "aten::_amp_")
 _OF_PYTORCH = ("aten::", "prims::", "prim::", "profiler::")
-
-
 # A part of so few may be chosen for good, such as the sources of the edges of a graph.
 _FEW = 4
 _MOST_DIMS = 3  # of features; masks and lengths have fewer
@@ -203,7 +201,8 @@ class StepNotes:
         if kwargs:
             read += self._tensors(kwargs.values())
         made = self._tensors((result,))
-        storages = [self._origins.storage(tensor) for tensor in read]
+        storage_of = self._origins.storage
+        storages = [storage_of(tensor) for tensor in read]
         if about.name == _MADE:
             storages[0].is_fresh = True
         origins = self._read(about, storages, args)
@@ -216,49 +215,33 @@ class StepNotes:
         of_state = about.of_parameters
         for tensor in self._written(about, args, kwargs):
             of_state |= self._origins.wrote(tensor, origins)
-            self.repeats.wrote(self._origins.storage(tensor))
+            self.repeats.wrote(storage_of(tensor))
         results = [self._origins.made(tensor, _reduced(tensor, origins)) for tensor in made]
-        in_backward = self._task() >= 0
-        self.results.note(
-            func, args, kwargs, storages, results, in_backward=in_backward, took_ns=took_ns
-        )
-        known = [(t, self._origins.storage(t)) for t in read], list(zip(made, results, strict=True))
-        self.parts.note(func, args, kwargs, *known, in_backward=in_backward)
+        call, in_backward = (func, args, kwargs), self._task() >= 0
+        self.results.note(*call, storages, results, in_backward=in_backward, took_ns=took_ns)
+        known = [(t, storage_of(t)) for t in read], list(zip(made, results, strict=True))
+        self.parts.note(*call, *known, in_backward=in_backward)
         may_repeat = about.may_repeat and not in_backward
-        self.repeats.note(
-            func, args, kwargs, storages, known[1], may_repeat=may_repeat, took_ns=took_ns
-        )
+        self.repeats.note(*call, storages, known[1], may_repeat=may_repeat, took_ns=took_ns)
         if not in_backward:
             self.makers.note(about.name, *known)
             self.of_batch.note(about.name, STATE if of_state else origins, made)
         if about.name == _READ_SCALAR:
             self._origins.read_scalar(result, origins)
         elif about.name == _LOOKUP:
-            maker = self._origins.storage(args[1]).maker
+            maker = storage_of(args[1]).maker
             self.inputs.add(about.name, user_line(), args[1], int(args[0].shape[-1]), maker)
-        tensors = (*read, *made)
-        place = len(self.ops)
-        self.subnormals.note(func, args, kwargs, tensors, place=place, took_ns=took_ns)
+        tensors, place = (*read, *made), len(self.ops)
+        self.subnormals.note(*call, tensors, place=place, took_ns=took_ns)
         self.zeros.made(about.name, *known, place=place)
         self.zeros.note(
-            func,
-            args,
-            kwargs,
-            about.name,
-            self._origins.storage,
-            place=place,
-            took_ns=took_ns,
-            in_backward=in_backward,
+            *call, about.name, storage_of, place=place, took_ns=took_ns, in_backward=in_backward
         )
         self.ops.append(about.id)
-        self._note_shapes(about, (*read, *made), of_state=of_state)
-        self._note_constant(None if of_state or origins & VARIES else origins)
-
-    def _note_shapes(self, about: _About, tensors: Sequence[Any], *, of_state: bool) -> None:
-        """Note the shapes of what an operation reads and makes."""
-        shapes = tuple([tuple(tensor.shape) for tensor in tensors])
+        shapes = tuple([tuple(t.shape) for t in tensors])
         self._shapes.append((about.id, shapes[-1] if shapes else ()))
         self._dims.append(None if of_state else self.inputs.dims_in(shapes, about.name))
+        self._note_constant(None if of_state or origins & VARIES else origins)
 
     def _read(self, about: _About, read: Sequence[Storage], args: Sequence[Any]) -> int:
         """Origins of what an operation returns."""
@@ -418,16 +401,3 @@ def _takes_another_part(name: str, args: Sequence[Any]) -> bool:
     if name == "aten::select":
         return True
     return bool(start) or (tensor.dim() == 1 and end is not None and end < tensor.shape[0])
-
-
-def is_special(tensor: Any) -> bool:
-    """Whether operations of a tensor are those of a subclass, or what it tells is."""
-    import torch
-
-    kind, parameter = type(tensor), torch.nn.Parameter
-    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-        return True
-    # Parameters are a subclass as well, which is told of nothing.
-    return kind is not torch.Tensor and (
-        kind.__torch_function__ is not parameter.__torch_function__
-    )

@@ -6,9 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from stepwhy.record.torch import cuda_graphs, device
+from stepwhy.record.torch.dispatch_modes import is_special
 from stepwhy.record.torch.function_modes import has_active_mode
 from stepwhy.record.torch.provenance import has_lasting_storages
-from stepwhy.record.torch.semantic_mode import is_special
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
