@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
+from stepwhy.record.core.compiled_code import never_compiled
+from stepwhy.record.torch import cuda_graphs
 from stepwhy.record.torch.feature_inputs import Ends, padded_features
+from stepwhy.record.torch.function_modes import hidden_from_modes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -247,6 +251,32 @@ class IndexInputs:
             and _is_multiple(count, found.columns)
         ]
         return max(shares, default=0.0)
+
+
+def count_padding(inputs: IndexInputs) -> Any:
+    """Count the columns of padding that embeddings look up, or modules read, from now on.
+
+    Returns:
+        The hook, to be removed.
+    """
+    import torch
+    from torch.nn.modules import module
+
+    embedding = torch.nn.Embedding
+
+    @never_compiled
+    def before(called: Any, arguments: tuple[Any, ...]) -> None:
+        is_plain = arguments and type(arguments[0]) is torch.Tensor
+        if not is_plain or cuda_graphs.is_any_captured():
+            return
+        with contextlib.suppress(Exception), hidden_from_modes():
+            if isinstance(called, embedding):
+                inputs.add_later(arguments[0].detach())
+            else:
+                inputs.add_later_features(arguments[0])
+
+    inputs.next_batch()
+    return module.register_module_forward_pre_hook(before)
 
 
 def _may_be_features(tensor: Any) -> bool:

@@ -16,12 +16,11 @@ import threading
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
-from stepwhy.record.core.compiled_code import never_compiled
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.torch import cuda_graphs, gradient_use
 from stepwhy.record.torch.dispatch_modes import StepMode
 from stepwhy.record.torch.fresh_constants import FreshConstants
-from stepwhy.record.torch.function_modes import hidden_from_modes
+from stepwhy.record.torch.index_inputs import count_padding
 from stepwhy.record.torch.repeated_hooks import RepeatedHooks
 from stepwhy.record.torch.result_watch import ResultWatch
 from stepwhy.record.torch.semantic_mode import StepNotes, StoppedError
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
     from stepwhy.record.core.recorder import Recorder
     from stepwhy.record.torch.compilations import Compilations
-    from stepwhy.record.torch.index_inputs import IndexInputs
     from stepwhy.record.torch.lasting_sources import LastingSources
     from stepwhy.record.torch.result_watch import Waste
     from stepwhy.record.torch.window import ProfilerWindow
@@ -175,7 +173,7 @@ class SemanticStep:
         self._waiting = content, notes, notes.lasting_sources()
         self._ends_at = step + _STEPS_LATER
         if notes.inputs.padded:
-            self._hook = _count_padding(notes.inputs)
+            self._hook = count_padding(notes.inputs)
         if self._results is not None:
             self._results.end_step()
 
@@ -372,32 +370,6 @@ def _why_stopped(error: Exception) -> str:
     if isinstance(error, StoppedError):
         return str(error)
     return f"it failed ({type(error).__name__})"
-
-
-def _count_padding(inputs: IndexInputs) -> Any:
-    """Count the columns of padding that embeddings look up, or modules read, from now on.
-
-    Returns:
-        The hook, to be removed.
-    """
-    import torch
-    from torch.nn.modules import module
-
-    embedding = torch.nn.Embedding
-
-    @never_compiled
-    def before(called: Any, arguments: tuple[Any, ...]) -> None:
-        is_plain = arguments and type(arguments[0]) is torch.Tensor
-        if not is_plain or cuda_graphs.is_any_captured():
-            return
-        with contextlib.suppress(Exception), hidden_from_modes():
-            if isinstance(called, embedding):
-                inputs.add_later(arguments[0].detach())
-            else:
-                inputs.add_later_features(arguments[0])
-
-    inputs.next_batch()
-    return module.register_module_forward_pre_hook(before)
 
 
 def _state_of(clock: Any) -> Iterator[Any]:
