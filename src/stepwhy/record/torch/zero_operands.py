@@ -182,10 +182,9 @@ class ZeroOperands:
                 layouts = tuple((one.shape, one.stride()) for one in tensors)
                 key = func, number, storage, of_state, layouts
                 if key not in self._measured:
-                    is_short = took_ns <= self._most_ns
-                    call = _call(func, args, kwargs) if is_short else None
-                    found = self._measure(call, operand, of_state=of_state, ways=ways)
-                    self._measured[key] = found
+                    most_ns = min(_MOST_OP_NS, self._left_ns // (2 * _TIMES_LONG))
+                    call = _call(func, args, kwargs) if took_ns <= most_ns else None
+                    self._measured[key] = self._measure(call, operand, ways, of_state=of_state)
                 if self._measured[key] is not None:
                     self._add(place, operand, storage, self._measured[key])
                     return
@@ -193,19 +192,14 @@ class ZeroOperands:
     def _add(self, place: int, operand: Any, storage: Storage, about: Any) -> None:
         """Keep what is known of a product."""
         share, pattern, size, time_ns, without_ns = about
-        varies, of_state = storage.origins & VARIES, storage.origins & STATE
-        sources = -1 if varies else sources_in(storage.origins)
+        sources = -1 if storage.origins & VARIES else sources_in(storage.origins)
         shape = "x".join(map(str, operand.shape))
         one = ZeroOperand(place, share, pattern, size, shape, time_ns, without_ns, sources)
         self.found.append(one)
-        self._operands[storage] = pattern in {DIAGONAL, BLOCKS} or not of_state
-
-    @property
-    def _most_ns(self) -> int:
-        return min(_MOST_OP_NS, self._left_ns // (2 * _TIMES_LONG))
+        self._operands[storage] = pattern in {DIAGONAL, BLOCKS} or not storage.origins & STATE
 
     def _measure(
-        self, call: Callable[[], Any] | None, operand: Any, *, of_state: bool, ways: _Ways
+        self, call: Callable[[], Any] | None, operand: Any, ways: _Ways, *, of_state: bool
     ) -> tuple[int, str, int, int, int] | None:
         """Share of zeros, pattern, its size, time and time without the zeros; None if dense."""
         if operand.numel() > _MOST_VALUES or operand.device.type != "cpu":
