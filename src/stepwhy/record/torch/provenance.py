@@ -29,6 +29,8 @@ REDUCED = 16
 """Origin: a single number made of such gradients."""
 OUTSIDE, NEW = 0, -1
 """Numbers of storages, see `Storage`."""
+# A part of so few may be chosen for good, such as the sources of the edges of a graph.
+_FEW = 4
 _FIRST_SOURCE = 5
 _MOST_SOURCES = 256
 # Bytes of a tensor, and of all of them, whose values are compared with those of later steps.
@@ -251,3 +253,16 @@ def _is_part(tensor: Any) -> bool:
         return bool(tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes())
     except (NotImplementedError, RuntimeError):
         return False
+
+
+def takes_another_part(name: str, args: Sequence[Any]) -> bool:
+    """Whether a part of a tensor is likely to be another one in the next step, as a batch is.
+
+    The beginning of a table is not, unless it is one of numbers, which may be an order of rows.
+    """
+    tensor, dim, start, end = (*args, 0, None, None)[:4] if len(args) < 4 else args[:4]
+    if not tensor.dim() or tensor.shape[dim] <= _FEW:
+        return False
+    if name == "aten::select":
+        return True
+    return bool(start) or (tensor.dim() == 1 and end is not None and end < tensor.shape[0])

@@ -24,6 +24,7 @@ from stepwhy.record.torch.provenance import (
     VARIES,
     Provenance,
     sources_in,
+    takes_another_part,
 )
 from stepwhy.record.torch.repeated_results import NEEDED_AGAIN, RepeatedResults
 from stepwhy.record.torch.result_use import ResultUse
@@ -49,8 +50,6 @@ _NUMBERS = frozenset({int, float})
 _OF_PARAMETERS = ("aten::_foreach_", "aten::_fused_")
 _WRITE_ALL = ("aten::_fused_", "aten::_amp_")
 _OF_PYTORCH = ("aten::", "prims::", "prim::", "profiler::")
-# A part of so few may be chosen for good, such as the sources of the edges of a graph.
-_FEW = 4
 _MOST_DIMS = 3  # of features; masks and lengths have fewer
 # Elements of a result; what computes only smaller ones takes microseconds.
 _LEAST_WORK = 4096
@@ -208,7 +207,7 @@ class StepNotes:
         origins = self._read(about, storages, args)
         if self._task() < 0 and about.may_read_inputs:
             self._note_inputs(about, read)
-        if about.name in _PARTS and _takes_another_part(about.name, args):
+        if about.name in _PARTS and takes_another_part(about.name, args):
             self._origins.varies(args[0])
             origins |= DATA
         origins = self._with_gradients(about.name, args, read, origins)
@@ -388,16 +387,3 @@ def _reduced(tensor: Any, origins: int) -> int:
     """Origins of a result, which may be a number that recorded gradients are reduced to."""
     is_number = origins & RECORDED and tensor.numel() <= 1
     return (origins ^ RECORDED) | REDUCED if is_number else origins
-
-
-def _takes_another_part(name: str, args: Sequence[Any]) -> bool:
-    """Whether a part of a tensor is likely to be another one in the next step, as a batch is.
-
-    The beginning of a table is not, unless it is one of numbers, which may be an order of rows.
-    """
-    tensor, dim, start, end = (*args, 0, None, None)[:4] if len(args) < 4 else args[:4]
-    if not tensor.dim() or tensor.shape[dim] <= _FEW:
-        return False
-    if name == "aten::select":
-        return True
-    return bool(start) or (tensor.dim() == 1 and end is not None and end < tensor.shape[0])

@@ -257,14 +257,12 @@ RUN: tuple[Column, ...] = (
         "Whether the part is chosen from rows that are made of those of a parameter.",
         null="-1",
     ),
-    Column(
+    flag(
         "step_ops",
         "repeated",
-        "int8",
-        "0 or 1",
-        "-1",
         "Whether it computes what the step has computed before: the same operation of the same "
         "values, outside of the backward pass.",
+        null="-1",
     ),
     Column(
         "step_ops",

@@ -40,17 +40,12 @@ def repeated_results(facts: Facts) -> RepeatedResults | None:
     is_again = (matched.places != NULL) & (ops.repeated[matched.places] == 1)
     is_again &= ops.constant[matched.places] != 1
     rows = matched.rows[is_again]
-    host = time_of(facts, _backward(facts, rows))
+    numbers = facts.trace.slices.sequence[rows]
+    nodes = np.flatnonzero(is_node(facts) & facts.is_steady)
+    is_theirs = np.isin(facts.trace.slices.sequence[nodes], numbers[numbers != NULL])
+    host = time_of(facts, nodes[is_theirs])
     backward_ns = cost_per_step_ns(
         facts, host, launched_within(facts, host), max(facts.steady_count, 1)
     )
     forward_ns = facts.mean_ns(int(work_ns(facts, matched)[is_again].sum()))
     return RepeatedResults(rows, on_scale(facts, forward_ns) + backward_ns, backward_ns)
-
-
-def _backward(facts: Facts, rows: AnyRows) -> AnyRows:
-    """The nodes of the backward pass that belong to some operations; slices."""
-    numbers = facts.trace.slices.sequence[rows]
-    nodes = np.flatnonzero(is_node(facts) & facts.is_steady)
-    found: AnyRows = nodes[np.isin(facts.trace.slices.sequence[nodes], numbers[numbers != NULL])]
-    return found
