@@ -98,7 +98,6 @@ LEAST_OF_STEP = 0.25  # of its operations, in these repeats; a few conversions a
 
 MOSTLY = 0.5  # of the cost at one line beside the operations that repeat: then it is the cause
 
-_LAUNCHING = ("dispatch", "python")
 _LONGEST_SEQUENCE = 64  # operations; layers and cells have fewer
 _FEWEST_REPEATS = 4  # fewer are parts of a model, and no loop
 _SHOWN = 3
@@ -161,7 +160,7 @@ def _elsewhere(facts: Facts, rows: Ints) -> Group | None:
     strings = distinct(facts.derived(slice_lines)[rows]).tolist()
     calling = {facts.trace.string(one) for one in strings if one != NULL}
     found = (
-        Group(row.line, 1, sum(row.categories.get(category, 0) for category in _LAUNCHING))
+        Group(row.line, 1, row.categories.get("dispatch", 0))
         for row in (lines.lines if lines else ())
         if row.kind == "line"
     )
