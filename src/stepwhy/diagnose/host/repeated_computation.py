@@ -96,6 +96,7 @@ EXAMPLES = 6  # calls per step with one example each; some loops choose an actio
 LEAST_SAVED = 0.5  # of these calls; the computation remains, in larger operations
 
 LEAST_SAVED_BACKWARD = 0.7  # of the repeated passes; the gradients of the losses are added up
+FORWARD = 0.02  # of the step; of shorter operations, nodes of the same number may be of others
 LEAST_SAVED_AGAIN = 0.7  # of the repeated operations; gradients are added up instead
 
 _SHOWN = 3
@@ -162,7 +163,7 @@ def _of_pytorch(facts: Facts) -> Finding:
         return _of_backward(facts)
     cost = found.cost_ns
     share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction")
-    if cost < SHARE * facts.wall_ns:
+    if cost < SHARE * facts.wall_ns or cost - found.backward_ns < FORWARD * facts.wall_ns:
         backward = _of_backward(facts)
         return backward if backward.verdict == "found" else RULE.nothing((share,), title=_KEPT)
     count = len(found.rows) / facts.steady_count
