@@ -109,7 +109,7 @@ NEEDS = {
         or "INPUT" not in {Kind(k).name for k in facts.trace.slices.kind}
     ),
     r"pin_memory=True": named("DataLoader", Kind.INPUT),
-    r"losses\.append": lambda facts: "step-log" in facts.trace.meta.signals,
+    r"losses\.append|metric\.update": lambda facts: "step-log" in facts.trace.meta.signals,
     r"json\.loads|h5py\.|\.execute\(": lambda facts: len(facts.trace.samples) > 0,
     r"random\.sample": lambda facts: any(
         "Random." in facts.trace.string(int(called)) for called in facts.trace.samples.called

@@ -502,6 +502,13 @@ graph.__exit__(None, None, None)""",
         "assert total == 6 and count == 1",
     ),
     (
+        "step_growth",
+        "epochs",
+        TORCH + "from unittest.mock import Mock\n"
+        "loader, model, metric, logged = [(1, 2), (3, 4)], abs, Mock(), []\nlog = logged.append",
+        "assert metric.update.call_count == 2 and logged == [metric.compute.return_value]",
+    ),
+    (
         "mostly_zero_operand",
         "diagonal",
         TORCH + "scale, hidden = torch.rand(3), torch.rand(3, 2)\ngain = other = torch.rand(4)",

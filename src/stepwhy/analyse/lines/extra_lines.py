@@ -88,12 +88,27 @@ class GrowingLine(NamedTuple):
     share: float
 
 
-def growing_line(trace: Trace, steps: Spans, least: float) -> GrowingLine | None:
-    """The line whose time per step grows from the first samples to the last ones.
+def sampled_ends(trace: Trace, steps: Spans) -> tuple[Spans, Spans]:
+    """The steps in the first and in the last part of the sampled time.
 
     Args:
         trace: The trace, with `visits`.
         steps: The steps of the run, in order.
+    """
+    if not len(trace.visits):
+        return steps[:, :0], steps[:, :0]
+    first, last = int(trace.visits.start_ns[0]), int(trace.visits.end_ns[-1])
+    part = (last - first) // _PARTS
+    return steps[:, steps[1] <= first + part], steps[:, steps[0] >= last - part]
+
+
+def growing_line(trace: Trace, early: Spans, late: Spans, least: float) -> GrowingLine | None:
+    """The line whose time per step grows from some steps to later ones.
+
+    Args:
+        trace: The trace, with `visits`.
+        early: Steps with little of what accumulates.
+        late: Steps with much of it.
         least: Share of the growth that has to be in the line, 0..1.
 
     Returns:
@@ -101,9 +116,6 @@ def growing_line(trace: Trace, steps: Spans, least: float) -> GrowingLine | None
     """
     if not len(trace.visits):
         return None
-    first, last = int(trace.visits.start_ns[0]), int(trace.visits.end_ns[-1])
-    early = steps[:, steps[1] <= first + (last - first) // _PARTS]
-    late = steps[:, steps[0] >= last - (last - first) // _PARTS]
     seen = [_seen(trace, part) if part.size else 0.0 for part in (early, late)]
     if min(seen) < FEWEST_GROWN:
         return None

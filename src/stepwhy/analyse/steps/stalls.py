@@ -28,11 +28,13 @@ CATEGORIES = {"trace": "compile", "compile": "compile", "save": "storage"}
 # Name of the events of kind "gc" that search all objects; see `record.watchers.garbage`.
 _OLDEST_GENERATION = "generation 2"
 
-_LOADING = ("epoch", "workers")
-# The observer logs no more events, and no more of loaders or evaluations, so later steps are
-# unknown.
-_MOST_EVENTS, _MOST_OF_A_KIND = 2000, 400
-_LIMITED = ((*_LOADING, "iterator"), ("evaluation",))
+LOADING = ("epoch", "workers")
+"""Kinds of the events of loaders."""
+# The observer logs no more events, so later steps are unknown.
+_MOST_EVENTS = 2000
+MOST_OF_A_KIND = 400
+"""Events of loaders that are logged, and of evaluations."""
+_LIMITED = ((*LOADING, "iterator"), ("evaluation",))
 # Steps; the median of fewer steps without an event is not reliable.
 _FEWEST_FREE = 8
 # Steps; fewer stalls do not recur: an evaluation that is compiled, a checkpoint at the end.
@@ -134,7 +136,7 @@ def rows_of_kinds(trace: Trace, *kinds: str) -> Rows:
 def restarts(trace: Trace) -> Rows:
     """Rows of the events in which a loader starts workers, until its first batch; ascending."""
     events = trace.events
-    epochs, starts = (rows_of_kinds(trace, kind) for kind in _LOADING)
+    epochs, starts = (rows_of_kinds(trace, kind) for kind in LOADING)
     begins, ends = events.start_ns[epochs], events.start_ns[epochs] + events.dur_ns[epochs]
     started = events.start_ns[starts]
     found: Rows = epochs[np.searchsorted(started, begins) < np.searchsorted(started, ends)]
@@ -182,7 +184,17 @@ def events_in(trace: Trace, steps: Rows, rows: Rows) -> StepEvents:
 def _is_full(trace: Trace, rows: Rows, kinds: tuple[str, ...]) -> bool:
     """Whether some events include ones of kinds that were logged up to a limit of their own."""
     limited = rows_of_kinds(trace, *kinds)
-    return len(limited) >= _MOST_OF_A_KIND and bool(np.isin(rows, limited).any())
+    return len(limited) >= MOST_OF_A_KIND and bool(np.isin(rows, limited).any())
+
+
+def first_of_keras_epochs(trace: Trace) -> NDArray[np.bool_]:
+    """Mask of the steps before which the loop of Keras' `fit` pauses: an epoch begins; (marks,)."""
+    marks = trace.marks
+    if trace.meta.framework != "tensorflow":
+        return np.zeros(len(marks), dtype=np.bool_)
+    ends = np.append(marks.start_ns[:1], (marks.start_ns + marks.dur_ns)[:-1])
+    first: NDArray[np.bool_] = (marks.start_ns > ends) & (marks.input_wait_ns <= 0)
+    return first
 
 
 def epoch_starts(trace: Trace, steps: Rows) -> StepEvents:
@@ -198,10 +210,9 @@ def epoch_starts(trace: Trace, steps: Rows) -> StepEvents:
     marks = trace.marks
     durations, waits = marks.dur_ns[steps], np.zeros(len(steps), dtype=np.int64)
     late = StepEvents(np.zeros(0, dtype=np.int64), steps, durations, waits)
-    if trace.meta.framework != "tensorflow" or not len(steps):
+    if not len(steps):
         return late
-    ends = np.append(marks.start_ns[:1], (marks.start_ns + marks.dur_ns)[:-1])
-    first = (marks.start_ns > ends)[steps] & (marks.input_wait_ns[steps] <= 0)
+    first = first_of_keras_epochs(trace)[steps]
     first &= ~events_in(trace, steps, stalling(trace)).affects(steps)
     if first.any() and not first.all():
         usual = round(float(np.median(durations[~first])))

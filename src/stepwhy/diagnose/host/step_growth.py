@@ -2,7 +2,9 @@
 
 ## What it means
 The training does the same work in each step, but step times rise over the run: each step registers
-its hooks again, iterates over a list of everything seen so far, or runs one more callback.
+its hooks again, iterates over a list of everything seen so far, or runs one more callback. Or they
+rise within each epoch, and what accumulates is dropped when the next one begins: each step computes
+a metric over all predictions of the epoch.
 
 ## Why it costs
 Step time grows with the number of steps, so the total time grows with its square. The additional
@@ -16,38 +18,48 @@ compete for the cores, the CPU time of the driving thread must rise as well, or 
 known; otherwise the machine may just have become slower. The cost is the step time of the report
 less that of the first part.
 
-Stack samples from early and late in the run show the line whose time per step grows. In PyTorch,
-`stepwhy run` also counts the hooks on the modules, parameters and optimizer of a step, and once it
-has found some, notes which lines register more of them; in Keras, it counts the callbacks of `fit`.
-Many hooks with the same code on one object, or a number of them that rises, are reported even
-without stack samples. If no line is known to grow, the longest line of the recorded steps is named,
-if it can hold most of the growth.
+Where the run as a whole does not rise, its epochs are judged, if the log shows two or more of at
+least `FEWEST_STEPS` steps: by the restarts of the training's loader, or by the pauses of Keras'
+`fit`. The parts are then those of the epochs, and the step time must rise in this way over the
+parts of all epochs together, and in most epochs alone, there also in jumps.
+
+Stack samples from early and late in the run, or in its epochs, show the line whose time per step
+grows. In PyTorch, `stepwhy run` also counts the hooks on the modules, parameters and optimizer of a
+step, and once it has found some, notes which lines register more of them; in Keras, it counts the
+callbacks of `fit`. Many hooks with the same code on one object, or a number of them that rises, are
+reported even without stack samples. If no line is known to grow, the longest line of the recorded
+steps is named, if it can hold most of the growth.
 
 ## Fix
 Register hooks and callbacks once, before the loop, or remove their handles. Keep running sums, or
-a history of limited length, in place of a list that each step walks.
+a history of limited length, in place of a list that each step walks. Compute a metric of the epoch
+once, at its end.
 
 ## Fix risk
-None for hooks that only observe. Hooks that change gradients were applied several times; applied
-once, they change the training. A statistic over a limited history differs from one over all of it.
+None for hooks that only observe, and for metrics of an epoch. Hooks that change gradients were
+applied several times; applied once, they change the training. A statistic over a limited history
+differs from one over all of it.
 
 ## When it abstains
 Without a log of the steps. `incomplete` with fewer than `FEWEST_STEPS` steps, or if other programs
 use the cores. If neither a line nor a hook is known, a rise below `SURE_RISE` is `incomplete` as
 well, because a processor that lowers its clock looks the same. A curriculum that makes sequences
-longer on purpose is reported, too; the line is then one of the model.
+longer on purpose is reported, too, and so are epochs whose data are sorted by length; the line is
+then one of the model.
 """
 
 from __future__ import annotations
 
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
 from stepwhy.analyse.lines.by_line import line_breakdown
-from stepwhy.analyse.lines.extra_lines import growing_line
+from stepwhy.analyse.lines.extra_lines import growing_line, sampled_ends
 from stepwhy.analyse.steps.contention import contention
 from stepwhy.analyse.steps.cores import CONTENDED
+from stepwhy.analyse.steps.epochs import training_epochs
 from stepwhy.analyse.steps.sampled_lines import function_of
 from stepwhy.analyse.steps.step_search import count_warm_up
 from stepwhy.base.columns.types import Floats, Times
@@ -62,7 +74,10 @@ RULE = Rule(
     needs=(("step-log",),),
 )
 
-BLOCKS = 8  # parts of the run
+BLOCKS = 8  # parts of the run, or of its epochs
+FEWEST_EPOCHS = 2  # one alone is a part of the run
+AT_ENDS = 3  # of them count as the beginning, and as the end, of an epoch
+MOST_EPOCHS = 0.5  # rise alone; in a single one, the machine may have been busy
 FEWEST_STEPS = 64  # eight per part, so that no median is a single step
 INVERTED = 2  # pairs of parts that may fall; eight random ones do so in 1 of 1000 runs
 LEAST_RISE = 1.2  # of the last part by the first; less may be caches or a warm processor
@@ -79,6 +94,48 @@ HOOKS = "hooks"
 """Kind of the events that count hooks and callbacks."""
 
 
+class _Course(NamedTuple):
+    """How the step time changes in the course of the run, or of its epochs.
+
+    Args:
+        of: What is divided into parts: 'the run' or 'an epoch'.
+        blocks: Rows of `marks` of each part.
+        medians: Median step time of each part, ns; (parts,).
+        cpu: The same of the CPU time of the driving thread; NaN where it is not known.
+    """
+
+    of: str
+    blocks: list[Times]
+    medians: Floats
+    cpu: Floats
+
+    @property
+    def ends(self) -> tuple[Evidence, ...]:
+        """Step time at both ends."""
+        return (
+            Evidence(f"median step at the beginning of {self.of}", round(self.medians[0]), "ns"),
+            Evidence(f"median step at the end of {self.of}", round(self.medians[-1]), "ns"),
+        )
+
+    @property
+    def growth(self) -> float:
+        """The last step time by the first."""
+        return float(self.medians[-1] / self.medians[0])
+
+    def is_rising(self, is_contended: bool, *, may_leap: bool = False) -> bool:
+        """Whether steps become slower and slower.
+
+        Args:
+            is_contended: Whether the process waited for cores.
+            may_leap: See `rises`.
+        """
+        # Waits for cores hide a trend of the wall time, but hardly one of the CPU time.
+        return any(
+            rises(medians, may_leap=may_leap)
+            for medians in (self.medians, *([self.cpu] if is_contended else []))
+        )
+
+
 def diagnose(facts: Facts) -> Finding:
     """Judge whether steps become slower because state accumulates."""
     trace = facts.trace
@@ -89,28 +146,61 @@ def diagnose(facts: Facts) -> Finding:
         return _only_hooks(facts, hooks) or RULE.incomplete(
             "enough-steps", f"There are fewer than {FEWEST_STEPS} steady steps."
         )
-    blocks = np.array_split(rows, BLOCKS)
-    medians = _medians(trace.marks.dur_ns, blocks)
-    cpu = _medians(trace.marks.cpu_ns, blocks)
-    ends = (
-        Evidence("median step at the beginning of the run", round(medians[0].item()), "ns"),
-        Evidence("median step at the end of the run", round(medians[-1].item()), "ns"),
-    )
-    is_steady, is_contended = rises(medians, may_leap=grown), _is_contended(facts, rows)
-    # Waits for cores hide a trend of the wall time, but hardly one of the CPU time.
-    if not is_steady and not (is_contended and rises(cpu, may_leap=grown)):
-        if is_contended and medians[-1] >= SURE_RISE * medians[0]:
-            return RULE.incomplete("quiet-machine", _CONTENDED, ends)
-        return _only_hooks(facts, hooks) or RULE.nothing(ends)
-    line = () if hooks and grown else _line(facts, rows)
-    is_own = rises(cpu) and cpu[-1] / cpu[0] - 1 >= OWN * (medians[-1] / medians[0] - 1)
+    course, is_contended = _course(facts, _RUN, _split(rows)), _is_contended(facts, rows)
+    if not course.is_rising(is_contended, may_leap=grown):
+        within = _within_epochs(facts, rows, is_contended)
+        if within is None and is_contended and course.growth >= SURE_RISE:
+            return RULE.incomplete("quiet-machine", _CONTENDED, course.ends)
+        if within is None:
+            return _only_hooks(facts, hooks) or RULE.nothing(course.ends)
+        if many := _only_hooks(facts, hooks):
+            return many
+        course, hooks, grown = within, (), False  # hooks stay when an epoch ends
+    line = () if hooks and grown else _line(facts, course)
+    medians, cpu = course.medians, course.cpu
+    is_own = rises(cpu) and cpu[-1] / cpu[0] - 1 >= OWN * (course.growth - 1)
     if is_contended and not (hooks or line or is_own):
-        return RULE.incomplete("quiet-machine", _CONTENDED, ends)
-    if not (hooks or line) and medians[-1] < SURE_RISE * medians[0]:
-        return RULE.incomplete("program-lines", _UNNAMED, ends)
-    first = cpu[0] / max(cpu[-1], 1) * medians[-1] if not is_steady else medians[0]
+        return RULE.incomplete("quiet-machine", _CONTENDED, course.ends)
+    if not (hooks or line) and course.growth < SURE_RISE:
+        return RULE.incomplete("program-lines", _UNNAMED, course.ends)
+    is_steady = rises(medians, may_leap=grown)
+    first = medians[0] if is_steady else cpu[0] / max(cpu[-1], 1) * medians[-1]
     longest = () if hooks or line else _longest(facts, round(first.item()))
-    return _found(facts, rows, round(first.item()), (*hooks, *line, *ends, *longest))
+    evidence = (*hooks, *line, *course.ends, *longest)
+    return _found(facts, course, round(first.item()), evidence)
+
+
+def _course(facts: Facts, of: str, blocks: list[Times]) -> _Course:
+    marks = facts.trace.marks
+    return _Course(of, blocks, _medians(marks.dur_ns, blocks), _medians(marks.cpu_ns, blocks))
+
+
+def _split(rows: Times) -> list[Times]:
+    return np.array_split(rows, BLOCKS)
+
+
+def _within_epochs(facts: Facts, rows: Times, is_contended: bool) -> _Course | None:
+    """The course of epochs; None unless it rises in all of them together, and in most alone."""
+    known = [
+        (epoch, rows[(rows >= epoch.first) & (rows < epoch.end)])
+        for epoch in training_epochs(facts.trace, FEWEST_STEPS)
+    ]
+    known = [each for each in known if len(each[1]) >= FEWEST_STEPS]
+    if len(known) < FEWEST_EPOCHS:
+        return None
+    # What else happens in a single epoch may make a part of it longer.
+    alone = [
+        _course(facts, _EPOCH, _split(part)).is_rising(is_contended, may_leap=True)
+        for _, part in known
+    ]
+    if sum(alone) <= MOST_EPOCHS * len(alone):
+        return None
+    # The last epoch may be cut off.
+    longest = max(epoch.end - epoch.first for epoch, _ in known)
+    part = np.concatenate([(rows - epoch.first) * BLOCKS // longest for epoch, rows in known])
+    together = np.concatenate([rows for _, rows in known])
+    course = _course(facts, _EPOCH, [together[part == number] for number in range(BLOCKS)])
+    return course if course.is_rising(is_contended) else None
 
 
 def _longest(facts: Facts, first_ns: int) -> tuple[Evidence, ...]:
@@ -127,18 +217,21 @@ def _longest(facts: Facts, first_ns: int) -> tuple[Evidence, ...]:
     return (Evidence("the longest line, in which most of it may be", row.time_ns, "ns", row.line),)
 
 
-def _found(facts: Facts, rows: Times, first_ns: int, evidence: tuple[Evidence, ...]) -> Finding:
+def _found(facts: Facts, course: _Course, first_ns: int, evidence: tuple[Evidence, ...]) -> Finding:
     """The finding, where the first steps took `first_ns`."""
-    durations = facts.trace.marks.dur_ns[rows]
+    durations = facts.trace.marks.dur_ns[np.concatenate(course.blocks)]
     share = float(np.maximum(durations - first_ns, 0).sum() / max(int(durations.sum()), 1))
     shown = (Evidence(SHARE_OF_TRAINING, share, "fraction"), *_to_change_first(evidence))
     name = next((n for n, start in _STARTS.items() if evidence[0].what.startswith(start)), "any")
+    title, fix = _NAMED[name], RULE.fix(name)
+    if course.of == _EPOCH:
+        title, fix = _IN_EPOCHS[name], RULE.fix("epochs")
     # Where the described steps are among the first ones, it is what follows that is slower.
     cost = max(facts.wall_ns - first_ns, 0)
     if cost < LEAST_SHARE * facts.wall_ns:
-        return RULE.finding(None, shown, RULE.fix(name), title=_NAMED[name])
-    gain = saving("steps as short as the first ones", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, shown, RULE.fix(name), gain, title=_NAMED[name])
+        return RULE.finding(None, shown, fix, title=title)
+    gain = saving(f"steps as short as the first ones of {course.of}", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, shown, fix, gain, title=title)
 
 
 def _medians(values: Times, blocks: list[Times]) -> Floats:
@@ -219,17 +312,27 @@ def _only_hooks(facts: Facts, hooks: tuple[Evidence, ...]) -> Finding | None:
     )
 
 
-def _line(facts: Facts, rows: Times) -> tuple[Evidence, ...]:
+def _line(facts: Facts, course: _Course) -> tuple[Evidence, ...]:
     """The line whose time per step grows, by stack samples."""
-    starts = facts.trace.marks.start_ns[rows]
-    spans = np.stack([starts, starts + facts.trace.marks.dur_ns[rows]])
-    found = growing_line(facts.trace, spans, MAIN)
+    trace, blocks = facts.trace, course.blocks
+    if course.of == _EPOCH:
+        early, late = (_spans(facts, part) for part in (blocks[:AT_ENDS], blocks[-AT_ENDS:]))
+    else:
+        early, late = sampled_ends(trace, _spans(facts, blocks))
+    found = growing_line(trace, early, late, MAIN)
     if found is None:
         return ()
     what = "share of the growth in this line and in what it calls"
     return (Evidence(what, found.share, "fraction", found.line),)
 
 
+def _spans(facts: Facts, blocks: list[Times]) -> Times:
+    """The steps of some parts, in order."""
+    rows, marks = np.sort(np.concatenate(blocks)), facts.trace.marks
+    return np.stack([marks.start_ns[rows], marks.start_ns[rows] + marks.dur_ns[rows]])
+
+
+_RUN, _EPOCH = "the run", "an epoch"
 _REGISTERED = "registered by"
 _STARTS = {
     "callbacks": "times that the callback",
@@ -241,6 +344,10 @@ _NAMED = {
     "callbacks": "Register callbacks once: more of them run in each step",
     "line": "Look at the line that takes longer and longer",
     "any": RULE.found,
+}
+_IN_EPOCHS = {
+    "any": "Find what accumulates: steps become slower and slower within each epoch",
+    "line": "Look at the line that takes longer and longer within each epoch",
 }
 _CONTENDED = "The process waits for cores more and more, which makes steps longer as well."
 _UNNAMED = "Steps become a little slower, and no line is known that does more and more."
