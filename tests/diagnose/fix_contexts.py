@@ -115,6 +115,11 @@ inputs, labels = keras.ops.ones([4, 3]), keras.ops.ones([4, 2])
 model, held_out, step = keras.Sequential([keras.layers.Dense(2)]), (inputs, labels), 0
 model.compile("sgd", "mse")
 """
+TRAINERS = """
+import torch
+from unittest.mock import Mock
+Trainer, TrainingArguments = Mock(), Mock()
+"""
 CONTEXTS = {
     ("ddp", "bucket-view"): ("torch", MODEL + GROUP, UNGROUP),
     ("frequent_evaluation", "often"): ("keras", PREDICTS, "assert outputs.shape == (4, 2)"),
@@ -144,6 +149,16 @@ assert rows.grad.sum() == 6""",
         "torch",
         "import torch\nfunction, inputs = torch.sin, torch.ones(3)\ndirection = weights = inputs",
         "assert change.equal(gradient)",
+    ),
+    ("frequent_evaluation", "transformers"): (
+        "torch",
+        TRAINERS + "model = train = held_out = compute_metrics = None",
+        "assert Trainer.call_args.kwargs['preprocess_logits_for_metrics'](torch.eye(3), 0)[2] == 2",
+    ),
+    ("frequent_evaluation", "lightning"): (
+        "torch",
+        TRAINERS,
+        "assert Trainer.call_args.kwargs['check_val_every_n_epoch'] == 5",
     ),
     ("hot_line", "metric"): ("keras", "import keras", ""),
     ("input_bound", "pytorch-workers"): ("torch", DATA, "assert loader.num_workers == 2"),

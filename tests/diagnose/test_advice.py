@@ -94,6 +94,9 @@ NEEDS = {
         "tensorflow"
     ),
     r"\bkeras\.|(predict|train)_on_batch|model\.fit\(": framework("tensorflow"),
+    r"eval_steps|limit_val_batches": lambda facts: (
+        len(rows_of_kinds(facts.trace, "evaluation")) > 0
+    ),
     r"model\.predict|validation_data": lambda facts: (
         len(rows_of_kinds(facts.trace, "evaluation", "iterator")) > 0
     ),

@@ -47,8 +47,8 @@ class EventGroup(msgspec.Struct, frozen=True):
             session's graph has grown; 'change': the step time changed permanently; 'workers': a
             loader started its worker processes; 'epoch': a loader was restarted, until its first
             batch; 'save': a checkpoint was saved; 'gc': Python's garbage collector has paused the
-            process; 'profiler': the training's own profiler ran; 'evaluation': Keras evaluated or
-            predicted.
+            process; 'profiler': the training's own profiler ran; 'evaluation': Keras or a
+            trainer of PyTorch evaluated or predicted.
         name: What was traced or compiled, in the framework's words.
         source: Line of the program that caused it, 'train.py(41): step'; '' when unknown.
         count: How often it happened.

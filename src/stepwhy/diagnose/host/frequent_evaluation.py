@@ -2,37 +2,41 @@
 
 ## What it means
 Keras' `fit` evaluates its `validation_data` after each epoch, and epochs are short; or a callback,
-or the loop itself, calls `evaluate` or `predict` in each step. Or a loop computes metrics in calls
-of `Session.run` in each step, for other samples than it trains on, or without dropout.
+or the loop itself, calls `evaluate` or `predict` in each step. Or a trainer of PyTorch evaluates
+every few steps: the `Trainer` of transformers, or that of Lightning. Or a loop computes metrics in
+calls of `Session.run` in each step, for other samples than it trains on, or without dropout.
 
 ## Why it costs
-The model learns nothing meanwhile. Each call of `predict` or `evaluate` also makes a data set,
-traces its functions and makes an iterator, which takes longer than a small batch.
+The model learns nothing meanwhile. Each call of Keras' `predict` or `evaluate` also makes a data
+set, traces its functions and makes an iterator, which takes longer than a small batch. A `Trainer`
+of transformers that computes metrics keeps all outputs of the model until the last batch.
 
 ## How it is measured
-stepwhy logs the calls of `evaluate` and `predict`, with the line of the program. If they are in at
-least every third step, the cost is their time within the step, all that they compute included.
-Otherwise they are no part of the step that the report describes, and have no cost per step: the
-finding says which share of the time from the first to the last call they take. It is made from a
-quarter, with at least three calls after the first, which compiles.
+stepwhy logs the calls of `evaluate` and `predict` of Keras and of transformers, and the validations
+of Lightning's `fit`, with the line of the program. If they are in at least every third step, the
+cost is their time within the step, all that they compute included. Otherwise they are no part of
+the step that the report describes, and have no cost per step: the finding says which share of the
+time from the first to the last call they take. It is made from a quarter, with at least three calls
+after the first, which compiles.
 
 A call of `Session.run` counts as an evaluation if it is fed with several samples, returns only
 numbers, updates nothing, and mostly runs operations that the training runs too. If the training is
 fed with the same values, `repeated-computation` reports the call instead.
 
 ## Fix
-Evaluate less often, or fewer samples. In a step that needs the outputs of one batch, call
+Evaluate less often, or fewer samples. In a step of Keras that needs the outputs of one batch, call
 `predict_on_batch` or the model itself.
 
 ## Fix risk
-None for the training, unless something in it depends on the results, such as early stopping, which
-then reacts later. A model that is called may need `training=False`.
+None for the training, unless something in it depends on the results, such as early stopping or the
+choice of the best checkpoint, which then react later. A model that is called may need
+`training=False`.
 
 ## When it abstains
-Does not apply if neither Keras nor calls of `Session.run` were seen to evaluate or predict during
-the training, or if the steps are batches of these calls and nothing is trained between them, as in
-a program that mostly predicts.
-Evaluations by PyTorch and JAX are not known.
+Does not apply if neither these libraries nor calls of `Session.run` were seen to evaluate or
+predict during the training, or if the steps are batches of these calls and nothing is trained
+between them, as in a program that mostly predicts. Evaluations by other loops of PyTorch, and by
+JAX, are not known.
 """
 
 from __future__ import annotations
@@ -62,7 +66,7 @@ from stepwhy.diagnose.shared.session_runs import (
     settings_of,
     training_runs,
 )
-from stepwhy.diagnose.shared.steady_events import steady_events
+from stepwhy.diagnose.shared.steady_events import FEWEST_EVALUATIONS, steady_events
 from stepwhy.trace import NULL, Phase, among
 
 RULE = Rule(
@@ -77,7 +81,6 @@ MOST = 1 / 3  # of the steps; a loop's iteration may count as two steps, or thre
 SHARE = 0.10  # of the step; below it, the gain is less than the variation between steps
 SHARE_BETWEEN = 0.25  # of the training time; a thorough validation may be worth less than that
 MOST_INSIDE = 0.1  # of the steps begin within a call; those of a training begin before or after it
-FEWEST = 3  # calls after the first; fewer do not recur
 FEW_BATCHES = 2  # of a call of predict: what one step needs, by its default of 32 samples a batch
 LEAST_SAVED = 0.8  # of the cost; a call in every tenth step or less remains
 MOSTLY = 0.5  # of what a call runs; a call that computes more of its own has its own purpose
@@ -187,7 +190,7 @@ def _between(facts: Facts, rows: AnyRows) -> Finding:
     marks, events = facts.trace.marks, facts.trace.events
     # What comes after the last step is no part of the training.
     rows = rows[events.start_ns[rows] < marks.start_ns.max(initial=0)]
-    if len(rows) <= FEWEST:
+    if len(rows) <= FEWEST_EVALUATIONS:
         return RULE.nothing()
     ends = events.start_ns[rows] + events.dur_ns[rows]
     # Whole periods: from the end of one call to the end of another.
@@ -208,9 +211,10 @@ def _between(facts: Facts, rows: AnyRows) -> Finding:
 
 def _fix(facts: Facts, rows: AnyRows) -> Fix:
     same = _same(facts, rows)
-    if _name(facts, int(same[-1])) == "validation":
-        return RULE.fix("validation")
-    few = FEW_BATCHES if _name(facts, int(same[-1])) == "predict" else 1
+    name = _name(facts, int(same[-1]))
+    if name in _FIXES:
+        return RULE.fix(_FIXES[name])
+    few = FEW_BATCHES if name == "predict" else 1
     return RULE.fix("batch" if 1 <= _batches(facts, same) <= few else "often")
 
 
@@ -258,4 +262,11 @@ def _median(values: AnyRows) -> int:
     return round(float(np.median(values.astype(np.float64))))
 
 
+# Name of a call -> fix of the library that makes it; others are those of Keras by the program.
+_FIXES = {
+    "validation": "validation",
+    "Trainer.evaluate": "transformers",
+    "Trainer.predict": "transformers",
+    "validation loop": "lightning",
+}
 _OF_BATCH = "Do not make a data set for each call of predict or evaluate"

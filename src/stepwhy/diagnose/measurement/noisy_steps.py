@@ -12,11 +12,11 @@ show. A comparison of two short runs depends on how many slow steps each of them
 Steps over 1.5 times the median are slow. The longest of them, which together hold 90 % of the time
 beyond the median, are counted. There must be at least three, and the time beyond the median must be
 at least a quarter of the time of all steps. Slow steps that wait for input, compile, save, collect
-garbage or communicate are left to the diagnoses of these causes. In an observed run, the log shows
-how long each step waited for input and how long its driving thread ran, and stack samples show
-which line slow steps run and others do not; in the trace of another profiler, the breakdown of the
-slow steps is compared with that of the others. The finding has no cost, because the described step
-is one of the others.
+garbage, evaluate or communicate are left to the diagnoses of these causes. In an observed run, the
+log shows how long each step waited for input and how long its driving thread ran, and stack samples
+show which line slow steps run and others do not; in the trace of another profiler, the breakdown of
+the slow steps is compared with that of the others. The finding has no cost, because the described
+step is one of the others.
 
 ## Fix
 Slow steps at a fixed interval do something else as well, such as an evaluation: do it less often,
@@ -51,6 +51,7 @@ from stepwhy.analyse.steps.stalls import (
 from stepwhy.base.columns.types import Floats, Mask, Times
 from stepwhy.base.units import format_count
 from stepwhy.diagnose.shared.rule import SHARE_BEYOND_MEDIAN, Evidence, Facts, Finding, Rule
+from stepwhy.diagnose.shared.steady_events import evaluations_recur
 from stepwhy.result import CATEGORIES
 from stepwhy.trace import NULL
 
@@ -180,7 +181,8 @@ def _observed(facts: Facts) -> _Steps:
     trace, marks = facts.trace, facts.trace.marks
     rows = np.arange(len(marks), dtype=np.int64)[facts.regimes.current.rows]
     rows = rows[marks.profiled[rows] == 0][facts.observed.warm_up if facts.observed else 0 :]
-    inside = events_in(trace, rows, np.union1d(stalling(trace), rows_of_kinds(trace, "gc")))
+    others = rows_of_kinds(trace, "gc", *(("evaluation",) if evaluations_recur(trace) else ()))
+    inside = events_in(trace, rows, np.union1d(stalling(trace), others))
     stalled = np.zeros(len(rows), dtype=np.int64)
     stalled[: len(inside.steps)] = inside.inside_ns
     # Where the training profiles itself, its profiler is the difference.
@@ -289,7 +291,7 @@ def _differences(differences: dict[str, float]) -> tuple[Evidence, ...]:
 _NAMES = {
     "running": "the driving thread's CPU time",
     "input_wait": "the wait for input",
-    "events": "compiling, saving and the like",
+    "events": "compiling, saving, evaluating and the like",
 }
 _VARIED = "Step times vary, but slow steps take little of the time"
 _EXPLAINED_TITLE = "Steps differ in length for a cause that other checks judge"

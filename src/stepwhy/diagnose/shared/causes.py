@@ -205,7 +205,7 @@ def _of_uncompiled(found: Mapping[str, Finding]) -> dict[str, str]:
 
 
 def _of_evaluations(facts: Facts, found: Mapping[str, Finding]) -> dict[str, str]:
-    """What each call of Keras' `predict` or `evaluate` compiles, and the input it waits for."""
+    """What each evaluation or prediction compiles, and the input it waits for."""
     if "frequent-evaluation" not in found:
         return {}
     calls = time_of_kinds(facts.trace, "evaluation")

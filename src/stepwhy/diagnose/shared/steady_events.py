@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from stepwhy.analyse.facts import Facts
-from stepwhy.analyse.steps.stalls import StepEvents, events_in
+from stepwhy.analyse.steps.stalls import StepEvents, events_in, rows_of_kinds
 from stepwhy.base.columns.types import AnyRows, Ints
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.shared.measure import by_name, name_of, source_lines
@@ -15,6 +15,9 @@ from stepwhy.trace import Trace
 
 SHOWN: Final = 3
 """Functions that a finding names."""
+
+FEWEST_EVALUATIONS: Final = 3
+"""Calls after the first one that evaluate or predict; fewer do not recur."""
 
 SUMMARY_LINE: Final = "time at the line that makes summaries"
 """Evidence of `logging-stall`: a line whose operations run one by one."""
@@ -42,6 +45,11 @@ def cost_per_step(facts: Facts, inside: StepEvents) -> int:
     if facts.observed is not None and facts.observed.stalls_ns:
         return min(inside.mean_ns, facts.wall_ns)
     return round(inside.share * facts.wall_ns)
+
+
+def evaluations_recur(trace: Trace) -> bool:
+    """Whether so many evaluations were logged that `frequent-evaluation` judges them."""
+    return len(rows_of_kinds(trace, "evaluation")) > FEWEST_EVALUATIONS
 
 
 def by_lines(trace: Trace, rows: Ints) -> list[tuple[str, int]]:

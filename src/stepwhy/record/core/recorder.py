@@ -208,9 +208,9 @@ class Recorder:
                 program's call of it, if it made one), 'profiler' (the training's
                 own profiler ran), 'parameters' (the model has parameters of a type), 'copy' (JAX
                 was passed a large array of NumPy), 'fsync' (the main thread waited for a disk),
-                'session' (a session runs for the first time), 'evaluation' (Keras evaluated or
-                predicted), 'gradient-use' (see `torch.gradient_use`), 'gradient-walk',
-                'unowned-parameters', 'unowned-call' or 'dropped-parameters' (see
+                'session' (a session runs for the first time), 'evaluation' (Keras or a trainer
+                of PyTorch evaluated or predicted), 'gradient-use' (see `torch.gradient_use`),
+                'gradient-walk', 'unowned-parameters', 'unowned-call' or 'dropped-parameters' (see
                 `torch.gradient_walk`), 'batch-line' or 'pair-line' (see `batch_lines`),
                 'made' (see `made`; the call is the `reason`),
                 'same-arguments', 'batch-arguments' or 'zero-argument' (see `jax.same_arguments`),

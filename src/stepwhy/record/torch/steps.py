@@ -10,6 +10,7 @@ What runs in every step does as little as possible; see `step_log`.
 from __future__ import annotations
 
 import weakref
+from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,7 @@ class StepObserver(WatchedLoop):
     Attributes:
         by_hand: Whether the loop may have no optimizer, so that its backward passes count.
         calls: Steps of optimizers.
+        driver: The thread that makes the steps; 0 before the first one.
         graphs: The CUDA graphs that hold steps.
     """
 
@@ -95,6 +97,7 @@ class StepObserver(WatchedLoop):
         self._is_paused = False
         self._made_ns = 0
         self._clock: weakref.ref[Any] | None = None
+        self.driver = 0
         self._choice.forget()
         self._run_times = RunTimes()
         self.by_hand = True
@@ -196,6 +199,7 @@ class StepObserver(WatchedLoop):
             ends: Times of its earlier steps in a row and of this one; these were only timed.
         """
         self._clock = weakref.ref(clock, self._lose_clock)
+        self.driver = get_ident()
         self._is_paused = False
         self._watch_stalls()
         self.by_hand = clock is self._passes
