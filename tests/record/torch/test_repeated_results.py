@@ -187,6 +187,14 @@ def test_results_that_take_no_time_are_not_compared(monkeypatch: pytest.MonkeyPa
     assert repeated(second_pass_for_a_metric) == []
 
 
+def test_work_of_an_accelerator_may_be_long_however_short_its_launch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(repeated_results, "_LEAST_NS", 20_000)
+    assert repeated_results._may_be_long(torch.empty(4, device="meta"), 0)
+    assert not repeated_results._may_be_long(torch.empty(4), 0)
+
+
 def test_a_limited_number_of_results_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeated_results, "_MOST_COMPARED", 4)
     assert repeated(second_pass_for_a_metric) == ["aten::addmm"]

@@ -34,8 +34,8 @@ runs again with the same number counts, unless no gradient was accumulated since
 the backward pass is differentiated itself. In the step that `stepwhy run` looks at, an operation
 counts as well if an earlier one computes the same from the same values, outside of the backward
 pass. What has been written in between has other values, and random numbers are always others.
-Results of operations that take 20 µs or more are compared. The cost includes the part of these
-operations in the backward pass.
+Results of operations that take 20 µs or more, or run on an accelerator, are compared. The cost
+includes the part of these operations in the backward pass.
 
 ## Fix
 Fetch everything in one call, and feed all examples at once. Fetch metrics only in the steps that

@@ -83,7 +83,8 @@ class RepeatedResults:
             return
         key = self._key(func, args, kwargs) if may_repeat else None
         values = self._known.get(key) if key is not None else None
-        sample = self._sample(fresh[0][0]) if key is not None and took_ns >= _LEAST_NS else None
+        is_worth_it = key is not None and _may_be_long(fresh[0][0], took_ns)
+        sample = self._sample(fresh[0][0]) if is_worth_it else None
         first = self._first.get(key)
         # Something unseen, such as an array of the same memory, may have written in between.
         is_other = sample is not None and first is not None and not _are_close(sample, first)
@@ -139,6 +140,14 @@ class RepeatedResults:
         except (RuntimeError, NotImplementedError):  # of another layout
             return None
         return found
+
+
+def _may_be_long(result: Any, took_ns: int) -> bool:
+    """Whether an operation may take longer than to compare its result.
+
+    On an accelerator, it is only launched when it returns.
+    """
+    return took_ns >= _LEAST_NS or result.device.type != "cpu"
 
 
 def _are_close(some: Sequence[Any], others: Sequence[Any]) -> bool:
