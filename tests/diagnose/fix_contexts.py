@@ -203,6 +203,11 @@ assert rows.grad.sum() == 6""",
     ),
     ("repeated_computation", "again"): (
         "torch",
+        MODEL + "criterion = torch.nn.functional.cross_entropy\nlabels = torch.zeros(4, dtype=int)",
+        "assert 0 <= hits <= 4; loss.backward()",
+    ),
+    ("repeated_computation", "again-loop"): (
+        "torch",
         MODEL + "torch.nn.utils.parametrizations.orthogonal(model)",
         "assert model.parametrizations.weight.original.grad is not None",
     ),

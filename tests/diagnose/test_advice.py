@@ -87,7 +87,9 @@ NEEDS = {
     r"\btorch\.|DataLoader\(|autocast|(?<!jax\.)\bnn\.|loss\.backward|\.detach\(": framework(
         "pytorch"
     ),
-    r"parametrize\.cached|needs_input_grad": lambda facts: len(facts.trace.step_ops) > 0,
+    r"parametrize\.cached|needs_input_grad|outputs\.argmax": lambda facts: (
+        len(facts.trace.step_ops) > 0
+    ),
     r"prepared\[number\]": lambda facts: len(facts.trace.samples) > 0,
     r"PYTORCH_|ProfilerActivity": framework("pytorch"),
     r"\btf\.|session\.run|dataset\.(shuffle|map|batch|cache|prefetch|apply|take)": framework(

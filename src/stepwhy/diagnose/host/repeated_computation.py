@@ -62,6 +62,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepwhy.analyse.activity.devices import intervals_of
+from stepwhy.analyse.program.semantic_ops import matched_ops
+from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.not_needed.shared.backward_time import cost_per_step_ns, launched_within
 from stepwhy.diagnose.not_needed.shared.repeated_backward import repeated_backward
 from stepwhy.diagnose.not_needed.shared.repeated_results import repeated_results
@@ -78,7 +80,7 @@ from stepwhy.diagnose.shared.session_runs import (
     training_runs,
 )
 from stepwhy.diagnose.shared.work_lines import work_lines
-from stepwhy.trace import NULL
+from stepwhy.trace import NULL, Phase
 
 RULE = Rule(
     __name__,
@@ -177,7 +179,17 @@ def _of_pytorch(facts: Facts) -> Finding:
     )
     gain = saving("compute it once", LEAST_SAVED_AGAIN * cost, cost)
     edit = Edit("ops", "gone", cost_ns=cost)
-    return RULE.finding(cost, evidence, RULE.fix("again"), gain, edit, title=_AGAIN)
+    fix = RULE.fix("again-loop" if _is_in_loop(facts, found.rows) else "again")
+    return RULE.finding(cost, evidence, fix, gain, edit, title=_AGAIN)
+
+
+def _is_in_loop(facts: Facts, rows: AnyRows) -> bool:
+    """Whether the longest of these operations mostly repeats an earlier one twice or more."""
+    name = by_name(facts, rows)[0].name
+    every = matched_ops(facts).rows
+    every = every[np.isin(facts.trace.slices.name[every], facts.trace.strings_where({name}))]
+    is_again = np.isin(every[facts.phases[every] != Phase.BACKWARD], rows)
+    return int(is_again.sum()) >= 2 * int((~is_again).sum())
 
 
 def _of_backward(facts: Facts) -> Finding:
