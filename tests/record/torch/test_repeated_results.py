@@ -61,6 +61,14 @@ def weight_in_each_step(t: Training) -> None:
         row @ torch.matrix_exp(t.layer.weight - t.layer.weight.T)
 
 
+def first_without_gradients(t: Training) -> None:
+    with torch.no_grad():
+        t.layer(t.batch).relu()
+    t.layer(t.batch).relu().sum().backward()
+    with torch.no_grad():
+        t.layer(t.batch).relu()
+
+
 def parts_of_results(t: Training) -> None:
     for _ in range(2):
         values, places = t.layer(t.batch).max(1)
@@ -77,6 +85,7 @@ def with_numbers(t: Training) -> None:
     ("step", "names"),
     [
         (second_pass_for_a_metric, ["addmm", "relu"]),
+        (first_without_gradients, ["addmm", "relu"]),
         (weight_in_each_step, ["sub", "linalg_matrix_exp"] * 3),
         (parts_of_results, ["addmm", "max", "exp", "add"]),
         (with_numbers, ["leaky_relu", "sum"]),

@@ -33,7 +33,8 @@ In PyTorch, the nodes of the backward pass have the number of their forward oper
 runs again with the same number counts, unless no gradient was accumulated since its first run, or
 the backward pass is differentiated itself. In the step that `stepwhy run` looks at, an operation
 counts as well if an earlier one computes the same from the same values, outside of the backward
-pass. What has been written in between has other values, and random numbers are always others.
+pass. What has been written in between has other values, and random numbers are always others. A
+result that the backward pass needs counts only if an earlier one has gradients, too.
 Results of operations that take 20 µs or more, or run on an accelerator, are compared. The cost
 includes the part of these operations in the backward pass.
 

@@ -38,7 +38,7 @@ class RepeatedResults:
     """
 
     def __init__(self, storages: Provenance) -> None:
-        from torch import Tensor
+        from torch import Tensor, is_grad_enabled
 
         self.found: list[int] = []
         self._storages = storages
@@ -46,6 +46,8 @@ class RepeatedResults:
         self._last = 0
         self._known: dict[Any, list[int]] = {}
         self._first: dict[Any, list[Any] | None] = {}
+        self._recorded: set[Any] = set()
+        self._records: Any = is_grad_enabled
         self._compared = 0
 
     def wrote(self, storage: Storage) -> None:
@@ -95,7 +97,11 @@ class RepeatedResults:
             sample = None
         for (_, storage), value in zip(fresh, values, strict=True):
             storage.value = value
-        self.found.append(int(sample is not None and first is not None))
+        # A result without gradients cannot take the place of one that the backward pass needs.
+        would_do = key in self._recorded or not self._records()
+        if not would_do and key is not None:
+            self._recorded.add(key)
+        self.found.append(int(would_do and sample is not None and first is not None))
 
     def _new_value(self) -> int:
         self._last += 1

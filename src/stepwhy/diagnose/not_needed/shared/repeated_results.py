@@ -31,14 +31,15 @@ class RepeatedResults(msgspec.Struct, frozen=True):
 def repeated_results(facts: Facts) -> RepeatedResults | None:
     """What the steady steps compute again; None if that is not known.
 
-    Constants are left out: `constant-computation` judges these.
+    Constants, and results that nothing reads, are left out: `constant-computation` and
+    `discarded-result` judge these.
     """
     ops = facts.trace.step_ops
     if not len(ops) or (ops.repeated == NULL).any():
         return None
     matched = matched_ops(facts)
     is_again = (matched.places != NULL) & (ops.repeated[matched.places] == 1)
-    is_again &= ops.constant[matched.places] != 1
+    is_again &= (ops.constant[matched.places] != 1) & (ops.unread[matched.places] <= 0)
     rows = matched.rows[is_again]
     numbers = facts.trace.slices.sequence[rows]
     nodes = np.flatnonzero(is_node(facts) & facts.is_steady)
