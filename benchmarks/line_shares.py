@@ -11,6 +11,9 @@ points, in the median of the turns. The bound is 3 points for the worst line of 
 
 Two processes would not do: the same program spends its time differently in each, by more than the
 bound, because memory is laid out anew.
+
+`loss_loop` misses the bound in most runs: while PyTorch's profiler records, the backward pass gets
+new pages for its gradients, which other steps do not.
 """
 
 import argparse
