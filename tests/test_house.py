@@ -15,8 +15,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1139,
-    "lines": 157_800,
+    "files": 1140,
+    "lines": 158_000,
     "functions with one caller, ‰": 336,
     "lines of a function": 60,
     "lines of a file": 400,

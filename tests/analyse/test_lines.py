@@ -21,8 +21,9 @@ class Program(Timeline):
     """A recorded step of PyTorch, and the same step with the running line noted."""
 
     def note(self, *rows, step=50):
-        """A noted step of (operation or None, line or None, time, whether the engine runs)."""
-        for op, line, time, *engine in rows:
+        """A noted step of (operation or None, line or None, time, is of the engine, module)."""
+        for op, line, time, *more in rows:
+            engine, module, *_ = [*more, None, None]
             self.builder.add(
                 "line_times",
                 step=step,
@@ -30,6 +31,7 @@ class Program(Timeline):
                 line=NULL if line is None else self.builder.intern(line),
                 dur_ns=time * self.unit_ns,
                 engine=int(bool(engine)),
+                module=NULL if module is None else self.builder.intern(module),
             )
         return self
 
@@ -336,6 +338,29 @@ def test_a_line_with_most_of_the_step_is_divided_by_module():
         ("aten::linear", "backward", 1),
         ("aten::linear", "forward", 1),
     ]
+
+
+def test_a_line_with_most_of_the_step_is_divided_by_the_modules_that_were_noted():
+    run = Program().steps(0, 100)
+    run.op(0, 20, "aten::linear", sequence=7).op(30, 40, "aten::relu", sequence=8)
+    run.node(40, 60, "relu", 8).node(60, 90, "linear", 7).op(95, 100, "aten::sum")
+    run.note(
+        ("aten::linear", FORWARD, 1, False, "encoder.0"),
+        (None, FORWARD, 3, False, "encoder"),
+        (None, FORWARD, 2, False, "encoder.1"),
+        ("aten::relu", FORWARD, 1, False, "encoder.1"),
+        ("aten::relu", BACKWARD, 1, True),
+        ("aten::linear", BACKWARD, 1, True),
+        (None, FORWARD, 1),
+        ("aten::sum", FORWARD, 1),
+    )
+    (line,) = run.lines().lines
+    assert {one.module: one.time_ns / run.unit_ns for one in line.modules} == {
+        "encoder.0": 20 + 30,
+        "encoder.1": 4 + 10 + 20,
+        "encoder": 6,
+        "": 10,
+    }
 
 
 def test_scopes_of_a_graph_are_modules_and_gradients_belong_to_them():

@@ -79,7 +79,8 @@ def test_lines_and_categories_share_one_total(seed):
 def parts(*rows):
     """Parts of (start, end, line, operation)."""
     starts, ends, line, unit = (np.array(column) for column in zip(*rows, strict=True))
-    return DriverParts(starts, ends, line, unit, np.zeros(len(starts), dtype=bool))
+    none = np.full(len(starts), NULL, dtype=np.int64)
+    return DriverParts(starts, ends, line, unit, none != NULL, none)
 
 
 def test_the_line_at_a_time():

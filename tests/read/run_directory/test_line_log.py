@@ -42,6 +42,14 @@ def test_rows_are_those_of_the_file() -> None:
     assert table.line[1] == NULL
     assert table.dur_ns.tolist()[:2] == [20, 30]
     assert table.engine.tolist()[:2] == [0, 1]
+    assert set(table.module.tolist()) == {NULL}
+
+
+def test_modules_are_those_of_the_file() -> None:
+    trace, note = read(packed(STEP | {"module": [1, -1]}, strings=["aten::mm", "encoder.0"]))
+    assert note == ""
+    assert trace.string(trace.line_times.module[0]) == "encoder.0"
+    assert trace.line_times.module[1] == NULL
 
 
 @pytest.mark.parametrize(
@@ -52,6 +60,8 @@ def test_rows_are_those_of_the_file() -> None:
         {"op": [0, 2]},
         {"line": [0, -2]},
         {"engine": [0, 2]},
+        {"module": [0]},
+        {"module": [0, 2]},
         {"dur_ns": [1 << 62, 1 << 62]},
         {"dur_ns": [1, -1]},
         {"dur_ns": [0.5, 1]},

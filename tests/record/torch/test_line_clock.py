@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
+import time
+import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -93,15 +96,90 @@ def test_each_line_has_its_time(
 
 
 def test_what_the_clock_takes_is_left_out() -> None:
-    marks = Marks(times=[0, 40, 70], places=[1, 2, 1], depths=[1, 1, 1], costs=[8, 40, 10])
+    marks = Marks(
+        times=[0, 40, 70], places=[1, 2, 1], depths=[1, 1, 1], costs=[8, 40, 10], inside=[3, 3, -1]
+    )
     operations = Operations([Event(10, 30, "aten::mm", True)])
     assert StepRows(operations, marks).of(0, 100) == [
-        (None, 1, 6, 0),  # of 10 and 10 ns around the operation
-        ("aten::mm", 1, 20, 0),
-        (None, 1, 6, 0),
-        (None, 2, 0, 0),  # no time is negative
-        (None, 1, 20, 0),
+        (None, 1, 6, 0, 3),  # of 10 and 10 ns around the operation
+        ("aten::mm", 1, 20, 0, 3),
+        (None, 1, 6, 0, 3),
+        (None, 2, 0, 0, 3),  # no time is negative
+        (None, 1, 20, 0, -1),
     ]
+
+
+MODELS = """
+class Part(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+
+    def forward(self, x):
+        return self.inner(x) * 3
+
+
+class Failing(torch.nn.Module):
+    def forward(self, x):
+        raise ValueError(x)
+
+
+part, failing = Part(), Failing()
+
+
+def step():
+    x = torch.ones(4)
+    part(x)
+    try:
+        failing(x)
+    except ValueError:
+        x.exp()
+"""
+
+
+def test_each_operation_is_of_the_innermost_module(loop: Loop, tmp_path: Path) -> None:
+    import torch
+
+    program: dict[str, Any] = {"torch": torch}
+    path = str(tmp_path / "program.py")
+    exec(compile(MODELS, path, "exec"), program)  # noqa: S102 - from above
+    kept = weakref.ref(program["part"])
+    for _ in range(4):
+        loop.boundary()
+        program["step"]()
+    loop.boundary()
+    (noted,) = loop.kept
+    names = [*noted["strings"], None]
+    for step in noted["steps"]:
+        rows = zip(step["op"], step["module"], strict=True)
+        found = [(names[op], names[module]) for op, module in rows if op >= 0]
+        assert found == [
+            ("aten::ones", None),
+            ("aten::linear", "Part.inner.0"),
+            ("aten::relu", "Part.inner.1"),
+            ("aten::mul", "Part"),
+            ("aten::exp", None),
+        ]
+    program.clear()
+    gc.collect()
+    assert kept() is None  # modules that were named are let go
+
+
+def test_a_step_that_holds_something_rare_does_not_end_the_attempts(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepwhy.record.windows.line_clock._MOST_EXTRA_NS", 50_000_000)
+
+    def boundary() -> None:
+        loop.boundary()
+        if len(loop.ends) == 2:  # such as an evaluation
+            time.sleep(0.1)
+
+    run("plain", str(tmp_path / "program.py"), boundary)
+    assert not loop.kept
+    for _ in range(12):
+        loop.boundary()
+    assert [len(noted["steps"]) for noted in loop.kept] == [2]
 
 
 def test_a_mark_and_a_call_of_a_library_take_time() -> None:

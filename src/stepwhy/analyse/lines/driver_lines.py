@@ -46,6 +46,7 @@ class DriverParts(msgspec.Struct, frozen=True):
         line: Line of the program, a string of the trace; NULL where it is unknown; (parts,).
         unit: The operation that runs, a row of slices; NULL between operations; (parts,).
         engine: Whether the backward pass runs by itself, not code that it calls; (parts,).
+        module: Module of the model that was noted, a string of the trace, NULL for none; (parts,).
     """
 
     starts: Ints
@@ -53,6 +54,7 @@ class DriverParts(msgspec.Struct, frozen=True):
     line: Ints
     unit: Ints
     engine: Mask
+    module: Ints
 
 
 class NotedStep(msgspec.Struct, frozen=True):
@@ -60,8 +62,8 @@ class NotedStep(msgspec.Struct, frozen=True):
 
     Args:
         dur_ns: Time of each row; (rows,).
-        line, engine: As in the table `line_times`, and at the end NULL and False: what is at the
-            place NULL; (rows + 1,).
+        line, engine, module: As in the table `line_times`, and at the end NULL, False and NULL:
+            what is at the place NULL; (rows + 1,).
         place: The rows that are operations, and NULL at the end; (operations + 1,).
         names: Names of the operations; (operations,).
     """
@@ -69,6 +71,7 @@ class NotedStep(msgspec.Struct, frozen=True):
     dur_ns: Ints
     line: Ints
     engine: Mask
+    module: Ints
     place: Ints
     names: Ints
 
@@ -169,6 +172,7 @@ def noted_steps(facts: Facts) -> list[NotedStep]:
                 table.dur_ns[rows].astype(np.int64),
                 np.append(line, NULL),
                 np.append(engine, False),
+                np.append(table.module[rows].astype(np.int64), NULL),
                 np.append(place, NULL),
                 op[place],
             )
@@ -252,7 +256,7 @@ def _parts(
     starts = slices.start_ns[rows]
     begins, stops = np.clip(starts, *step), np.clip(starts + slices.dur_ns[rows], *step)
     row = noted.place[places]
-    ops = DriverParts(begins, stops, noted.line[row], rows, noted.engine[row])
+    ops = DriverParts(begins, stops, noted.line[row], rows, noted.engine[row], noted.module[row])
     gaps = _gaps(np.append(step[0], stops), np.append(begins, step[1]), noted, places)
     return _joined([ops, gaps])
 
@@ -270,7 +274,9 @@ def _gaps(starts: Ints, ends: Ints, noted: NotedStep, places: Ints) -> DriverPar
     stops = starts[owner] + (until * (ends - starts)[owner]).astype(np.int64)
     begins = np.where(order == 0, starts[owner], np.roll(stops, 1))
     none = np.full(len(row), NULL, dtype=np.int64)
-    divided = DriverParts(begins, stops, noted.line[row], none, noted.engine[row])
+    divided = DriverParts(
+        begins, stops, noted.line[row], none, noted.engine[row], noted.module[row]
+    )
     return _joined([divided, _other_gaps(starts, ends, count, noted, places)])
 
 
@@ -303,16 +309,18 @@ def _other_gaps(
     gap = np.flatnonzero((count == 0) & (ends > starts))
     row = noted.place[np.append(places, NULL)[gap]]
     none = np.full(len(gap), NULL, dtype=np.int64)
-    return DriverParts(starts[gap], ends[gap], noted.line[row], none, noted.engine[row])
+    return DriverParts(
+        starts[gap], ends[gap], noted.line[row], none, noted.engine[row], noted.module[row]
+    )
 
 
 def _joined(parts: Sequence[DriverParts]) -> DriverParts:
     """Parts of several steps or kinds in order, without those of no length."""
     columns = [
         np.concatenate([getattr(part, name) for part in parts])
-        for name in ("starts", "ends", "line", "unit", "engine")
+        for name in ("starts", "ends", "line", "unit", "engine", "module")
     ]
     kept = np.flatnonzero(columns[1] > columns[0])
     kept = kept[np.argsort(columns[0][kept], kind="stable")]
-    starts, ends, line, unit, engine = (column[kept] for column in columns)
-    return DriverParts(starts, ends, line, unit, engine.astype(bool))
+    starts, ends, line, unit, engine, module = (column[kept] for column in columns)
+    return DriverParts(starts, ends, line, unit, engine.astype(bool), module)

@@ -37,7 +37,8 @@ def innermost_parts(facts: Facts, lines: NDArray[np.int32]) -> DriverParts | Non
     known = (owner[:-1] != NULL) & (edges[1:] > edges[:-1])
     starts, ends = edges[:-1][known], edges[1:][known]
     engine = np.zeros(len(starts), dtype=bool)
-    return DriverParts(starts, ends, line[:-1][known], op[:-1][known].astype(np.int64), engine)
+    line, op = line[:-1][known], op[:-1][known].astype(np.int64)
+    return DriverParts(starts, ends, line, op, engine, np.full(len(starts), NULL, dtype=np.int64))
 
 
 def _edges(facts: Facts, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

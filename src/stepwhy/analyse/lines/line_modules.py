@@ -40,7 +40,7 @@ def line_modules(facts: Facts, line: str, categories: Mapping[str, int]) -> tupl
     times: Counter[Part] = Counter()
     counts: Counter[Part] = Counter()
     for category, total_ns in categories.items():
-        recorded, runs = module_shares(facts, category, line, modules.number)
+        recorded, runs = module_shares(facts, category, line, modules)
         whole = sum(recorded.values())
         times.update({part: int(total_ns * ns / whole) for part, ns in recorded.items()})
         counts.update(runs)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.analyse.facts import Facts
+    from stepwhy.analyse.lines.slice_modules import SliceModules
 
     Ints = NDArray[np.int64]
 
@@ -183,7 +184,7 @@ def _without(found: Credited, generating: frozenset[str]) -> Credited:
 
 
 def module_shares(
-    facts: Facts, category: str, line: str, modules: Ints
+    facts: Facts, category: str, line: str, modules: SliceModules
 ) -> tuple[dict[Part, float], Counter[Part]]:
     """The recorded time of a line in a category by module, ns, and how often operations ran.
 
@@ -191,7 +192,7 @@ def module_shares(
         facts: Facts of the run.
         category: The category.
         line: The line.
-        modules: Number of the module of each slice; (slices,).
+        modules: The modules of the run.
     """
     time, claims = _steady_time(facts, category), _claims(facts, category)
     found: dict[Part, float] = {}
@@ -203,8 +204,11 @@ def module_shares(
     some = np.flatnonzero(is_own)
     row = claims.row[some]
     between = row == NULL
-    row[between] = _innermost_at(facts, np.flatnonzero(modules), claims.starts[some][between])
-    module = np.append(modules, 0)[row]
+    named = np.flatnonzero(modules.number)
+    row[between] = _innermost_at(facts, named, claims.starts[some][between])
+    module = np.append(modules.number, 0)[row]
+    if len(modules.noted) and not claims.overlap:  # each part of the thread's time is a claim
+        module = np.where(module == 0, modules.noted[some], module)
     first, group = group_rows(module, claims.phase[some], claims.name[some])
     sums = np.bincount(group, ns[some], minlength=len(first))
     numbers = np.bincount(group, ~between, minlength=len(first))

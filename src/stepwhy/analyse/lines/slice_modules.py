@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.analyse.lines.driver_lines import carried_parts
 from stepwhy.analyse.lines.op_paths import Paths
 from stepwhy.analyse.lines.slice_lines import spread
 from stepwhy.base.columns.groups import group_rows, numbered
+from stepwhy.base.columns.nesting import inherit
 from stepwhy.base.patterns import regex
 from stepwhy.trace import NULL
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.analyse.facts import Facts
+    from stepwhy.analyse.lines.driver_lines import DriverParts
 
     Ints = NDArray[np.int64]
 
@@ -43,27 +46,50 @@ class SliceModules(msgspec.Struct, frozen=True):
     Args:
         number: Number of the module of each slice, 0 for none; (slices,).
         paths: Path of each module, outermost first, '' for none; by number.
+        noted: Number of the module that was noted for each part of the driving thread's time, 0 for
+            none; (parts of `carried_parts`,). Empty if none was noted.
     """
 
     number: Ints
     paths: tuple[str, ...]
+    noted: Ints
 
 
 def slice_modules(facts: Facts) -> SliceModules | None:
     """The modules of all slices; None if the trace names none.
 
-    PyTorch's profiler records calls of modules; nodes of TensorFlow and instructions of JAX have a
-    name scope. The backward pass of a module, and its device work, count as the module.
+    PyTorch's profiler may record calls of modules, else the running module was noted in steps of
+    its own; nodes of TensorFlow and instructions of JAX have a name scope. The backward pass of a
+    module, and its device work, count as the module.
     """
     paths: dict[str, int] = {"": 0}
+    parts, noted = None, np.empty(0, dtype=np.int64)
     for source in (_of_calls, _of_scopes, _of_instructions):
         values = source(facts, paths)
         if len(paths) > 1:
             break
     else:
-        return None
-    number = spread(facts, np.where(values == 0, NULL, values).astype(np.int32), None)
-    return SliceModules(np.where(number == NULL, 0, number).astype(np.int64), tuple(paths))
+        parts = facts.derived(carried_parts)
+        if parts is None or not (parts.module != NULL).any():
+            return None
+        noted = _renumbered(parts.module, facts.trace.string, paths)
+        values = _of_parts(facts, parts, noted)
+    number = spread(facts, np.where(values == 0, NULL, values).astype(np.int32), parts)
+    return SliceModules(np.where(number == NULL, 0, number).astype(np.int64), tuple(paths), noted)
+
+
+def _of_parts(facts: Facts, parts: DriverParts, noted: Ints) -> Ints:
+    """Number of the module that was noted for each operation, and for all that it calls; (slices,).
+
+    Args:
+        facts: Facts of the run.
+        parts: The driving thread's time.
+        noted: Number of the module of each part; (parts,).
+    """
+    is_op = parts.unit != NULL
+    found = np.full(len(facts.trace.slices), NULL, dtype=np.int32)
+    found[parts.unit[is_op]] = np.where(noted == 0, NULL, noted)[is_op]
+    return inherit(facts.nesting.parent, found, NULL).astype(np.int64)
 
 
 def instruction_scopes(facts: Facts) -> dict[tuple[str, str], str]:

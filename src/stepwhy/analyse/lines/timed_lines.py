@@ -36,7 +36,7 @@ def timed_parts(facts: Facts) -> DriverParts | None:
     starts, ends, line = (np.concatenate(column) for column in zip(*parts, strict=True))
     kept = ends > starts
     none = np.full(int(kept.sum()), NULL, dtype=np.int64)
-    return DriverParts(starts[kept], ends[kept], line[kept], none, none != NULL)
+    return DriverParts(starts[kept], ends[kept], line[kept], none, none != NULL, none)
 
 
 def _divided(noted: NotedStep, start: int, end: int) -> tuple[Ints, Ints, Ints]:
@@ -77,4 +77,6 @@ def with_times(parts: DriverParts | None, timed: DriverParts) -> DriverParts:
     known = (place != NULL) | (line != NULL)
     engine = np.append(parts.engine, False)[place]
     columns = (column[known] for column in (starts, ends, line, unit, engine))
-    return DriverParts(*columns)
+    starts, ends, line, unit, engine = columns
+    none = np.full(len(starts), NULL, dtype=np.int64)
+    return DriverParts(starts, ends, line, unit, engine, none)

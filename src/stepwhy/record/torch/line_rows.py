@@ -43,12 +43,14 @@ class Marks(NamedTuple):
         places: The line from then on; (marks,).
         depths: Frames of the program from then on; (marks,).
         costs: What noting took of the time from then on until the next, ns; (marks,).
+        inside: Number of the module that runs from then on, `NOWHERE` for none; (marks,).
     """
 
     times: Sequence[int]
     places: Sequence[int]
     depths: Sequence[int]
     costs: Sequence[float]
+    inside: Sequence[int]
 
     def at(self, time: int) -> int:
         """The mark that holds at a time; the first one before it."""
@@ -164,7 +166,9 @@ class StepRows:
             if begin < start and stop <= start:
                 continue
             self._add_gap(rows, time, begin)
-            rows.append(_Part((name, *self._in_unit(max(begin, start), min(stop, end))), _NO_MARK))
+            place, dur, engine = self._in_unit(max(begin, start), min(stop, end))
+            module = self._marks.inside[self._marks.at(max(begin, start))]
+            rows.append(_Part((name, place, dur, engine, module), _NO_MARK))
             time = min(stop, end)
         self._add_gap(rows, time, end)
         return _merged(self._without_marks(rows))
@@ -175,9 +179,9 @@ class StepRows:
         for part in parts:
             between[part.mark] += part.row[2]
         costs = self._marks.costs
-        for (op, place, dur, engine), mark in parts:
+        for (op, place, dur, engine, module), mark in parts:
             share = 0.0 if mark == _NO_MARK else min(costs[mark] / between[mark], 1.0)
-            yield op, place, round(dur * (1 - share)), engine
+            yield op, place, round(dur * (1 - share)), engine, module
 
     def _engine(self, time: int, depth: int) -> int:
         """1 inside a call of the engine, unless that has entered code of the program since."""
@@ -223,17 +227,18 @@ class StepRows:
             cuts = [begin, *self._call_times[first:last], stop]
             for cut, following in pairwise(cuts):
                 if following > cut:
-                    row = None, place, following - cut, self._engine(cut, depth)
+                    engine, module = self._engine(cut, depth), self._marks.inside[number]
+                    row = None, place, following - cut, engine, module
                     rows.append(_Part(row, number))
 
 
 def _merged(rows: Iterable[Row]) -> list[Row]:
-    """The rows, with one for those of a line between two operations."""
+    """The rows, with one for those of a line and a module between two operations."""
     found: list[Row] = []
     for row in rows:
-        op, place, dur, engine = row
-        if found and op is None and found[-1][:2] == (None, place) and found[-1][3] == engine:
-            found[-1] = (None, place, found[-1][2] + dur, engine)
+        op, place, dur, *rest = row
+        if found and op is None and found[-1][:2] == (None, place) and [*found[-1][3:]] == rest:
+            found[-1] = (None, place, found[-1][2] + dur, *found[-1][3:])
         else:
             found.append(row)
     return found

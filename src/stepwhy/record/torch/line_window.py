@@ -19,6 +19,7 @@ from stepwhy.record.torch import device
 from stepwhy.record.torch.function_modes import hidden_from_modes
 from stepwhy.record.torch.kineto import Kineto, graph_task
 from stepwhy.record.torch.line_rows import Event, Marks, Operations, StepRows, is_unit
+from stepwhy.record.torch.module_calls import ModuleCalls
 from stepwhy.record.torch.own_profilers import own_profilers
 from stepwhy.record.windows.line_clock import LineClock, is_in_use
 from stepwhy.record.windows.line_file import LINES_FILE, packed
@@ -76,6 +77,7 @@ class LineWindow:
         self._own_profilers.watch(self.retry, recorder)
         self._home = threading.get_ident()
         self._clock: LineClock | None = None
+        self._modules: ModuleCalls | None = None
         self.forget()
         lifetime.on_end(self.finish)
 
@@ -177,7 +179,8 @@ class LineWindow:
         self._kineto.start(activities=[ProfilerActivity.CPU])
         with hidden_from_modes():
             self._readings = _mark_thread()
-        self._clock = LineClock()
+        modules = self._modules = ModuleCalls()
+        self._clock = LineClock(modules)
         if not self._clock.start((self._wanted + 1) * step_ns):
             self.abandon()
 
@@ -194,10 +197,9 @@ class LineWindow:
 
     def _end_early(self, clock: LineClock) -> None:
         """Keep what is complete, else try again later if there is a chance."""
-        hopeless = clock.gave_up or clock.is_replaced
         if self._bounds:
             self._close()
-        elif hopeless:
+        elif clock.is_hopeless:
             self.abandon()
         else:
             self.retry()
@@ -212,8 +214,10 @@ class LineWindow:
     def _close(self, *, goes_on: bool = True) -> None:
         """Stop, and write what was noted."""
         clock, profiler, bounds = self._clock, self._kineto.profiler, self._bounds
-        if clock is None:
+        modules, self._modules = self._modules, None
+        if clock is None or modules is None:
             return
+        names = modules.names()
         self.abandon(goes_on=goes_on)
         results, readings = profiler.profiler.kineto_results, self._readings
         events = _events(results, readings)
@@ -222,13 +226,13 @@ class LineWindow:
             events = _events(results, readings, bounds[0][1] - EPOCH_OFFSET_NS)
         if events is None:
             return
-        marks = Marks(clock.times, clock.places, clock.depths, clock.costs())
+        marks = Marks(clock.times, clock.places, clock.depths, clock.costs(), clock.inside)
         steps = StepRows(Operations(events), marks)
         rows = [
             (step, steps.of(start - EPOCH_OFFSET_NS, end - EPOCH_OFFSET_NS))
             for step, start, end in bounds
         ]
-        self._recorder.keep(LINES_FILE, packed(rows, clock))
+        self._recorder.keep(LINES_FILE, packed(rows, clock, names))
 
     def abandon(self, *, goes_on: bool = True) -> None:
         """Stop the clock and the profiler, and keep nothing; never raises.
@@ -241,6 +245,8 @@ class LineWindow:
         clock, self._clock = self._clock, None
         if clock is not None:
             clock.stop()
+        if self._modules is not None:
+            self._modules.forget()
         if self._kineto.profiler is not None:
             self._kineto.discard(detach=goes_on and device.is_in_use())
 

@@ -16,7 +16,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.record.core.process import lifetime
-from stepwhy.record.windows.line_clock import LineClock, is_in_use
+from stepwhy.record.windows.line_clock import NOWHERE, LineClock, is_in_use
 from stepwhy.record.windows.line_file import LINES_FILE, packed
 from stepwhy.record.windows.line_slots import Marks, slots
 
@@ -147,9 +147,8 @@ class ClockedWindow:
             if len(self._steps) >= self._wanted:
                 self._close(clock)
             return
-        hopeless = clock.gave_up or clock.is_replaced
         self._close(clock)
-        self._pending &= not hopeless
+        self._pending &= not clock.is_hopeless
 
     def _close(self, clock: LineClock) -> None:
         """Stop, and write what was noted; if that is nothing, try again later."""
@@ -230,4 +229,4 @@ def _rows(times: list[Slot], each_ns: int) -> Iterator[Row]:
         each_ns: What the clock adds to a call, and to a change of the line.
     """
     for slot in times:
-        yield None, slot.place, max(slot.time_ns - slot.calls * each_ns, 1), 0
+        yield None, slot.place, max(slot.time_ns - slot.calls * each_ns, 1), 0, NOWHERE

@@ -2,8 +2,9 @@
 
 The interpreter calls a trace function at each call, and inside frames of the program also at each
 line and return. Frames of libraries are not traced, so that their time belongs to the line of the
-program that called them. A debugger or a coverage tool has a trace function of its own, which is
-left alone: the clock does not start beside it, and stops when another one takes its place.
+program that called them. Of one function of a library, such as that which calls each module of a
+model, it can be noted when it runs. A debugger or a coverage tool has a trace function of its own,
+which is left alone: the clock does not start beside it, and stops when another one takes its place.
 
 What the clock takes itself is measured when it starts, so that it can be left out. Otherwise a loop
 of short lines, or a line that calls many functions of libraries, would seem to take longer.
@@ -27,7 +28,7 @@ from stepwhy.record.core.user_code import UserFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
-    from typing import Any
+    from typing import Any, Protocol
 
     Trace = Callable[[FrameType, str, Any], Any]
 
@@ -45,6 +46,25 @@ NOWHERE = -1
 """The place of time outside of all lines of the program."""
 _TURNS, _ROUNDS = 100, 3
 
+if TYPE_CHECKING:
+
+    class WatchedCalls(Protocol):
+        """Calls of one function of a library.
+
+        Attributes:
+            code: What the function runs; None if there is no such function.
+            opened: Number of what each running call is about, outermost first, after `NOWHERE`.
+        """
+
+        code: CodeType | None
+        opened: list[int]
+
+        def enter(self, frame: FrameType) -> None:
+            """A call begins."""
+
+        def leave(self) -> None:
+            """The innermost call ends."""
+
 
 def is_in_use() -> bool:
     """Whether something traces the calling thread, or keeps others from it as debuggers do."""
@@ -54,22 +74,27 @@ def is_in_use() -> bool:
 class LineClock:
     """The lines of one thread, in order.
 
+    Args:
+        watched: Calls of a library that are noted as well.
+
     Attributes:
         times: When the thread came to another line, `perf_counter_ns`, ascending; (marks,).
         places: The line from then on, see `line`; (marks,).
         depths: Number of the program's frames on the stack from then on; (marks,).
         calls: Number of calls of other code until then; (marks,).
+        inside: The innermost watched call from then on, `NOWHERE` for none; (marks,).
         mark_ns, call_ns: What a mark takes, and a call of other code in addition.
         gave_up: Whether there were too many marks, or the steps took too long.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, watched: WatchedCalls | None = None) -> None:
         self.times: list[int] = []
         self.places: list[int] = []
         self.depths: list[int] = []
         self.calls: list[int] = []
+        self.inside: list[int] = []
         self.mark_ns = self.call_ns = 0.0
-        self.gave_up = False
+        self.gave_up = self._was_interrupted = False
         self._is_on = False
         self._files = UserFiles()
         self._stack: list[int] = []
@@ -77,6 +102,9 @@ class LineClock:
         self._of_code: dict[int, tuple[int, Trace]] = {}
         self._deadline_ns = 0
         self._home = get_ident()
+        self._watched = watched
+        self._watched_code = watched.code if watched else None
+        self._opened = watched.opened if watched else [NOWHERE]
         self._calls = 0
         # One object, to be recognised: each access to a method makes another.
         self._trace: Trace = self._enter
@@ -113,7 +141,7 @@ class LineClock:
         self.call_ns = _extra_ns(_call_often, self._trace) / _TURNS
         self._is_on = False
         self._calls = 0
-        for noted in (self._stack, self.times, self.places, self.depths, self.calls):
+        for noted in (self._stack, self.times, self.places, self.depths, self.calls, self.inside):
             noted.clear()
 
     def stop(self) -> None:
@@ -129,6 +157,14 @@ class LineClock:
     def is_replaced(self) -> bool:
         """Whether something else traces the calling thread."""
         return sys.gettrace() not in {None, self._trace}
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it could not run in later steps either.
+
+        It could if a step held something rare, such as an evaluation, which took the time.
+        """
+        return (self.gave_up and not self._was_interrupted) or self.is_replaced
 
     def is_whole(self) -> bool:
         """Whether it has seen everything of the calling thread until now."""
@@ -165,6 +201,7 @@ class LineClock:
         self.places.append(self._stack[-1] if self._stack else NOWHERE)
         self.depths.append(len(self._stack))
         self.calls.append(self._calls)
+        self.inside.append(self._opened[-1])
 
     def _code(self, code: CodeType) -> tuple[int, Trace]:
         """First place of a code, and the trace function of its frames."""
@@ -186,8 +223,9 @@ class LineClock:
             if self._files.user_name(code.co_filename) is None:
                 self._calls += 1
                 if perf_counter_ns() > self._deadline_ns:
+                    self._was_interrupted = sum(self.costs()) < _MOST_EXTRA_NS / 2
                     self._give_up()
-                return None
+                return self._enter_watched(frame) if code is self._watched_code else None
             is_new, (base, local) = id(code) not in self._of_code, self._code(code)
             if is_new and _resizes_arrays(code):
                 self._give_up()
@@ -206,6 +244,24 @@ class LineClock:
         else:
             self._note()
         return local
+
+    def _enter_watched(self, frame: FrameType) -> Trace | None:
+        if self._watched is None or not self._is_on or get_ident() != self._home:
+            return None
+        self._watched.enter(frame)
+        frame.f_trace_lines = False
+        self._note()
+        return self._in_watched
+
+    @never_compiled
+    def _in_watched(self, _frame: FrameType, event: str, _: Any) -> Trace | None:
+        """A watched call goes on, or ends."""
+        if not self._is_on or self._watched is None:
+            return None
+        if event == "return":
+            self._watched.leave()
+            self._note()
+        return self._in_watched
 
     def _is_part_of_line(self, code: CodeType, number: int) -> bool:
         """Whether a code is a comprehension or a lambda within the line that calls it."""
@@ -231,7 +287,7 @@ class LineClock:
         """The trace function of the frames of one code; as fast as it can be."""
         stack, clock = self._stack, perf_counter_ns
         times, places, depths = self.times, self.places, self.depths
-        calls = self.calls
+        calls, inside, opened = self.calls, self.inside, self._opened
 
         @never_compiled
         def local(frame: FrameType, event: str, _: Any) -> Any:
@@ -251,6 +307,7 @@ class LineClock:
             places.append(place)
             depths.append(len(stack))
             calls.append(self._calls)
+            inside.append(opened[-1])
             if len(times) > _MOST_MARKS:
                 self._give_up()
             return local

@@ -164,9 +164,7 @@ RUN: tuple[Column, ...] = (
         "-1",
         "Id that joins the allocation of a block with its release; rows of one id alternate.",
     ),
-    Column(
-        "allocations", "track", "int32", "row of tracks", "-1", "The host thread that requested it."
-    ),
+    Column("allocations", "track", "int32", "row of tracks", "-1", "The host thread behind it."),
     string("allocations", "owner", "Graph node that requested the block.", null=NO_STRING),
     Column("allocations", "total", "int64", "bytes", "-1", "Bytes allocated after the change."),
     Column("allocations", "reserved", "int64", "bytes", "-1", "Bytes reserved from the system."),
@@ -193,6 +191,7 @@ RUN: tuple[Column, ...] = (
         "engine",
         "1: the backward pass ran the operation itself, not code of the program that it called.",
     ),
+    string("line_times", "module", "Module of the model that runs, 'encoder.0'.", null=NO_STRING),
     string("instruction_scopes", "name", "Instruction of a compiled program, as slices name it."),
     string("instruction_scopes", "source", "Line of the program, as in slices."),
     string(

@@ -44,6 +44,7 @@ class _Step(msgspec.Struct):
     line: list[int]
     dur_ns: list[Amount]
     engine: list[int]
+    module: list[int] = []  # missing in files of earlier versions
 
 
 class _Lines(msgspec.Struct):
@@ -97,6 +98,7 @@ def _step(raw: msgspec.Raw, strings: int) -> _Step | None:
         step = msgspec.json.decode(raw, type=_Step)
     except DAMAGED:
         return None
+    step.module = step.module or [NULL] * len(step.op)
     return step if _is_whole(step, strings) else None
 
 
@@ -115,19 +117,20 @@ def _decompressed(data: bytes) -> bytes:
 
 def _is_whole(step: _Step, strings: int) -> bool:
     """Whether the columns of a step fit together."""
-    columns = (step.op, step.line, step.dur_ns, step.engine)
+    columns = (step.op, step.line, step.dur_ns, step.engine, step.module)
+    named = (step.op, step.line, step.module)
     return (
         bool(step.dur_ns)
         and len({len(column) for column in columns}) == 1
-        and all(-1 <= number < strings for column in (step.op, step.line) for number in column)
+        and all(-1 <= number < strings for column in named for number in column)
         and set(step.engine) <= {0, 1}
         and sum(step.dur_ns) <= _LONGEST_NS
     )
 
 
 def _add(step: _Step, strings: list[int], builder: TraceBuilder) -> None:
-    rows = zip(step.op, step.line, step.dur_ns, step.engine, strict=True)
-    for op, line, dur_ns, engine in rows:
+    rows = zip(step.op, step.line, step.dur_ns, step.engine, step.module, strict=True)
+    for op, line, dur_ns, engine, module in rows:
         builder.add(
             "line_times",
             step=step.step,
@@ -135,4 +138,5 @@ def _add(step: _Step, strings: list[int], builder: TraceBuilder) -> None:
             line=strings[line],
             dur_ns=dur_ns,
             engine=engine,
+            module=strings[module],
         )
