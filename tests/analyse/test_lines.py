@@ -361,6 +361,8 @@ def test_a_line_with_most_of_the_step_is_divided_by_the_modules_that_were_noted(
         "encoder": 6,
         "": 10,
     }
+    for one in line.modules:
+        assert sum(one.categories.values()) == pytest.approx(one.time_ns, abs=5)
 
 
 def test_scopes_of_a_graph_are_modules_and_gradients_belong_to_them():

@@ -129,9 +129,10 @@ def with_modules(result):
     """The result with its first line divided by module."""
     first, *rest = result.lines.lines
     mm = LineOperation("aten::mm", "forward", 4, first.time_ns // 4)
+    rest_ns = first.time_ns - first.time_ns // 2
     modules = (
         LineModule("Encoder/Attention", first.time_ns // 2, (mm,)),
-        LineModule("", first.time_ns - first.time_ns // 2),
+        LineModule("", rest_ns, (), {"input_wait": rest_ns // 4, "python": rest_ns // 2}),
     )
     first = structs.replace(first, modules=modules)
     return structs.replace(result, lines=structs.replace(result.lines, lines=(first, *rest)))
@@ -142,11 +143,11 @@ def test_a_line_with_most_of_the_step_is_shown_by_module(sample):
     for text in (printed(result), markdown.render(result), html.render(result)):
         text = text.replace("\N{NO-BREAK SPACE}", " ")  # noqa: PLW2901
         assert "Encoder/Attention · aten::mm 50 %" in text
-        assert "(in no module)" in text
+        assert "(in no module) · python 50 %, input wait 25 %" in " ".join(text.split())
     (row, *_) = line_table(result).rows
     assert [name for name, *_ in row.operations] == [
         "Encoder/Attention · aten::mm 50 %",
-        "(in no module)",
+        "(in no module) · python 50 %, input wait 25 %",
     ]
 
 

@@ -28,14 +28,16 @@ class LineModule(msgspec.Struct, frozen=True):
 
     Args:
         module: Its path, outermost first; with '*' for numbers where a model repeats many alike. ''
-            for time in none, and in those that are too short to list.
+            for time in none; beyond 60 modules, also in the shortest.
         time_ns: Its part of the line's time.
         operations: Operations that it runs, longest first, if known; not all of its time.
+        categories: Its time by category of the breakdown, without those of 0 ns.
     """
 
     module: str
     time_ns: int
     operations: tuple[LineOperation, ...] = ()
+    categories: dict[str, int] = {}
 
 
 class LineTime(msgspec.Struct, frozen=True):

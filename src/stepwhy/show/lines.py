@@ -144,6 +144,9 @@ def _module_name(one: LineModule) -> str:
         for name, ns in operations.most_common(_NAMED)
         if ns >= _LEAST_NAMED * one.time_ns
     ]
+    if not one.module:  # in which hardly any operations run
+        by_label = {words.CATEGORY_WORDS[c].label: ns for c, ns in one.categories.items()}
+        shares = _shares(dict(Counter(by_label).most_common()), one.time_ns)
     return " · ".join(filter(None, (one_line(one.module) or "(in no module)", ", ".join(shares))))
 
 

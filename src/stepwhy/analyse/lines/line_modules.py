@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 MOST = 0.8
 """Share of the step from which a line says too little without what it runs."""
 
-_LISTED = 12  # modules; of more, those that differ by a number only are added up
+_APART = 12  # of more modules, those that differ by a number only are added up
+_LISTED = 60  # modules
 _OPERATIONS = 5  # of a module
 _DIGITS = regex(r"\d+")
 
@@ -39,22 +40,29 @@ def line_modules(facts: Facts, line: str, categories: Mapping[str, int]) -> tupl
         return ()
     times: Counter[Part] = Counter()
     counts: Counter[Part] = Counter()
+    by_category: Counter[tuple[int, str]] = Counter()
     for category, total_ns in categories.items():
         recorded, runs = module_shares(facts, category, line, modules)
         whole = sum(recorded.values())
-        times.update({part: int(total_ns * ns / whole) for part, ns in recorded.items()})
+        for part, ns in recorded.items():
+            times[part] += int(total_ns * ns / whole)
+            by_category[part.module, category] += int(total_ns * ns / whole)
         counts.update(runs)
-    return _listed(facts, times, counts, modules.paths, sum(categories.values()))
+    names = _names({part.module: modules.paths[part.module] for part in times})
+    of_names: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for (module, category), ns in by_category.items():
+        of_names[names[module]][category] += ns
+    found = _listed(facts, times, counts, names, sum(categories.values()))
+    return tuple(replace(one, categories=dict(of_names[one.module])) for one in found)
 
 
 def _listed(
     facts: Facts,
     times: Counter[Part],
     counts: Mapping[Part, int],
-    paths: tuple[str, ...],
+    names: Mapping[int, str],
     total_ns: int,
 ) -> tuple[LineModule, ...]:
-    names = _names({part.module: paths[part.module] for part in times})
     by_name: defaultdict[str, Counter[Owner]] = defaultdict(Counter)
     runs: defaultdict[str, Counter[Owner]] = defaultdict(Counter)
     for part, ns in times.items():
@@ -76,7 +84,7 @@ def _listed(
 
 def _names(paths: dict[int, str]) -> dict[int, str]:
     """The name of each module: its path, without numbers if there are too many modules."""
-    if len(set(paths.values())) <= _LISTED:
+    if len(set(paths.values())) <= _APART:
         return paths
     return {number: _DIGITS.sub("*", path) for number, path in paths.items()}
 
