@@ -169,6 +169,14 @@ assert rows.grad.sum() == 6""",
     ("input_bound", "tf-ahead"): ("tensorflow", TF2, "assert next(iter(dataset)) == 0"),
     ("input_bound", "tf-parallel"): ("tensorflow", TF2, "assert next(iter(dataset)) == 0"),
     ("input_bound", "tf-epochs"): ("tensorflow", TF2, "assert len(list(dataset)) == 8"),
+    ("input_bound", "tf-repeat"): (
+        "keras",
+        TF2
+        + "import keras\nbatches, model = 2, keras.Sequential([keras.layers.Dense(1)])"
+        + "\nmodel.compile('sgd', 'mse')"
+        + "\ndataset = tf.data.Dataset.from_tensors((tf.ones([4, 1]), tf.ones([4, 1])))",
+        "assert model.optimizer.iterations == 20",
+    ),
     ("input_bound", "tf-queue"): ("tensorflow", GRAPH + QUEUE, END),
     ("python_preprocessing", "function"): (
         "numpy",

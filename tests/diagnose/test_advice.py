@@ -19,7 +19,7 @@ from tests.advice import CODE
 from stepwhy.analyse.facts import Facts
 from stepwhy.analyse.program.parameters import parameter_types
 from stepwhy.analyse.steps.counters import series
-from stepwhy.analyse.steps.stalls import rows_of_kinds
+from stepwhy.analyse.steps.stalls import first_of_keras_epochs, rows_of_kinds
 from stepwhy.base.errors import StepwhyError
 from stepwhy.result import Fix
 from stepwhy.trace import DeviceKind, Kind, Phase
@@ -193,6 +193,7 @@ NEEDS = {
     r"groupby": lambda facts: (
         facts.trace.matches(facts.trace.samples.called, lambda name: name.startswith("pandas"))
     ).any(),
+    r"steps_per_epoch=batches": lambda facts: first_of_keras_epochs(facts.trace).any(),
     r"unbind": named(r"aten::(?:select|slice)_backward", Kind.OP),
 }
 

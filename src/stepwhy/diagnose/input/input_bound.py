@@ -11,7 +11,8 @@ Time of the steady steps in which the device is idle and the driving thread is i
 a batch (a `DataLoader`'s `__next__`, `IteratorGetNext`, a queue's dequeue) or inside functions
 that prepare one. Time in which the device still computes is not counted. The step log shows whether
 only a few of the steps wait. Keras's `fit` asks for batches inside of a compiled function. If most
-first steps of its epochs are long, what they take beyond the others counts as waiting for input.
+first steps of its epochs are long, what they take beyond the others counts as waiting for input: a
+shuffle buffer is filled again, or the pipeline is only made and started again.
 
 ## Fix
 Prepare batches in parallel with the step, in worker processes or a prefetching pipeline; then make
@@ -62,7 +63,9 @@ from stepwhy.diagnose.shared.pipeline_stages import (
     caches,
     called_for_elements,
     calls_in_parallel,
+    first_lines,
     shuffles,
+    shuffles_what_is_computed,
     stage_rows,
     work_of_stages,
     works_ahead,
@@ -106,7 +109,11 @@ def diagnose(facts: Facts) -> Finding:
     late = epoch_starts(facts.trace, facts.unprofiled_rows)
     if 2 * cost_per_step(facts, late) > cost and facts.share("input_wait") >= SHARE:
         evidence = (_share(facts), *summary(late, *BEGINS))
-        return RULE.finding(cost, evidence, RULE.fix("tf-epochs"), title=_EPOCHS)
+        if shuffles_what_is_computed(facts.trace):
+            return RULE.finding(cost, evidence, RULE.fix("tf-epochs"), title=_EPOCHS)
+        stages = () if stage_rows(facts.trace) else _traced(facts)
+        evidence += (*first_lines(facts.trace), *stages)
+        return RULE.finding(cost, evidence, RULE.fix("tf-repeat"), title=_ITERATE_ONCE)
     working = _works_itself(facts, fetches)
     ready = None if working else batches_ready(facts)
     evidence = (*_evidence(facts, fetches, working), *([ready] if ready else []))
@@ -264,6 +271,7 @@ def _fix(facts: Facts, way: str) -> Fix:
 
 
 _EPOCHS = "Start epochs faster: their first step waits until the input pipeline has begun again"
+_ITERATE_ONCE = "Iterate the data once for all epochs: a new iterator takes long to begin"
 _AT_LIMIT = frozenset({"tf-less", "tf-cache"})  # more threads and buffers gain little
 _LESS_WORK = "Do less work per batch, which is prepared in parallel already"
 _TITLES = {

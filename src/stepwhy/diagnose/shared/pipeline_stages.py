@@ -132,6 +132,21 @@ def shuffles(trace: Trace) -> bool:
     return _has(trace, _SHUFFLE)
 
 
+def shuffles_what_is_computed(trace: Trace) -> bool:
+    """Whether a shuffle buffer is filled with what functions of the program make."""
+    rows = stage_rows(trace)
+    filled = next((i for i, row in enumerate(rows) if shuffles_at(trace, row)), len(rows))
+    return any(calls(trace, row) for row in rows[filled + 1 :])
+
+
+def first_lines(trace: Trace) -> tuple[Evidence, ...]:
+    """The line that makes the last stage of the pipeline, from which the loop takes batches."""
+    stages = trace.stages
+    last = (row for row in stage_rows(trace) if stages.consumer[row] == NULL)
+    lines = dict.fromkeys(int(stages.source[row]) for row in last if stages.source[row] != NULL)
+    return tuple(Evidence("the pipeline", "is made", "", trace.string(line)) for line in lines)
+
+
 def shuffles_at(trace: Trace, row: int) -> bool:
     """Whether a stage is one that fills a buffer before it passes on its first element."""
     return _SHUFFLE.search(stage_name(trace, row)) is not None
