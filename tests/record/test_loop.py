@@ -591,3 +591,29 @@ def test_one_rank_of_several_watches_its_steps(
     steps.begin()
     tell(steps, 3)
     assert len(starts) == started
+
+
+def test_a_function_that_updates_marks_the_steps_before_one_that_is_called_more_often(
+    calls: CallLog, loop: Loop, tmp_path: Path
+) -> None:
+    train, test = calls.number("train"), calls.number("test")
+    for _ in range(6):
+        for _ in range(5):
+            call(calls, test, 1000)
+        assert calls.begin(train)
+        calls.updates()  # it is traced
+        calls.end(train)
+    assert calls.anchor == train
+    marked = [line["signature"] for line in log(loop, tmp_path) if line.get("update")]
+    assert marked == [train] * 6
+
+
+def test_a_tiny_update_does_not_mark_the_steps(calls: CallLog) -> None:
+    train, other = calls.number("train"), calls.number("other")
+    assert calls.begin(train)
+    calls.updates()
+    calls.end(train)
+    assert calls.anchor == train
+    for _ in range(5):
+        call(calls, other, 300_000)
+    assert calls.anchor == other

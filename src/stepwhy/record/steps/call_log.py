@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 _FEWEST_CALLS = 3
 # A function called less often than this, relative to the most frequent, is not in every step.
 _LEAST_FREQUENCY = 0.5
+_LEAST_UPDATE = 0.01  # of other calls: one that takes less is not that of the loop
 # Further kinds count as one, to limit memory in a program that keeps creating functions.
 _MOST_KINDS = 512
 # Steps in which the device is asked if it is behind, which takes microseconds. In a longer run, the
 # queue that is left at its end is a small part of the work.
 _MOST_FOLLOWED = 2000
-# Most calls that are noted before they are worked up.
-MOST_NOTES = 512
+MOST_NOTES = 512  # calls, before they are worked up
 _NONE = -1
 
 
@@ -79,7 +79,7 @@ class CallLog:
     'drained' if the program then waited until the device had finished.
 
     Attributes:
-        loop: The loop of this process.
+        loop: The loop of the process.
         anchor: Number of the kind of calls that mark the steps; -1 for none yet.
         light: The calls that are only noted, see `begin_note` and `note`.
     """
@@ -88,6 +88,8 @@ class CallLog:
         self.loop = loop
         self._numbers: dict[object, int] = {}
         self._run_times: list[RunTimes] = []
+        self._updates: set[int] = set()
+        self._number = _NONE
         self.light = LightCalls()
         loop.latest.append(self._latest)
         self.forget()
@@ -130,6 +132,11 @@ class CallLog:
             self._run_times.append(RunTimes())
         return number
 
+    def updates(self) -> None:
+        """What the current call runs computes gradients: its kind comes before others."""
+        if self._inside:
+            self._updates.add(self._number)
+
     @property
     def step(self) -> int:
         """Number of the current step: of those that calls mark, else of those with known ends."""
@@ -168,11 +175,7 @@ class CallLog:
         return True
 
     def begin_note(self) -> int:
-        """Begin a call that is only noted; `end_note` ends it.
-
-        Returns:
-            When it began; 0 if something else is due, so that `begin` has to decide about it.
-        """
+        """When a call begins that is only noted; 0 if `begin` has to decide about it."""
         start_ns = now_ns()
         if not self._may_note(start_ns):
             return 0
@@ -224,6 +227,7 @@ class CallLog:
                 self._end_step(began_ns or end_ns)
             self._run_times[number].add(end_ns - start_ns)
             self._last_end_ns = end_ns
+            more += ',"update":1' * (number in self._updates)
             lines.append(
                 f'{{"kind":"call","signature":{number},"start_ns":{start_ns},"end_ns":{end_ns},'
                 f'"profiled":0,"light":1{more}}}'
@@ -248,7 +252,7 @@ class CallLog:
         self._note(marks=marks, quiet=quiet or loop.light)
         if self.follows:
             self._members += ahead_member(loop.ahead())
-        self._inside = True
+        self._inside, self._number = True, number
         return True
 
     def end(self, number: int, *, failed: bool = False) -> None:
@@ -297,11 +301,8 @@ class CallLog:
             self.loop.guard(lambda: self.loop.launched(output))
 
     def _latest(self) -> tuple[int, int]:
-        """When the last call ended, or the current one began, 0 for none, and how many are noted.
-
-        Any thread may ask: the list of notes may be emptied meanwhile.
-        """
-        noted = self.light.noted[:]
+        """When the last call ended, or the current one began (0: none), and how many are noted."""
+        noted = self.light.noted[:]  # any thread may ask: the list may be emptied meanwhile
         last = noted[-1] if noted else 0
         end_ns = last if isinstance(last, int) else last[2]
         return max(end_ns, self._last_end_ns, self._start_ns), len(noted)
@@ -363,10 +364,11 @@ class CallLog:
         if not self._most:
             registry.began("calls")
         self._most = max(self._most, run_times.count)
-        self._choose_anchor(number, run_times)
+        self._choose_anchor(number)
         if number != self.anchor:
             loop.window.check_age()
-        line = loop.line(f'"call","signature":{number}', start_ns, end_ns, self._members)
+        members = self._members + ',"update":1' * (number in self._updates)
+        line = loop.line(f'"call","signature":{number}', start_ns, end_ns, members)
         if self._early is None:
             loop.recorder.step(line)
             return
@@ -376,18 +378,23 @@ class CallLog:
             for each in early:
                 loop.recorder.step(each)
 
-    def _choose_anchor(self, number: int, run_times: RunTimes) -> None:
-        """Let this kind mark the steps if it takes more time than the current one."""
-        if number == self.anchor or self.loop.window.running:
-            return
-        if run_times.count < _LEAST_FREQUENCY * self._most:
-            return
-        anchor = self._run_times[self.anchor] if self.anchor != _NONE else None
-        if (
-            anchor is None
-            or run_times.total_ns > anchor.total_ns
-            or anchor.count < _LEAST_FREQUENCY * self._most
-        ):
+    def _choose_anchor(self, number: int) -> None:
+        """Let this kind mark the steps if it comes before the current one."""
+        if number != self.anchor and not self.loop.window.running and self._leads(number):
             self.anchor = number
             self._step_start_ns = 0
             self.loop.change.restart()
+
+    def _leads(self, number: int) -> bool:
+        """Whether a kind that updates displaces one that does not, or one takes more time."""
+        if self.anchor == _NONE:
+            return True
+        times, anchor = self._run_times[number], self._run_times[self.anchor]
+        updates = {kind for kind in self._updates if self._run_times[kind].count}
+        if (number in updates) != (self.anchor in updates):
+            update, other = (times, anchor) if number in updates else (anchor, times)
+            return (update.total_ns >= _LEAST_UPDATE * other.total_ns) == (update is times)
+        most = max((self._run_times[kind].count for kind in updates), default=self._most)
+        if times.count < _LEAST_FREQUENCY * most:
+            return False
+        return times.total_ns > anchor.total_ns or anchor.count < _LEAST_FREQUENCY * most
