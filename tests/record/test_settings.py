@@ -58,6 +58,15 @@ def test_functions_of_tensorflow_that_run_eagerly(monkeypatch) -> None:
     assert "run_functions_eagerly" not in settings.process_settings().get("settings", {})
 
 
+def test_a_model_of_keras_that_fits_eagerly(monkeypatch) -> None:
+    monkeypatch.setattr(settings, "_of_fit", {})
+    settings.note_fit(None)
+    settings.note_fit(SimpleNamespace(run_eagerly=False))
+    assert "run_eagerly" not in settings.process_settings().get("settings", {})
+    settings.note_fit(SimpleNamespace(run_eagerly=True))
+    assert settings.process_settings()["settings"]["run_eagerly"] == "1"
+
+
 PROGRAM = """
 import os, torch
 

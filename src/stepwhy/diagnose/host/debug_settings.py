@@ -5,7 +5,7 @@
 for each operation of the forward pass. It is meant for finding the operation that produced a NaN.
 Environment variables have similar effects: with `CUDA_LAUNCH_BLOCKING`, each launch waits for its
 kernel; `JAX_DEBUG_NANS` waits for each result; `JAX_DISABLE_JIT` compiles nothing. So does
-`tf.config.run_functions_eagerly(True)` in TensorFlow 2.
+`tf.config.run_functions_eagerly(True)` in TensorFlow 2, and `compile(run_eagerly=True)` in Keras.
 
 ## Why it costs
 With anomaly detection, every gradient is read again, and the host waits for the result of each
@@ -24,7 +24,8 @@ adds to each step.
 `stepwhy run` records the variables of the process when its first steps are written, and the options
 of JAX that they stand for, and whether functions of TensorFlow run eagerly. One counts only if it
 applies to the run: its framework, an accelerator, several ranks. Where functions run uncompiled,
-the cost is that of [`eager-loop`](eager-loop.md), which this explains. With `CUDA_LAUNCH_BLOCKING`,
+the cost is that of [`eager-loop`](eager-loop.md), which this explains, or the time in which the
+host launches what few operations there are, and runs Python. With `CUDA_LAUNCH_BLOCKING`,
 the launches in the trace show whether they return after their kernels. If most do, the cost is the
 time of the launches beyond what one takes that does not wait (`LAUNCH_NS`), at most the time in
 which the device is idle: it works as long as before. The fix may save less, where the program
@@ -159,10 +160,13 @@ def _slowed(
         "",
         "none",
     )
-    loop = eager_loop(facts) if UNCOMPILED.intersection(slow) else None
-    if loop is not None:
-        gain = saving("compile again", LEAST_COMPILED * loop.cost_ns, facts.wall_ns)
-        return RULE.finding(loop.cost_ns, evidence, fix, gain, title=_COMPILE)
+    if UNCOMPILED.intersection(slow):
+        loop = eager_loop(facts)
+        # Where a step has few operations, launching them takes the time.
+        launching_ns = facts.breakdown["dispatch"] + facts.breakdown["python"]
+        cost_ns = launching_ns if loop is None else loop.cost_ns
+        gain = saving("compile again", LEAST_COMPILED * cost_ns, facts.wall_ns)
+        return RULE.finding(cost_ns, evidence, fix, gain, title=_COMPILE)
     if waits_ns is None:
         return RULE.finding(None, evidence, fix, title=_UNSET)
     gaps_ns = idle_ns(facts)

@@ -42,7 +42,7 @@ class Setting(msgspec.Struct, frozen=True):
 CHECKS_OF_NUMERICS = regex(r"(?:DebugNumericSummary|CheckNumerics)V2")
 """Operations that `tf.debugging.enable_check_numerics()` adds after each other one."""
 
-UNCOMPILED = frozenset({"JAX_DISABLE_JIT", "run_functions_eagerly"})
+UNCOMPILED = frozenset({"JAX_DISABLE_JIT", "run_functions_eagerly", "run_eagerly"})
 """Settings that let compiled functions run their operations one by one."""
 
 _DETERMINISTIC = "only deterministic algorithms are used, which may be slower"
@@ -85,6 +85,9 @@ SETTINGS = {
         "functions of tf.function run their operations one by one, uncompiled",
         _TENSORFLOW,
         slows=True,
+    ),
+    "run_eagerly": Setting(
+        "fit runs its operations one by one, uncompiled", (*_TENSORFLOW, *_JAX), slows=True
     ),
     "TF_GPU_ALLOCATOR": Setting("another allocator is used", _TENSORFLOW, gpu=True),
     "JAX_DISABLE_JIT": Setting("operations run one by one, uncompiled", _JAX, slows=True),

@@ -33,6 +33,9 @@ _OFF = r"(?i:0|false|no|off|f|n)"
 RUN_EAGERLY = "run_functions_eagerly"
 """The option of `tf.config`, for which there is no variable."""
 
+COMPILE_EAGERLY = "run_eagerly"
+"""The argument of `compile` of a Keras model."""
+
 FORMS = {
     "CUDA_LAUNCH_BLOCKING": _ON,
     "CUDA_DEVICE_MAX_CONNECTIONS": "1",
@@ -61,6 +64,7 @@ FORMS = {
     "XLA_PYTHON_CLIENT_ALLOCATOR": "platform",
     "XLA_PYTHON_CLIENT_PREALLOCATE": _OFF,
     RUN_EAGERLY: _ON,
+    COMPILE_EAGERLY: _ON,
 }
 """Variable -> pattern of the values that have an effect; others are not recorded."""
 
@@ -81,6 +85,7 @@ OPTIONS = {
 }
 """Variable with several options -> patterns of the options that have an effect."""
 
+_of_fit: dict[str, str] = {}
 _BETWEEN_OPTIONS = re.compile(r"[\s,]+")
 
 
@@ -93,6 +98,12 @@ def settings_of(environ: Mapping[str, str]) -> dict[str, str]:
     return dict(_found(environ))
 
 
+def note_fit(model: object) -> None:
+    """Note what slows the steps of `fit` of a Keras model, before the first of them."""
+    if getattr(model, COMPILE_EAGERLY, None) is True:
+        _of_fit[COMPILE_EAGERLY] = "1"
+
+
 def process_settings() -> dict[str, dict[str, str]]:
     """Members of `process.json` for the settings of this process; none without such variables."""
     # Options that the program has switched on, under the names of their variables.
@@ -102,7 +113,7 @@ def process_settings() -> dict[str, dict[str, str]]:
     tensorflow = getattr(sys.modules.get("tensorflow"), "config", None)
     if getattr(tensorflow, "functions_run_eagerly", bool)():
         switched_on[RUN_EAGERLY] = "1"
-    found = settings_of({**os.environ, **switched_on})
+    found = settings_of({**os.environ, **switched_on, **_of_fit})
     return {"settings": found} if found else {}
 
 
@@ -134,6 +145,7 @@ _CALLS = frozenset(
         "float64",
         "double",
         RUN_EAGERLY,
+        COMPILE_EAGERLY,
         "enable_check_numerics",
         *(name.lower() for name in FORMS if name.startswith("JAX_")),
         # `jax.disable_jit()` and the like, for a part of the program.

@@ -14,6 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
+from stepwhy.record.core.settings import note_fit
 from stepwhy.record.core.user_code import code_line, user_call
 from stepwhy.record.core.wrappers import wraps
 from stepwhy.record.keras.backend import backend, loop_of
@@ -106,6 +107,7 @@ class FitObserver:
         if self._fit is None or self._fit() is not callbacks:
             self._fit = weakref.ref(callbacks)
             self._steps_before = loop.known_steps
+            note_fit(getattr(callbacks, "model", None))
             loop.recorder.made("fit", user_call("fit"))
             loop.recorder.made("compile", compile_of(getattr(callbacks, "model", None)))
             log_batch(loop.recorder)  # later iterators of this `fit` are those of its validation
