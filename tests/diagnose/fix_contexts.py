@@ -209,6 +209,13 @@ assert rows.grad.sum() == 6""",
         MODEL + "losses = [model(batch).sum(), model(batch).square().mean()]",
         "assert model.weight.grad is not None",
     ),
+    ("repeated_computation", "tape"): (
+        "keras",
+        TF2
+        + "import keras\nmodel = keras.Sequential([keras.layers.Dense(1)])"
+        + "\nlosses_of = lambda m: [tf.reduce_sum(m(tf.ones([4, 3]))), tf.constant(1.0)]",
+        "assert len(gradients) == 2 and gradients[1] == 4.0",
+    ),
     ("repeated_computation", "again"): (
         "torch",
         MODEL + "criterion = torch.nn.functional.cross_entropy\nlabels = torch.zeros(4, dtype=int)",

@@ -56,6 +56,58 @@ def line_numbers() -> dict[str, int]:
     return found
 
 
+def logged_gradients(function: Any, *arguments: Any) -> list[tuple[int, str]]:
+    """Line, relative to this file, and share of gradients that were logged as repeated."""
+    events: list[tuple[int, str]] = []
+
+    def event(kind: str, **about: Any) -> None:
+        assert kind == "repeated-gradient"
+        line = about["source"].partition(")")[0].rpartition("(")[2]
+        events.append((int(line), about["reason"]))
+
+    recorder: Any = SimpleNamespace(event=event)
+    traced_graphs.log_repeated_gradients(traced(function, *arguments), recorder)
+    return events
+
+
+def test_gradients_of_the_same_layers_that_are_added_are_logged() -> None:
+    import tensorflow as tf
+
+    weights = tf.Variable(tf.ones([3, 3]))
+
+    @tf.function
+    def step(batch: Any) -> Any:
+        with tf.GradientTape(persistent=True) as tape:
+            hidden = tf.tanh(batch @ weights)
+            losses = [tf.reduce_sum(hidden * factor) for factor in (1.0, 2.0, 3.0)]
+        parts = [tape.gradient(loss, weights) for loss in losses]
+        return parts[0] + parts[1] + parts[2]
+
+    ((line, share),) = logged_gradients(step, tf.ones([2, 3]))
+    asks = step.python_function.__code__.co_firstlineno + 5
+    assert line == asks
+    # Of each loss, the sum and the product have a gradient of their own, two layers a common one.
+    assert float(share) == pytest.approx(4 / 12, abs=0.001)
+
+
+def test_gradients_of_several_networks_and_of_gradients_are_not_repeated() -> None:
+    import tensorflow as tf
+
+    first, second = tf.Variable(tf.ones([3, 3])), tf.Variable(tf.ones([3, 3]))
+
+    @tf.function
+    def step(batch: Any) -> Any:
+        with tf.GradientTape(persistent=True) as tape:
+            with tf.GradientTape() as inner:
+                inner.watch(batch)
+                inside = tf.reduce_sum(tf.tanh(batch @ first))
+            penalty = tf.reduce_sum(inner.gradient(inside, batch) ** 2) + inside
+            other = tf.reduce_sum(batch @ second)
+        return tape.gradient(penalty, first), tape.gradient(other, second)
+
+    assert logged_gradients(step, tf.ones([2, 3])) == []
+
+
 def test_gradients_are_of_the_line_of_their_forward_operation() -> None:
     import tensorflow as tf
 

@@ -37,6 +37,7 @@ _TIMELESS = (
     "iterable",
     "made",
     "polled-save",
+    "repeated-gradient",
     "same-arguments",
     "semantic-step",
     "setting",

@@ -3,10 +3,10 @@
 ## What it means
 In TensorFlow 1, the loop runs the training operation, the loss and the accuracy in calls of
 `Session.run` of their own. Each call computes the forward pass again. In PyTorch, the loop calls
-`backward` for each of several losses of the same network, with `retain_graph=True`. Each call
-computes the gradients of the shared layers again. Or the forward pass computes the same result
-several times: a transformed weight in each step of a sequence, or the model's outputs again for a
-metric.
+`backward` for each of several losses of the same network, with `retain_graph=True`; in TensorFlow
+2, a persistent tape is asked for the gradient of each, and they are added up. Each call computes
+the gradients of the shared layers again. Or the forward pass computes the same result several
+times: a transformed weight in each step of a sequence, or the model's outputs again for a metric.
 
 ## Why it costs
 TensorFlow keeps no result from one call to the next. With three calls, the step computes its
@@ -35,6 +35,9 @@ the backward pass is differentiated itself. In the step that `stepwhy run` looks
 counts as well if an earlier one computes the same from the same values, outside of the backward
 pass. What has been written in between has other values, and random numbers are always others. A
 result that the backward pass needs counts only if an earlier one has gradients, too.
+In a function of TensorFlow 2, the tape tells which forward operation each gradient is of. Gradients
+of an operation that has had one before count if the function adds gradients; their cost is as large
+a part of the backward pass as they are of all gradients.
 Results of operations that take 20 µs or more, or run on an accelerator, are compared. The cost
 includes the part of these operations in the backward pass.
 
@@ -64,12 +67,13 @@ from numpy.typing import NDArray
 
 from stepwhy.analyse.activity.devices import intervals_of
 from stepwhy.analyse.program.semantic_ops import matched_ops
+from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.diagnose.not_needed.shared.backward_time import cost_per_step_ns, launched_within
 from stepwhy.diagnose.not_needed.shared.repeated_backward import repeated_backward
 from stepwhy.diagnose.not_needed.shared.repeated_results import repeated_results
 from stepwhy.diagnose.shared.feeds import parts_or_reason
-from stepwhy.diagnose.shared.measure import by_name, on_scale, time_of
+from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.session_runs import (
@@ -81,7 +85,7 @@ from stepwhy.diagnose.shared.session_runs import (
     training_runs,
 )
 from stepwhy.diagnose.shared.work_lines import work_lines
-from stepwhy.trace import NULL, Phase
+from stepwhy.trace import NULL, Kind, Phase
 
 RULE = Rule(
     __name__,
@@ -104,6 +108,9 @@ LEAST_SAVED_AGAIN = 0.7  # of the repeated operations; gradients are added up in
 
 _SHOWN = 3
 _SUM = "Add the losses up and run backward once: each pass computes the same layers again"
+_SUM_OF_TAPE = (
+    "Take the gradient of the sum of the losses: each call computes the same layers again"
+)
 _NOT_BY_NODE = (
     "No backward pass of PyTorch is recorded node by node, or several threads run the forward pass."
 )
@@ -133,6 +140,9 @@ def diagnose(facts: Facts) -> Finding:
     """Judge what a step computes again: in another call of `Session.run`, or backward pass."""
     if is_pytorch(facts):
         return _of_pytorch(facts)
+    of_tape = _of_tape(facts)
+    if of_tape is not None:
+        return of_tape
     parts = parts_or_reason(RULE, facts)
     if isinstance(parts, Finding):
         return parts
@@ -213,6 +223,29 @@ def _of_backward(facts: Facts) -> Finding:
     gain = saving("one backward pass", LEAST_SAVED_BACKWARD * cost, cost)
     edit = Edit("ops", "gone", cost_ns=cost)
     return RULE.finding(cost, evidence, RULE.fix("backward"), gain, edit, title=_SUM)
+
+
+def _of_tape(facts: Facts) -> Finding | None:
+    """The finding about gradients that a function of TensorFlow 2 asks for again; None without."""
+    events, text = facts.trace.events, facts.trace.string
+    rows = rows_of_kinds(facts.trace, "repeated-gradient")
+    again = max(rows, key=lambda row: float(text(int(events.reason[row]))), default=None)
+    if again is None:
+        return None
+    share = float(text(int(events.reason[again])))
+    ops = facts.slices(Kind.OP, Kind.KERNEL, steady=True)
+    backward = time_of(facts, ops[facts.phases[ops] == Phase.BACKWARD])
+    cost = round(share * on_scale(facts, mean_within(facts, backward), "compute"))
+    if cost < SHARE * facts.wall_ns:
+        return None
+    where = text(int(events.source[again]))
+    evidence = (
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction", where),
+        Evidence("share of the gradients that are of the same operations again", share, "fraction"),
+    )
+    gain = saving("one backward pass", LEAST_SAVED_BACKWARD * cost, cost)
+    edit = Edit("ops", "gone", cost_ns=cost)
+    return RULE.finding(cost, evidence, RULE.fix("tape"), gain, edit, title=_SUM_OF_TAPE)
 
 
 def _examples(facts: Facts, runs: Sequence[SessionRun], count: Evidence) -> Finding | None:

@@ -15,6 +15,7 @@ from stepwhy.record.watchers.graph_lines import GraphLines
 from stepwhy.record.watchers.layer_lines import metric_at, runs_models
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from stepwhy.record.core.recorder import Recorder
@@ -25,6 +26,8 @@ _MOST_GRAPHS = 256
 _TAPE = "gradient_tape"
 _LOOPS = frozenset({"While", "StatelessWhile"})
 _MOST_LOOPS = 16
+_TAPE_FILE = "backprop.py"
+_SUMS = frozenset({"Add", "AddV2", "AddN"})
 
 _MOST_FOLLOWED = 64
 
@@ -68,6 +71,44 @@ def log_first_batch_lines(function: Any, recorder: Recorder) -> None:
         return
     _followed.add(name)  # to follow each retrace would make it slower
     log_batch_lines(graph, name, lambda each: _NodeLines(each).of, recorder)
+
+
+def log_repeated_gradients(function: Any, recorder: Recorder) -> None:
+    """Log that a function asks for gradients of the same operations again, and adds them up.
+
+    As the event 'repeated-gradient', whose reason is the share of such gradients among all, 0..1.
+    """
+    with contextlib.suppress(Exception):
+        graph = function.graph
+        notes, operations = notes_of(graph), graph.get_operations()
+        if not notes.again or not _adds_gradients(operations):
+            return
+        recorder.event(
+            "repeated-gradient",
+            name=str(graph.name),
+            source=source_of(operations[notes.again_from], UserFiles()),
+            reason=f"{notes.again / len(notes.gradients):.3f}",
+            start_ns=(now := now_ns()),
+            end_ns=now,
+        )
+
+
+def _adds_gradients(operations: Sequence[Any]) -> bool:
+    """Whether the program adds gradients of several calls, as those of its losses."""
+    sums: set[str] = set()
+    for operation in operations:
+        name = str(operation.name)
+        if operation.type not in _SUMS or _TAPE in name or _is_of_tape(operation):
+            continue
+        made_by = [str(each.op.name) for each in operation.inputs]
+        if all(_TAPE in each or each in sums for each in made_by):
+            sums.add(name)
+    return bool(sums)
+
+
+def _is_of_tape(operation: Any) -> bool:
+    """Whether a tape makes an operation, such as the sum of what several readers add to it."""
+    return any(frame.filename.endswith(_TAPE_FILE) for frame in operation.traceback or ())
 
 
 def callers() -> dict[str, str]:

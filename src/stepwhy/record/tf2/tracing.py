@@ -11,7 +11,12 @@ from stepwhy.record.core.observation_guard import ObservationGuard
 from stepwhy.record.core.user_code import user_line
 from stepwhy.record.steps.function_kinds import code_of, unwrap
 from stepwhy.record.tf2.loop import calls_of, loop_of
-from stepwhy.record.tf2.traced_graphs import log_first_batch_lines, log_loops, note
+from stepwhy.record.tf2.traced_graphs import (
+    log_first_batch_lines,
+    log_loops,
+    log_repeated_gradients,
+    note,
+)
 from stepwhy.record.tf2.tracing_notes import notes_of, noting
 from stepwhy.record.watchers.parameters import of_variables, types_of
 from stepwhy.record.watchers.retraces import Argument, Retraces, of_value
@@ -175,6 +180,7 @@ def observe_tracing(module: ModuleType, run_dir: str) -> None:
             function = tracing.around(trace, lambda: _traced(*args, **kwargs))
         note(function)
         log_loops(function, loop_of(run_dir).recorder)
+        log_repeated_gradients(function, loop_of(run_dir).recorder)
         log_first_batch_lines(function, loop_of(run_dir).recorder)
         if notes_of(getattr(function, "graph", None)).gradients:
             calls_of(run_dir).updates()

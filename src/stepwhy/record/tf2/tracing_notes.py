@@ -37,11 +37,23 @@ class GraphNotes:
         scopes: Line at which the layer that opened a scope was declared, by scope.
         gradients: The number of operations at which the gradient of a forward operation begins,
             and the name of that operation, '' if it is unknown; ascending.
+        again: Number of gradients of forward operations that have had one before.
+        again_from: The number of operations at which the first of these begins.
     """
 
     def __init__(self) -> None:
         self.scopes: dict[str, str] = {}
         self.gradients: list[tuple[int, str]] = []
+        self.again = self.again_from = 0
+        self._derived: set[str] = set()
+
+    def add_gradient(self, number: int, forward: str) -> None:
+        """The gradient of a forward operation begins at a number of operations."""
+        self.gradients.append((number, forward))
+        if forward and forward in self._derived:
+            self.again += 1
+            self.again_from = self.again_from or number
+        self._derived.add(forward)
 
 
 _notes: weakref.WeakKeyDictionary[Any, GraphNotes] = weakref.WeakKeyDictionary()
@@ -144,7 +156,7 @@ def _note_gradient(inputs: Any, outputs: Any, kind: str) -> None:
     graph = _current_graph()
     notes = _notes.setdefault(graph, GraphNotes())
     if len(notes.gradients) < _MOST_NOTES:
-        notes.gradients.append((graph.version, _forward(inputs, outputs, kind)))
+        notes.add_gradient(graph.version, _forward(inputs, outputs, kind))
 
 
 def _forward(inputs: Any, outputs: Any, kind: str) -> str:
