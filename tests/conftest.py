@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -94,6 +95,15 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("framework") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group("framework"))
+
+
+def pytest_collection_finish():
+    """Hide thousands of tests and what they import from the collector of garbage.
+
+    What forks in a test collects first, and what observes PyTorch looks through all objects.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

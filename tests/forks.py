@@ -174,6 +174,7 @@ def fork(*work: Callable[[], object]) -> int:
         The process id of the child.
     """
     gc.collect()
+    gc.freeze()  # what is left need not be looked through again before the next fork
     child = os.fork()
     if not child:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import json
 import os
@@ -18,18 +17,10 @@ from stepwhy.record.core.recorder import Recorder
 from stepwhy.record.windows.xplane_window import XPlaneWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-
-
-@pytest.fixture(autouse=True)
-def few_objects() -> Iterator[None]:
-    """Hide what other tests imported from the collector, which runs before each fork."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture
