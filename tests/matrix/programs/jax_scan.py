@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 
@@ -19,13 +20,17 @@ def loss_of(parameters, sequence):
 
 
 value_and_gradient = jax.jit(jax.value_and_grad(loss_of))
-keys = jax.random.split(jax.random.key(43), 4)
+generator = np.random.default_rng(43)  # each shape of `jax.random` would be compiled
 parameters = {
-    "input": jax.random.normal(keys[0], (16, 64)) * 0.2,
-    "state": jax.random.normal(keys[1], (64, 64)) * 0.1,
-    "output": jax.random.normal(keys[2], (64, 16)) * 0.2,
+    name: jnp.asarray(scale * generator.standard_normal(shape, np.float32))
+    for name, shape, scale in (
+        ("input", (16, 64), 0.2),
+        ("state", (64, 64), 0.1),
+        ("output", (64, 16), 0.2),
+    )
 }
-sequence = jnp.sin(jnp.arange(32.0)[:, None, None] + jax.random.normal(keys[3], (32, 24, 16)))
+waves = np.arange(32)[:, None, None] + generator.standard_normal((32, 24, 16))
+sequence = jnp.asarray(np.sin(waves), jnp.float32)
 
 losses = []
 for _ in range(40):
