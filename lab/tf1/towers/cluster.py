@@ -28,33 +28,38 @@ def free_ports(count):
 
 def start(workers):
     """Start all tasks; returns the session target. They end with this process, however it ends."""
-    hosts = ",".join(f"127.0.0.1:{port}" for port in free_ports(1 + workers))
-    tasks = [("ps", 0)] + [("worker", i) for i in range(workers)]
-    for job, index in tasks:
-        server = subprocess.Popen(
-            [sys.executable, __file__, job, str(index), hosts],
-            stdin=subprocess.PIPE,  # stays open as long as we live: see `serve`
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        atexit.register(server.kill)
-    return "grpc://" + hosts.split(",")[0]
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(1 + workers)]
+    servers = subprocess.Popen(
+        [sys.executable, __file__, *hosts],
+        stdin=subprocess.PIPE,  # stays open as long as we live: see `serve`
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    atexit.register(servers.kill)
+    return f"grpc://{hosts[0]}"
 
 
-def serve(job, index, hosts):
-    """Be one task until the parent process goes away."""
+def serve_all(hosts):
+    """Be the parameter host, and a worker in each of several forks, which import nothing again."""
     import tensorflow.compat.v1 as tf
 
-    hosts = hosts.split(",")
+    spec = {"ps": hosts[:1], "worker": hosts[1:]}
+    for index in range(len(hosts) - 1):
+        if not os.fork():
+            serve(tf, spec, "worker", index)
+    serve(tf, spec, "ps", 0)
+
+
+def serve(tf, spec, job, index):
+    """Be one task until the process that has started all of them goes away."""
     one_op_at_a_time = tf.ConfigProto(
         intra_op_parallelism_threads=1, inter_op_parallelism_threads=1
     )
-    spec = {"ps": hosts[:1], "worker": hosts[1:]}
-    server = tf.train.Server(spec, job_name=job, task_index=int(index), config=one_op_at_a_time)
-    sys.stdin.read()  # end of file: the parent has ended
+    server = tf.train.Server(spec, job_name=job, task_index=index, config=one_op_at_a_time)
+    sys.stdin.read()  # end of file: it has ended
     del server
     os._exit(0)
 
 
 if __name__ == "__main__":
-    serve(*sys.argv[1:])
+    serve_all(sys.argv[1:])
