@@ -11,6 +11,7 @@ import gc
 import importlib
 import json
 import os
+import runpy
 import signal
 import socket
 import sys
@@ -64,19 +65,32 @@ def _become(
     tempfile.tempdir = None
     if words[0].startswith("-W"):
         warnings.simplefilter(words.pop(0).removeprefix("-W"))
+    try:
+        _run_module(words[1:]) if words[0] == "-m" else _run_script(words)
+    except Exception as error:  # noqa: BLE001 - as the interpreter would
+        sys.last_type, sys.last_value = type(error), error
+        frames = error.__traceback__.tb_next.tb_next
+        sys.excepthook(type(error), error.with_traceback(frames), None)
+        sys.exit(1)
+    sys.exit()
+
+
+def _run_script(words: list[str]) -> None:
+    """Run the script that the first word names."""
     script = str(Path(words[0]).absolute())
     sys.argv, sys.path[0] = words, str(Path(script).parent)
     main = types.ModuleType("__main__")
     main.__file__ = script
     sys.modules["__main__"] = main
     _attach()  # which may ask for the script at once, as when garbage is collected
-    try:
-        exec(compile(Path(script).read_bytes(), script, "exec"), vars(main))  # noqa: S102 - our own
-    except Exception as error:  # noqa: BLE001 - as the interpreter would
-        sys.last_type, sys.last_value = type(error), error
-        sys.excepthook(type(error), error.with_traceback(error.__traceback__.tb_next), None)
-        sys.exit(1)
-    sys.exit()
+    exec(compile(Path(script).read_bytes(), script, "exec"), vars(main))  # noqa: S102 - our own
+
+
+def _run_module(words: list[str]) -> None:
+    """Run the module that the first word names, as `python -m` does."""
+    sys.argv, sys.path[0] = words, str(Path.cwd())
+    _attach()
+    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
 
 
 def _attach() -> None:

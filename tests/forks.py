@@ -81,8 +81,8 @@ class Forks:
         """Start a script; the one before it must have ended.
 
         Args:
-            words: The path of the script, and its arguments. `-Wignore` or `-Werror` may
-                stand before it.
+            words: The path of the script, or -m and a module, and its arguments. `-Wignore` or
+                `-Werror` may stand before it.
             streams: Descriptors of its standard input, output and error.
             folder: The current folder of the script; None is that of the tests.
             environment: The environment of the script.

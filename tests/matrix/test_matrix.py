@@ -117,9 +117,9 @@ def train(words: Sequence[str], program: Program, scratch: Path) -> Ended:
 
 
 def train_alone(program: Program, scratch: Path, forks: Callable[[str], Forks]) -> Ended:
-    """Run a program without stepwhy: a script in a fork that finds its framework imported."""
+    """Run a program without stepwhy, in a fork that finds its framework imported."""
     framework = framework_of(program)
-    if not framework or program.words.startswith("-"):
+    if not framework:
         return train(command(program), program, scratch)
     environment = os.environ | variables_of(program, scratch)
     return ended(forks(framework).run(program.words.split(), scratch, _FOLDER, environment))
