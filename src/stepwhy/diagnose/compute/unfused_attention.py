@@ -13,7 +13,8 @@ chip.
 The diagnosis looks for a batched product, a softmax and a batched product in an eager program,
 without another matrix product or convolution in between. The cost is the time of the operations
 between the two products, and of their gradients, which have the numbers that autograd gave these
-operations.
+operations. On a CPU, the time of whole attentions counts, of which half is usually saved; one with
+dropout does not, as PyTorch computes it by separate operations anyway.
 
 ## Fix
 Call the library's fused attention.
@@ -23,8 +24,8 @@ The last digits differ. Fused kernels support fewer masks, types and head sizes;
 falls back to separate operations.
 
 ## When it abstains
-Without an accelerator or host operations, outside of PyTorch, and when most kernels cannot be
-attributed to an operation, as with CUDA graphs.
+Without host operations, outside of PyTorch, and when most kernels cannot be attributed to an
+operation, as with CUDA graphs.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ from stepwhy.diagnose.compute.shared.calls import (
     attributes_calls,
     calls_in_order,
     on_device,
+    operations_in_order,
 )
 from stepwhy.diagnose.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnose.shared.program import is_pytorch
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.work_lines import times_at_lines
 from stepwhy.trace import NULL, Phase
 
@@ -55,13 +57,18 @@ RULE = Rule(
     found="Use fused attention",
     clear="Attention does not run as separate operations",
     needs=(("host-ops",), ("device-time",), ("kernels",), ("steps",)),
-    accelerator_only=True,
     least_share=0.05,  # of the step; below it the gain is less than the variation between steps
     least_saved=0.5,  # of the cost; a fused kernel still applies the mask and the softmax
     change="fuse attention",
 )
 
+SHARE_OF_CPU = 0.10  # of the step, that is saved
+# Of an attention with its gradients, for 16 to 1,024 positions and heads of 16 to 64: the shorter
+# and the narrower, the more.
+USUALLY_SAVED_ON_CPU, SAVED_ON_CPU = 0.5, (0.2, 0.7)
 _PRODUCT, _SOFTMAX = 0, 1
+# Source: `use_flash_attention_cpp` in aten/src/ATen/native/transformers/sdp_utils_cpp.cpp.
+_DROPOUT = regex(r"aten::(bernoulli_?|native_dropout)")
 # Source: operators of PyTorch. The last pattern is of what lies in no attention.
 _OPS = (
     regex(r"aten::(bmm|baddbmm)_?"),
@@ -76,6 +83,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("Attention is recognised only among PyTorch's operations.")
     if not attributes_calls(facts):
         return RULE.incomplete("kernel-launches", NOT_ATTRIBUTED)
+    if not facts.has_accelerator:
+        return _on_cpu(facts)
     calls, device = calls_in_order(facts).on_busiest_device(facts)
     between, count = _between(facts, calls)
     cost = on_scale(facts, mean_within(facts, time_of(facts, calls.rows[between])), "compute")
@@ -84,8 +93,32 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.judge(facts, cost, evidence, RULE.fix(), shown=2, edit=edit)
 
 
-def _between(facts: Facts, calls: Calls) -> tuple[Mask, int]:
-    """Mask of the calls between the two products of an attention, and the number of attentions."""
+def _on_cpu(facts: Facts) -> Finding:
+    """Judge whole attentions on a CPU, whose fused one has no dropout."""
+    calls = operations_in_order(facts)
+    whole, count = _between(facts, calls, with_products=True)
+    rows = calls.rows[whole]
+    time_ns = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+    cost = round(USUALLY_SAVED_ON_CPU * time_ns)
+    share = Evidence("share of the step in attentions", time_ns / max(facts.wall_ns, 1), "fraction")
+    per_step = Evidence("attentions per step", count / max(facts.steady_count, 1), "count")
+    drops = facts.trace.matches(facts.trace.slices.name[rows], _DROPOUT.fullmatch)
+    if cost < SHARE_OF_CPU * facts.wall_ns or drops.any():
+        return RULE.nothing((per_step, share))
+    least, most = (round(part * time_ns) for part in SAVED_ON_CPU)
+    evidence = (per_step, share, *times_at_lines(facts, rows))
+    edit = Edit("ops", "gone", cost_ns=cost)
+    return RULE.finding(cost, evidence, RULE.fix(), saving("fuse attention", least, most), edit)
+
+
+def _between(facts: Facts, calls: Calls, *, with_products: bool = False) -> tuple[Mask, int]:
+    """Mask of the calls between the two products of an attention, and the number of attentions.
+
+    Args:
+        facts: Facts of the run.
+        calls: The calls.
+        with_products: Whether to add the products.
+    """
     numbers, edges = calls.matching(facts, _OPS), np.zeros(len(calls.rows) + 1, dtype=np.int8)
     key = np.flatnonzero(numbers >= 0)
     # An operation may launch several kernels.
@@ -98,13 +131,16 @@ def _between(facts: Facts, calls: Calls) -> tuple[Mask, int]:
         & (calls.tracks[first] == calls.tracks[last])
     )
     first, last = first[is_attention], last[is_attention]
-    edges[first + 1] += 1
-    edges[last] -= 1
-    inside = (np.cumsum(edges)[:-1] > 0) & (numbers != _PRODUCT)
-    return inside | _gradients(facts, calls, first, last), len(first)
+    margin = int(not with_products)
+    np.add.at(edges, first + margin, 1)
+    np.add.at(edges, last + 1 - margin, -1)
+    inside = (np.cumsum(edges)[:-1] > 0) & (with_products | (numbers != _PRODUCT))
+    return inside | _gradients(facts, calls, first, last, margin), len(first)
 
 
-def _gradients(facts: Facts, calls: Calls, first: NDArray[np.intp], last: NDArray[np.intp]) -> Mask:
+def _gradients(
+    facts: Facts, calls: Calls, first: NDArray[np.intp], last: NDArray[np.intp], margin: int
+) -> Mask:
     """Mask of the calls that compute gradients of what lies between two products; (calls,).
 
     Args:
@@ -112,12 +148,13 @@ def _gradients(facts: Facts, calls: Calls, first: NDArray[np.intp], last: NDArra
         calls: The calls.
         first: The first product of each attention; (attentions,).
         last: The last one; (attentions,).
+        margin: 0 to add the products, else 1.
     """
     sequence = facts.trace.slices.sequence
     numbered = nesting.nearest(facts.nesting, sequence != NULL)[calls.ops]
     number = np.where(numbered == NULL, NULL, sequence[numbered]).astype(np.int64)
     known = (number[first] != NULL) & (number[last] > number[first])
-    begins, ends = number[first[known]] + 1, number[last[known]]
+    begins, ends = number[first[known]] + margin, number[last[known]] + 1 - margin
     order = np.argsort(begins)
     within = windows_at(number, begins[order], ends[order]) != NULL
     gradients: Mask = within & (facts.phases[calls.rows] == Phase.BACKWARD)

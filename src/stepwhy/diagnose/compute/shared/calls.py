@@ -107,6 +107,14 @@ def calls_in_order(facts: Facts) -> Calls:
     return Calls(rows[order], ops[order], slices.track[calls][order])
 
 
+def operations_in_order(facts: Facts) -> Calls:
+    """Operations of the steady steps by thread, as calls: what a CPU runs, whatever calls it."""
+    rows = facts.slices(Kind.OP, steady=True)
+    slices = facts.trace.slices
+    rows = rows[np.lexsort((slices.start_ns[rows], slices.track[rows]))]
+    return Calls(rows, rows, slices.track[rows])
+
+
 def converting(facts: Facts, calls: Calls) -> AnyRows:
     """The operation inside which each call converts a type, as autocast does; (calls,).
 
