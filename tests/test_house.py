@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("sources")
 MOST = {
     "rooms": 16,
     "files": 1140,
-    "lines": 158_200,
+    "lines": 158_300,
     "functions with one caller, ‰": 336,
     "lines of a function": 60,
     "lines of a file": 400,

@@ -23,7 +23,9 @@ steps, which have fetched more than three times as many batches as the current p
 Epochs of Keras's `fit` are known where their first steps are long, as they are if the pipeline
 fills a shuffle buffer first: what is the same in each epoch before it is prepared again.
 The cost is the time of the step spent waiting for input, without the time in which workers start
-again. `stepwhy run` notes the line that makes each stage of `tf.data`.
+again. On a CPU, a pipeline that keeps up takes the cores from the step: the cost is then its work
+per batch that is the same in each epoch, divided by the cores. `stepwhy run` notes the line that
+makes each stage of `tf.data`.
 
 A `DataLoader` without workers prepares batches in the training loop, so that the lines of the data
 set are known. `stepwhy run` looks at the code of `__getitem__` and of what it calls. A function
@@ -67,11 +69,17 @@ import numpy as np
 
 from stepwhy.analyse.breakdown.preparation import find_preparation
 from stepwhy.analyse.input.batch_work import find_batch_work
+from stepwhy.analyse.steps.cores import usable_cores
 from stepwhy.analyse.steps.stalls import epoch_starts
 from stepwhy.diagnose.input.shared.batch_features import batch_features
 from stepwhy.diagnose.input.shared.loaders import batches_ready
 from stepwhy.diagnose.input.shared.long_waits import BEGINS, long_waits
-from stepwhy.diagnose.input.shared.repeated_work import Repeated, iterated_again, restarted
+from stepwhy.diagnose.input.shared.repeated_work import (
+    Repeated,
+    iterated_again,
+    restarted,
+    work_beside,
+)
 from stepwhy.diagnose.shared.augmentation import is_new
 from stepwhy.diagnose.shared.pipeline_stages import (
     cache_lines,
@@ -104,6 +112,8 @@ LEAST_SAVED = 0.5  # of the wait; cached elements still have to be fetched and b
 SHARE_OF_LINES = 0.10  # of the step; below it the gain is less than the variation between steps
 MOST_SAVED_OF_LINES = 1.15  # of the time of the lines; they displace other data from the caches
 LEAST_SAVED_OF_LINES = 0.7  # of the time of the lines; the kept result still has to be read
+# Of what the work takes from the step if it shares the cores evenly; measured in two programs.
+SAVED_BESIDE = (0.3, 1.5)
 REPEATED = 0.5  # of the pipeline's work; with less, a cache leaves most of it
 
 _FEATURES_OF = {"tensorflow": "tf-features", "jax": "jax-features"}
@@ -113,6 +123,8 @@ _SERIAL = "The DataLoader has no workers: see serial-input."
 _FEATURES = "Compute the features of each example once, not in each step"
 _CACHED = "The pipeline has a cache."
 _UNFILLED = "Let the cache of the pipeline be filled: no pass reads all elements before it"
+_TAKES_CORES = "Cache what is the same in each epoch: preparing it takes the cores from the step"
+_TAKEN = "share of the cores' time that it takes"
 _MOVED = "Move the cache behind the work that is the same in each epoch"
 _CALLS_PYTHON = (
     "The functions of the pipeline call Python: whether they return the same in each epoch is "
@@ -131,7 +143,7 @@ def diagnose(facts: Facts) -> Finding:
     cost = sum(line.total_ns for line in lines)
     loading = _of_loading(facts)
     if not cost or cost < max(SHARE_OF_LINES * facts.wall_ns, loading.cost_ns_per_step or 0):
-        return loading
+        return loading if loading.verdict == "found" else _beside(facts) or loading
     share = Evidence(_OF_BATCH, cost / max(facts.wall_ns, 1), "fraction", lines[0].name)
     at = (Evidence("time at the line", line.total_ns, "ns", line.name) for line in lines[:_SHOWN])
     gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, cost)
@@ -139,6 +151,23 @@ def diagnose(facts: Facts) -> Finding:
     eager = _FEATURES_OF.get(facts.trace.meta.framework, "pytorch-features")
     fix = RULE.fix("session-features" if uses_sessions(facts) else eager)
     return RULE.finding(cost, (share, *at), fix, gain, edit, title=_FEATURES)
+
+
+def _beside(facts: Facts) -> Finding | None:
+    """The finding about a pipeline that takes the cores from the step; None without one."""
+    repeated, cores = work_beside(facts), usable_cores(facts.trace)
+    if repeated is None or cores is None or facts.has_accelerator:
+        return None
+    work_ns, stages = repeated
+    cost = round(min(work_ns, facts.wall_ns) / max(cores, 1))
+    if cost < SHARE * facts.wall_ns:
+        return None
+    share = Evidence(_TAKEN, work_ns / (cores * facts.wall_ns), "fraction")
+    least, most = (round(part * cost) for part in SAVED_BESIDE)
+    gain = saving("cache: free the cores", least, min(most, facts.wall_ns))
+    fix = RULE.fix("tf-moved" if caches(facts.trace) else "tf-epochs")
+    evidence = (share, *stages, *cache_lines(facts.trace))
+    return RULE.finding(cost, evidence, fix, gain, title=_TAKES_CORES)
 
 
 def _of_loading(facts: Facts) -> Finding:

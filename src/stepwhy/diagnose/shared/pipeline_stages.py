@@ -179,6 +179,17 @@ def with_line(trace: Trace, name: str) -> str:
     return f"{name} · {trace.string(lines.pop())}" if len(lines) == 1 else name
 
 
+def stage_line(trace: Trace, row: int) -> str:
+    """The line that made a stage, or its name if that is unknown."""
+    line = int(trace.stages.source[row])
+    return stage_name(trace, row) if line == NULL else trace.string(line)
+
+
+def forms_batches(trace: Trace, rows: list[int], row: int) -> bool:
+    """Whether one of some stages, consumers first, forms batches itself, or gets them."""
+    return any("Batch" in stage_name(trace, one) for one in rows[rows.index(row) :])
+
+
 def work_of_stages(trace: Trace) -> tuple[Evidence, ...]:
     """The stages that do most of the work of a pipeline, with their lines, longest first.
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from stepwhy.analyse.facts import Facts
+from stepwhy.analyse.input.batch_size import batch_size
+from stepwhy.analyse.steps.stalls import first_of_keras_epochs
 from stepwhy.diagnose.shared.pipeline_stages import (
     batches_before,
     behind_caches,
     caches,
     calls,
     fills_again,
+    forms_batches,
+    stage_line,
     stage_name,
     stage_rows,
 )
@@ -75,6 +79,29 @@ def iterated_again(facts: Facts) -> Repeated | None:
     if any(stages.elements[row] == NULL for row in same):
         return Repeated(evidence, max(1 - kept_ns / max(facts.usual_input_wait_ns, 1), 0.0))
     return Repeated(evidence, same_ns / max(kept_ns + same_ns, 1))
+
+
+def work_beside(facts: Facts) -> tuple[int, tuple[Evidence, ...]] | None:
+    """Work for a batch that is the same in each epoch, of all threads together, and its stages, ns.
+
+    None if there is none, or the data is not known to be read more than once.
+    """
+    trace, stages, size = facts.trace, facts.trace.stages, batch_size(facts.trace)
+    rows = behind_caches(trace) if caches(trace) else stage_rows(trace)
+    epochs = max((int(stages.epochs[row]) for row in rows), default=0)
+    again = epochs >= 2 or first_of_keras_epochs(trace).any() or batches_before(facts) > 0
+    if size is None or not again or fills_again(facts):
+        return None
+    last_random = max((i for i, row in enumerate(rows) if stages.random[row] == 1), default=-1)
+    same = [r for r in rows[last_random + 1 :] if calls(trace, r) and stages.random[r] == 0]
+    each = {row: max(int(stages.processing_ns[row]), 0) for row in same}
+    work = {row: ns * (1 if forms_batches(trace, rows, row) else size) for row, ns in each.items()}
+    evidence = (
+        Evidence("work per batch that is the same in each epoch", ns, "ns", stage_line(trace, row))
+        for row, ns in sorted(work.items(), key=lambda item: -item[1])
+        if ns
+    )
+    return sum(work.values()), tuple(evidence)[:_SHOWN]
 
 
 def _per_batch_ns(trace: Trace, rows: list[int]) -> float:
