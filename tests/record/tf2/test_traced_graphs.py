@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ pytestmark = [
         importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
     ),
 ]
+PACKAGES = str(Path(pytest.__file__).parents[1])
 HERE = "tf2/test_traced_graphs.py"  # shorter or longer, depending on what runs the tests
 
 
@@ -266,22 +268,27 @@ def test_functions_that_a_session_calls() -> None:
 
 
 def test_the_lines_of_loops_are_logged_but_not_those_of_gradients_and_data_sets() -> None:
-    events: list[tuple[str, str]] = []
+    events: list[tuple[str, str, str]] = []
 
-    def operation(kind: str, name: str, line: int) -> Any:
+    def operation(kind: str, name: str, line: int, *calls: str) -> Any:
         frames = [SimpleNamespace(filename=__file__, lineno=line, name="augment")]
+        frames += [SimpleNamespace(filename=file, lineno=1, name="call") for file in calls]
         return SimpleNamespace(type=kind, name=name, traceback=frames)
 
     recorder = SimpleNamespace(
-        event=lambda _, *, name, source, **__: events.append((name, source.split("/")[-1]))
+        event=lambda _, *, name, source, reason, **__: events.append((name, source, reason))
     )
     operations = [
         operation("MatMul", "MatMul", 3),
         operation("StatelessWhile", "map/while", 7),
         operation("While", "map_1/while", 7),
         operation("While", "gradient_tape/map/while_grad", 9),
+        operation("While", "map_2/while", 11, PACKAGES + "/tensorflow/python/ops/map_fn.py"),
     ]
     for name in ("step", "Dataset_map_parse"):
         graph = SimpleNamespace(name=name, get_operations=lambda: operations)
         traced_graphs.log_loops(SimpleNamespace(graph=graph), recorder)  # type: ignore[arg-type]
-    assert [(name, source[-12:]) for name, source in events] == [("step", "(7): augment")]
+    assert [(name, source[-12:], reason) for name, source, reason in events] == [
+        ("step", "(7): augment", ""),
+        ("step", "11): augment", "map"),
+    ]

@@ -20,7 +20,9 @@ schedules operations: 256 times or more in a step, and at least three times for 
 computes. The cost is then the time in which it schedules. Steps with 16 matrix products or more do
 not count: their loop may be a recurrent layer. `stepwhy run` notes the lines that make loops when
 TensorFlow traces a function; they are named if they are few. In the loop is the line whose
-operation runs most often, 16 times in a step or more, if that is a 128th of what is scheduled.
+operation runs most often, 16 times in a step or more, if that is a 128th of what is scheduled. The
+loops of `tf.map_fn` count whatever else the step computes, with the time of operations that run 16
+times or more at one line.
 
 In JAX, the compiled programs in the profile show what an iteration of a loop needs from earlier
 ones. If it is nothing but counters, keys of random numbers, sums, and the array to which it writes
@@ -201,7 +203,8 @@ def _by_scheduling(facts: Facts) -> Finding:
     often = Evidence("times that operations are scheduled per step", scheduled, "count")
     share = Evidence("share of the step in that", facts.share("dispatch"), "fraction")
     is_loop = scheduled >= max(SCHEDULED, PER_OPERATION * computing)
-    is_recurrent = products >= ITERATIONS * facts.steady_count
+    maps = _has_map(facts)
+    is_recurrent = products >= ITERATIONS * facts.steady_count and not maps
     evidence = (
         often,
         share,
@@ -210,9 +213,28 @@ def _by_scheduling(facts: Facts) -> Finding:
         *_repeated_at(facts, kernels, scheduled),
     )
     cost = facts.breakdown["dispatch"]
+    if maps:
+        looped = _repeated(facts, kernels)
+        cost += on_scale(facts, mean_within(facts, time_of(facts, looped)), "compute")
     return RULE.judge(
         facts, cost, evidence, RULE.fix(), shown=1, unless=not is_loop or is_recurrent
     )
+
+
+def _has_map(facts: Facts) -> bool:
+    """Whether a traced function has a loop over rows that do not need each other."""
+    rows = rows_of_kinds(facts.trace, "graph-loop")
+    return bool(np.isin(facts.trace.events.reason[rows], facts.trace.strings_where({"map"})).any())
+
+
+def _repeated(facts: Facts, kernels: AnyRows) -> AnyRows:
+    """Those of the operations that run many times per step at one line, without the optimizer's."""
+    kernels = kernels[facts.phases[kernels] != Phase.OPTIMIZER]
+    lines = facts.derived(slice_lines)[kernels]
+    _, group = group_rows(lines, facts.trace.slices.name[kernels])
+    often = np.bincount(group) >= ITERATIONS * max(facts.steady_count, 1)
+    found: AnyRows = kernels[often[group] & (lines != NULL)]
+    return found
 
 
 def _loop_lines(facts: Facts) -> tuple[Evidence, ...]:

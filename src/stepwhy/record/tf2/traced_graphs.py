@@ -26,6 +26,7 @@ _MOST_GRAPHS = 256
 _TAPE = "gradient_tape"
 _LOOPS = frozenset({"While", "StatelessWhile"})
 _MOST_LOOPS = 16
+_MAP_FILE = "map_fn.py"
 _TAPE_FILE = "backprop.py"
 _SUMS = frozenset({"Add", "AddV2", "AddN"})
 
@@ -52,15 +53,25 @@ def note(function: Any) -> None:
 def log_loops(function: Any, recorder: Recorder) -> None:
     """Log the lines of the loops in the graph of a concrete function; never raises.
 
-    Functions of data sets do not count, and loops of gradients are those of the forward pass.
+    Functions of data sets do not count, and loops of gradients are those of the forward pass. The
+    reason is 'map' for a loop over independent rows.
     """
     with contextlib.suppress(Exception):
         name, files, now = str(function.graph.name), UserFiles(), now_ns()
         operations = () if name.startswith("Dataset") else function.graph.get_operations()
         loops = [each for each in operations if each.type in _LOOPS and _TAPE not in each.name]
-        lines = dict.fromkeys(source_of(each, files) for each in loops[:_MOST_LOOPS])
-        for line in filter(None, lines):
-            recorder.event("graph-loop", name=name, source=line, start_ns=now, end_ns=now)
+        lines = {source_of(each, files): _maps(each) for each in loops[:_MOST_LOOPS]}
+        for line, maps in lines.items():
+            kind = "map" if maps else ""
+            if line:
+                recorder.event(
+                    "graph-loop", name=name, source=line, reason=kind, start_ns=now, end_ns=now
+                )
+
+
+def _maps(loop: Any) -> bool:
+    """Whether `tf.map_fn` made a loop, whose rounds do not need each other."""
+    return any(frame.filename.endswith(_MAP_FILE) for frame in loop.traceback or ())
 
 
 def log_first_batch_lines(function: Any, recorder: Recorder) -> None:
