@@ -594,8 +594,9 @@ def test_one_rank_of_several_watches_its_steps(
 
 
 def test_a_function_that_updates_marks_the_steps_before_one_that_is_called_more_often(
-    calls: CallLog, loop: Loop, tmp_path: Path
+    calls: CallLog, loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(call_log, "_LEAST_UPDATE", 0)  # whatever share of the time each takes
     train, test = calls.number("train"), calls.number("test")
     for _ in range(6):
         for _ in range(5):
@@ -608,12 +609,15 @@ def test_a_function_that_updates_marks_the_steps_before_one_that_is_called_more_
     assert marked == [train] * 6
 
 
-def test_a_tiny_update_does_not_mark_the_steps(calls: CallLog) -> None:
+def test_a_tiny_update_does_not_mark_the_steps(
+    calls: CallLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_log, "_LEAST_UPDATE", 1e9)  # any is
     train, other = calls.number("train"), calls.number("other")
     assert calls.begin(train)
     calls.updates()
     calls.end(train)
     assert calls.anchor == train
     for _ in range(5):
-        call(calls, other, 300_000)
+        call(calls, other)
     assert calls.anchor == other
