@@ -69,6 +69,7 @@ from stepwhy.analyse.activity.devices import intervals_of
 from stepwhy.analyse.program.semantic_ops import matched_ops
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.types import AnyRows
+from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.backward_time import cost_per_step_ns, launched_within
 from stepwhy.diagnose.not_needed.shared.repeated_backward import repeated_backward
 from stepwhy.diagnose.not_needed.shared.repeated_results import repeated_results
@@ -107,6 +108,7 @@ FORWARD = 0.02  # of the step; of shorter operations, nodes of the same number m
 LEAST_SAVED_AGAIN = 0.7  # of the repeated operations; gradients are added up instead
 
 _SHOWN = 3
+_IS_SHARE = regex(r"[01]\.\d{1,9}")
 _SUM = "Add the losses up and run backward once: each pass computes the same layers again"
 _SUM_OF_TAPE = (
     "Take the gradient of the sum of the losses: each call computes the same layers again"
@@ -229,10 +231,10 @@ def _of_tape(facts: Facts) -> Finding | None:
     """The finding about gradients that a function of TensorFlow 2 asks for again; None without."""
     events, text = facts.trace.events, facts.trace.string
     rows = rows_of_kinds(facts.trace, "repeated-gradient")
-    again = max(rows, key=lambda row: float(text(int(events.reason[row]))), default=None)
-    if again is None:
+    shares = {row: _share(text(int(events.reason[row]))) for row in rows.tolist()}
+    if not shares:
         return None
-    share = float(text(int(events.reason[again])))
+    again, share = max(shares.items(), key=lambda each: each[1])
     ops = facts.slices(Kind.OP, Kind.KERNEL, steady=True)
     backward = time_of(facts, ops[facts.phases[ops] == Phase.BACKWARD])
     cost = round(share * on_scale(facts, mean_within(facts, backward), "compute"))
@@ -246,6 +248,11 @@ def _of_tape(facts: Facts) -> Finding | None:
     gain = saving("one backward pass", LEAST_SAVED_BACKWARD * cost, cost)
     edit = Edit("ops", "gone", cost_ns=cost)
     return RULE.finding(cost, evidence, RULE.fix("tape"), gain, edit, title=_SUM_OF_TAPE)
+
+
+def _share(text: str) -> float:
+    """A share that an event notes, 0..1; 0 if it is damaged."""
+    return float(text) if _IS_SHARE.fullmatch(text) else 0.0
 
 
 def _examples(facts: Facts, runs: Sequence[SessionRun], count: Evidence) -> Finding | None:

@@ -82,6 +82,7 @@ from stepwhy.diagnose.input.shared.repeated_work import (
 )
 from stepwhy.diagnose.shared.augmentation import is_new
 from stepwhy.diagnose.shared.pipeline_stages import (
+    behind_caches,
     cache_lines,
     caches,
     calls,
@@ -176,7 +177,9 @@ def _of_loading(facts: Facts) -> Finding:
     if late.recur and (at := _fills_buffer(facts)):
         cost = cost_per_step(facts, late)
         gain = saving("cache: remove input_wait", LEAST_SAVED * cost, cost)
-        return RULE.finding(cost, (*summary(late, *BEGINS), *at), RULE.fix("tf-shuffled"), gain)
+        found = (*summary(late, *BEGINS), *at, *cache_lines(facts.trace))
+        name, title = ("tf-moved", _MOVED) if caches(facts.trace) else ("tf-shuffled", "")
+        return RULE.finding(cost, found, RULE.fix(name), gain, title=title)
     again = restarted(facts.trace)
     repeated = _loader(facts) or again or iterated_again(facts)
     if repeated is None:
@@ -226,9 +229,8 @@ def _fills_buffer(facts: Facts) -> tuple[Evidence, ...]:
     filled = next((i for i, row in enumerate(rows) if shuffles_at(trace, row)), len(rows))
     changing = max((i for i, row in enumerate(rows) if random[row] == 1), default=-1)
     below = rows[max(filled, changing) + 1 :]
-    same = [row for row in below if calls(trace, row) and random[row] == 0]
-    if caches(trace):
-        return ()
+    kept = behind_caches(trace) if caches(trace) else rows
+    same = [row for row in below if calls(trace, row) and random[row] == 0 and row in kept]
     name = "called for a whole shuffle buffer before the first batch"
     lines = ((row, int(trace.stages.source[row])) for row in same)
     return tuple(

@@ -15,7 +15,7 @@ from stepwhy.record.watchers.graph_lines import GraphLines
 from stepwhy.record.watchers.layer_lines import metric_at, runs_models
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from stepwhy.record.core.recorder import Recorder
@@ -29,6 +29,7 @@ _MOST_LOOPS = 16
 _MAP_FILE = "map_fn.py"
 _TAPE_FILE = "backprop.py"
 _SUMS = frozenset({"Add", "AddV2", "AddN"})
+_CONSTANTS = frozenset({"Const", "Fill", "ZerosLike"})
 
 _MOST_FOLLOWED = 64
 
@@ -106,15 +107,23 @@ def log_repeated_gradients(function: Any, recorder: Recorder) -> None:
 
 def _adds_gradients(operations: Sequence[Any]) -> bool:
     """Whether the program adds gradients of several calls, as those of its losses."""
-    sums: set[str] = set()
+    counts: dict[str, int] = {}  # of gradients in a sum
     for operation in operations:
         name = str(operation.name)
         if operation.type not in _SUMS or _TAPE in name or _is_of_tape(operation):
             continue
-        made_by = [str(each.op.name) for each in operation.inputs]
-        if all(_TAPE in each or each in sums for each in made_by):
-            sums.add(name)
-    return bool(sums)
+        added = [_gradients_in(each.op, counts) for each in operation.inputs]
+        if None not in added:
+            counts[name] = sum(filter(None, added))
+    return max(counts.values(), default=0) > 1
+
+
+def _gradients_in(operation: Any, counts: Mapping[str, int]) -> int | None:
+    """Number of gradients that are added in a value; None if it is something else."""
+    name = str(operation.name)
+    if _TAPE in name:
+        return 1
+    return 0 if operation.type in _CONSTANTS else counts.get(name)
 
 
 def _is_of_tape(operation: Any) -> bool:

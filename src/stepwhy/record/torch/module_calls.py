@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from stepwhy.record.windows.line_clock import NOWHERE
@@ -57,10 +58,11 @@ class ModuleCalls:
         found: dict[int, str] = {}
         for root in self._roots:
             whole = type(root).__name__
-            for name, module in root.named_modules():
-                inside = f"{whole}.{name}" if len(self._roots) > 1 else name
-                number = self._numbers.get(id(module), NOWHERE)
-                found.setdefault(number, inside if name else whole)
+            with contextlib.suppress(Exception):  # a method of the program's own
+                for name, module in root.named_modules():
+                    inside = f"{whole}.{name}" if len(self._roots) > 1 else name
+                    number = self._numbers.get(id(module), NOWHERE)
+                    found.setdefault(number, inside if name else whole)
         for number, module in enumerate(self._modules):
             found.setdefault(number, type(module).__name__)
         found.pop(NOWHERE, None)
