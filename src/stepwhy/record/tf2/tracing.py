@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -182,8 +183,9 @@ def observe_tracing(module: ModuleType, run_dir: str) -> None:
         log_loops(function, loop_of(run_dir).recorder)
         log_repeated_gradients(function, loop_of(run_dir).recorder)
         log_first_batch_lines(function, loop_of(run_dir).recorder)
-        if notes_of(getattr(function, "graph", None)).gradients:
-            calls_of(run_dir).updates()
+        with contextlib.suppress(Exception):
+            if notes_of(function.graph).gradients:
+                calls_of(run_dir).updates()
         types.log(lambda: of_variables(function.trainable_variables))
         return function
 
