@@ -144,7 +144,9 @@ def diagnose(facts: Facts) -> Finding:
     cost = sum(line.total_ns for line in lines)
     loading = _of_loading(facts)
     if not cost or cost < max(SHARE_OF_LINES * facts.wall_ns, loading.cost_ns_per_step or 0):
-        return loading if loading.verdict == "found" else _beside(facts) or loading
+        beside = _beside(facts)
+        found_ns = (loading.cost_ns_per_step or 0) if loading.verdict == "found" else 0
+        return beside if beside and (beside.cost_ns_per_step or 0) > found_ns else loading
     share = Evidence(_OF_BATCH, cost / max(facts.wall_ns, 1), "fraction", lines[0].name)
     at = (Evidence("time at the line", line.total_ns, "ns", line.name) for line in lines[:_SHOWN])
     gain = saving("compute once per element", LEAST_SAVED_OF_LINES * cost, cost)
