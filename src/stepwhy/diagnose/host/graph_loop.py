@@ -22,7 +22,7 @@ not count: their loop may be a recurrent layer. `stepwhy run` notes the lines th
 TensorFlow traces a function; they are named if they are few. In the loop is the line whose
 operation runs most often, 16 times in a step or more, if that is a 128th of what is scheduled. The
 loops of `tf.map_fn` count whatever else the step computes, with the time of operations that run 16
-times or more at one line.
+times or more at one line, unless these are products: then the step may have a recurrent layer, too.
 
 In JAX, the compiled programs in the profile show what an iteration of a loop needs from earlier
 ones. If it is nothing but counters, keys of random numbers, sums, and the array to which it writes
@@ -203,7 +203,10 @@ def _by_scheduling(facts: Facts) -> Finding:
     often = Evidence("times that operations are scheduled per step", scheduled, "count")
     share = Evidence("share of the step in that", facts.share("dispatch"), "fraction")
     is_loop = scheduled >= max(SCHEDULED, PER_OPERATION * computing)
-    maps = _has_map(facts)
+    looped = _repeated(facts, kernels)
+    repeats_products = facts.trace.matches(facts.trace.slices.name[looped], _PRODUCT.search).any()
+    # A map beside a recurrent layer: which of the two is scheduled so often is not known.
+    maps = _has_map(facts) and not repeats_products
     is_recurrent = products >= ITERATIONS * facts.steady_count and not maps
     evidence = (
         often,
@@ -214,7 +217,6 @@ def _by_scheduling(facts: Facts) -> Finding:
     )
     cost = facts.breakdown["dispatch"]
     if maps:
-        looped = _repeated(facts, kernels)
         cost += on_scale(facts, mean_within(facts, time_of(facts, looped)), "compute")
     return RULE.judge(
         facts, cost, evidence, RULE.fix(), shown=1, unless=not is_loop or is_recurrent
