@@ -165,7 +165,8 @@ def _slowed(
         # Where a step has few operations, launching them takes the time.
         launching_ns = facts.breakdown["dispatch"] + facts.breakdown["python"]
         cost_ns = launching_ns if loop is None else loop.cost_ns
-        gain = saving("compile again", LEAST_COMPILED * cost_ns, facts.wall_ns)
+        limit_ns = cost_ns if loop is None else facts.wall_ns
+        gain = saving("compile again", LEAST_COMPILED * cost_ns, limit_ns)
         return RULE.finding(cost_ns, evidence, fix, gain, title=_COMPILE)
     if waits_ns is None:
         return RULE.finding(None, evidence, fix, title=_UNSET)
