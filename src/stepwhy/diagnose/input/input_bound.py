@@ -63,7 +63,7 @@ from stepwhy.diagnose.shared.pipeline_stages import (
     caches,
     called_for_elements,
     calls_in_parallel,
-    first_lines,
+    pipeline_lines,
     shuffles,
     shuffles_what_is_computed,
     stage_rows,
@@ -112,7 +112,7 @@ def diagnose(facts: Facts) -> Finding:
         if shuffles_what_is_computed(facts.trace):
             return RULE.finding(cost, evidence, RULE.fix("tf-epochs"), title=_EPOCHS)
         stages = () if stage_rows(facts.trace) else _traced(facts)
-        evidence += (*first_lines(facts.trace), *stages)
+        evidence += (*pipeline_lines(facts.trace), *stages)
         return RULE.finding(cost, evidence, RULE.fix("tf-repeat"), title=_ITERATE_ONCE)
     working = _works_itself(facts, fetches)
     ready = None if working else batches_ready(facts)

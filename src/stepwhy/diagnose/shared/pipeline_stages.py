@@ -139,7 +139,7 @@ def shuffles_what_is_computed(trace: Trace) -> bool:
     return any(calls(trace, row) for row in rows[filled + 1 :])
 
 
-def first_lines(trace: Trace) -> tuple[Evidence, ...]:
+def pipeline_lines(trace: Trace) -> tuple[Evidence, ...]:
     """The line that makes the last stage of the pipeline, from which the loop takes batches."""
     stages = trace.stages
     last = (row for row in stage_rows(trace) if stages.consumer[row] == NULL)
