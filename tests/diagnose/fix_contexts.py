@@ -124,6 +124,11 @@ CONTEXTS = {
     ("ddp", "bucket-view"): ("torch", MODEL + GROUP, UNGROUP),
     ("frequent_evaluation", "often"): ("keras", PREDICTS, "assert outputs.shape == (4, 2)"),
     ("frequent_evaluation", "batch"): ("keras", PREDICTS, "assert outputs.shape == (4, 2)"),
+    ("frequent_evaluation", "loop"): (
+        "keras",
+        PREDICTS + "evaluate = lambda model, pairs: model.evaluate(*pairs, verbose=0)",
+        "assert accuracy > 0",
+    ),
     ("frequent_evaluation", "validation"): (
         "keras",
         PREDICTS,

@@ -96,7 +96,7 @@ NEEDS = {
         "tensorflow"
     ),
     r"\bkeras\.|(predict|train)_on_batch|model\.fit\(": framework("tensorflow"),
-    r"eval_steps|limit_val_batches": lambda facts: (
+    r"eval_steps|limit_val_batches|evaluate\(model": lambda facts: (
         len(rows_of_kinds(facts.trace, "evaluation")) > 0
     ),
     r"model\.predict|validation_data": lambda facts: (

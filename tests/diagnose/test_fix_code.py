@@ -364,6 +364,18 @@ graph.__exit__(None, None, None)""",
     ),
     (
         "dense_update",
+        "own-function",
+        (
+            "import tensorflow as tf\n"
+            "table, rate = tf.Variable(tf.ones([9, 3])), 0.1\n"
+            "with tf.GradientTape() as tape:\n"
+            "    loss = tf.reduce_sum(tf.gather(table, [1, 2]))\n"
+            "gradient = tape.gradient(loss, table)"
+        ),
+        "assert abs(float(tf.reduce_sum(table)) - 26.4) < 1e-4",
+    ),
+    (
+        "dense_update",
         "jax",
         JAX
         + "table, ids = jnp.ones((9, 3)), jnp.array([1, 2])\n"

@@ -609,6 +609,21 @@ def test_a_function_that_updates_marks_the_steps_before_one_that_is_called_more_
     assert marked == [train] * 6
 
 
+def test_a_call_whose_start_was_not_seen_updates_if_a_gradient_was_traced_for_it(
+    calls: CallLog, loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_log, "_LEAST_UPDATE", 0)  # whatever share of the time each takes
+    train, test = calls.number("train"), calls.number("test")
+    calls.updates()
+    for _ in range(6):
+        calls.ended(train)
+        for _ in range(5):
+            calls.ended(test)
+    assert calls.anchor == train
+    marked = {line["signature"] for line in log(loop, tmp_path) if line.get("update")}
+    assert marked == {train}
+
+
 def test_a_tiny_update_does_not_mark_the_steps(
     calls: CallLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

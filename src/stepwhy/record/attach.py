@@ -29,6 +29,7 @@ INSTRUMENTATION = {
     "tensorflow.python.data.ops.iterator_ops": "tf2.pipeline:observe_iterators",
     "tensorflow.python.data.ops.dataset_ops": "tf2.generators:observe_generators",
     "torch.optim.optimizer": "torch.observer:observe_optimizers",
+    "torch.nn.modules.module": "torch.evaluations:observe_modes",
     "torch.nn.modules.sparse": "torch.observer:observe_tables",
     "torch.autograd": "torch.observer:observe_backward",
     "torch.cuda.graphs": "torch.observer:observe_graphs",

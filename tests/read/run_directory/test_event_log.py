@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from stepwhy.read.formats.run_directory.event_log import add_events, add_levels
+from stepwhy.read.formats.run_directory.event_log import (
+    add_events,
+    add_levels,
+    read_events,
+)
 from stepwhy.trace import NULL, Meta, TraceBuilder
 
 
@@ -12,9 +16,13 @@ def read(add, *lines):
     return builder.finish(Meta("step-log"))
 
 
+def add_logged_events(lines, builder):
+    add_events(read_events(lines), builder)
+
+
 def test_events_come_in_order_with_what_is_not_known_null():
     trace = read(
-        add_events,
+        add_logged_events,
         '{"kind":"graph","start_ns":50,"end_ns":50,"name":"graph","count":12}',
         '{"kind":"trace","start_ns":10,"end_ns":30,"name":"step","reason":"new shape",'
         '"source":"train.py(4): <module>"}',
@@ -42,5 +50,5 @@ def test_levels_keep_capacity_and_reserve():
 
 def test_torn_lines_are_skipped():
     torn = ('{"kind":"trace","start_ns":1', "", "[]", '{"kind":3}', "\x00")
-    assert len(read(add_events, *torn).events) == 0
+    assert len(read(add_logged_events, *torn).events) == 0
     assert len(read(add_levels, *torn).levels) == 0

@@ -213,6 +213,7 @@ def test_calls_of_jitted_functions(tmp_path: Path, capfd: pytest.CaptureFixture[
     compiled = [i for i, line in enumerate(lines) if "compile_ns" in line]
     assert compiled == [0, 1, 40, 41]
     assert "backend_compile_duration" in lines[41]["compiled"]
+    assert [line.get("update") for line in lines] == [None, 1] * 30
     assert all(line.get("compile_ns", 0) < line["end_ns"] - line["start_ns"] for line in lines[1:])
 
     (window,) = ended.run_dir.glob("process-*/windows/*")

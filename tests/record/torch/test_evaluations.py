@@ -13,7 +13,12 @@ import pytest
 
 from stepwhy.record.core.process import lifetime
 from stepwhy.record.torch import evaluations
-from stepwhy.record.torch.evaluations import log_of, observe_lightning, observe_trainer
+from stepwhy.record.torch.evaluations import (
+    log_of,
+    observe_lightning,
+    observe_modes,
+    observe_trainer,
+)
 
 
 class Recorder:
@@ -171,3 +176,76 @@ def test_the_methods_look_like_those_of_the_library():
         assert inspect.getfullargspec(method) == inspect.getfullargspec(original)
         assert (method.__qualname__, method.__doc__) == (original.__qualname__, original.__doc__)
         assert pickle.loads(pickle.dumps(method)) is method  # noqa: S301 - our own bytes
+
+
+class Module:
+    """Stands for `torch.nn.Module`."""
+
+    def __init__(self, *children: Module) -> None:
+        self.children, self.training = children, True
+
+    def train(self, mode: bool = True) -> Module:
+        """Set the mode."""
+        self.training = mode
+        for each in self.children:
+            each.train(mode)
+        return self
+
+    def eval(self) -> Module:
+        return self.train(False)
+
+
+@pytest.fixture
+def model(observer):
+    """A model of two modules, whose class is observed."""
+    observer.steps.calls = 5
+
+    class Observed(Module):
+        eval, train = Module.eval, Module.train
+
+    observe_modes(SimpleNamespace(Module=Observed), "/runs/1")
+    return Observed(Observed())
+
+
+def test_the_time_between_eval_and_train_is_logged_once(observer, model):
+    assert model.eval() is model
+    assert (model.training, model.children[0].training) == (False, False)
+    assert model.children[0].eval() is model.children[0]  # a part of the same
+    assert model.train() is model
+    assert (model.training, model.children[0].training) == (True, True)
+    model.train()
+    here = "test_the_time_between_eval_and_train_is_logged_once"
+    assert seen(observer) == [("evaluation-mode", "eval()", here)]
+
+
+def test_a_model_that_trains_in_that_mode_does_not_evaluate(observer, model):
+    model.eval()
+    observer.steps.calls += 1
+    model.train()
+    assert seen(observer) == []
+    model.eval()  # a frozen part, for good
+    observer.steps.calls += 1
+    other = type(model)()
+    other.eval()
+    other.train()
+    assert len(seen(observer)) == 1
+
+
+def test_an_evaluation_by_a_trainer_is_not_logged_twice(observer, model):
+    class Own(Trainer):
+        def evaluate(self, *args, **kwargs):
+            return super().evaluate(*args, **kwargs)
+
+    Own.evaluate(Own(), 1)
+    assert len(seen(observer)) == 1
+    log_of("/runs/1").begin()
+    model.eval()
+    model.train()
+    assert len(seen(observer)) == 1
+
+
+def test_modes_that_other_threads_set_are_not_logged(observer, model):
+    observer.steps.driver = threading.get_ident() + 1
+    model.eval()
+    model.train()
+    assert seen(observer) == []

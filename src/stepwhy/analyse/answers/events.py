@@ -28,6 +28,8 @@ _TIMELESS = (
     "changing-lines",
     "child",
     "copy",
+    "dense-table",
+    "dense-table-work",
     "fsync",
     "gradient-use",
     "gradient-walk",

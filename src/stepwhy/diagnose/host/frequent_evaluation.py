@@ -3,8 +3,9 @@
 ## What it means
 Keras' `fit` evaluates its `validation_data` after each epoch, and epochs are short; or a callback,
 or the loop itself, calls `evaluate` or `predict` in each step. Or a trainer of PyTorch evaluates
-every few steps: the `Trainer` of transformers, or that of Lightning. Or a loop computes metrics in
-calls of `Session.run` in each step, for other samples than it trains on, or without dropout.
+every few steps: the `Trainer` of transformers, or that of Lightning. Or a loop of the program does,
+or computes metrics in calls of `Session.run` in each step, for other samples than it trains on, or
+without dropout.
 
 ## Why it costs
 The model learns nothing meanwhile. Each call of Keras' `predict` or `evaluate` also makes a data
@@ -13,11 +14,15 @@ of transformers that computes metrics keeps all outputs of the model until the l
 
 ## How it is measured
 stepwhy logs the calls of `evaluate` and `predict` of Keras and of transformers, and the validations
-of Lightning's `fit`, with the line of the program. If they are in at least every third step, the
-cost is their time within the step, all that they compute included. Otherwise they are no part of
-the step that the report describes, and have no cost per step: the finding says which share of the
-time from the first to the last call they take. It is made from a quarter, with at least three calls
-after the first, which compiles.
+of Lightning's `fit`, with the line of the program. Of a program's own loops, it takes those whose
+functions say so by their names, such as `evaluate`, `val_loss` or `test_step`: in TensorFlow 2 and
+JAX, calls of compiled functions that compute no gradients; in PyTorch, the time from a model's
+`eval()` to its `train()` without an optimizer step between.
+
+If they are in at least every third step, the cost is their time within the step, all that they
+compute included. Otherwise they are no part of the step that the report describes, and have no cost
+per step: the finding says which share of the time from the first to the last call they take. It is
+made from a quarter, with at least three calls after the first, which compiles.
 
 A call of `Session.run` counts as an evaluation if it is fed with several samples, returns only
 numbers, updates nothing, and mostly runs operations that the training runs too. If the training is
@@ -35,8 +40,8 @@ choice of the best checkpoint, which then react later. A model that is called ma
 ## When it abstains
 Does not apply if neither these libraries nor calls of `Session.run` were seen to evaluate or
 predict during the training, or if the steps are batches of these calls and nothing is trained
-between them, as in a program that mostly predicts. Evaluations by other loops of PyTorch, and by
-JAX, are not known.
+between them, as in a program that mostly predicts. Loops of a program whose functions have other
+names are not known, nor those in PyTorch that leave the model in its training mode.
 """
 
 from __future__ import annotations
@@ -88,7 +93,7 @@ LEAST_SAVED_OF_BATCH = 0.5  # of the cost; the outputs of the batch still have t
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge the time of the calls of `evaluate` and `predict`."""
+    """Judge the time of evaluations and predictions."""
     rows = rows_of_kinds(facts.trace, "evaluation")
     if not len(rows):
         return _in_sessions(facts)
@@ -268,5 +273,6 @@ _FIXES = {
     "Trainer.evaluate": "transformers",
     "Trainer.predict": "transformers",
     "validation loop": "lightning",
+    "evaluation loop": "loop",
 }
 _OF_BATCH = "Do not make a data set for each call of predict or evaluate"

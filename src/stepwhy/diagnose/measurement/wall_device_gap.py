@@ -14,8 +14,9 @@ for input, launching or synchronisation does not count. If one silence of the ho
 the unexplained time, it is named with the operation that ends it.
 
 The finding has a cost if the record tells where that time is: one such silence, a part of a run
-beside its operations, or a line at which the driving thread is for a fifth of its stack samples.
-Else it comes last, without a cost: nothing is known that could be gained.
+beside its operations, a line at which the driving thread is for a fifth of its stack samples, or
+lines that most of it falls to by the breakdown by line, calls of compiled functions aside. Else it
+comes last, without a cost: nothing is known that could be gained.
 
 A step of `Session.run` calls is divided to the nanosecond into Python between two runs, preparation
 of the graph, time before the first operation, operations (overlapping ones count once), time
@@ -41,17 +42,21 @@ spends that time around its operations, which other checks judge.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.program.session_parts import find_session_parts
-from stepwhy.analyse.steps.sampled_lines import python_lines
+from stepwhy.analyse.steps.sampled_lines import place_of, python_lines
+from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.types import Ints
-from stepwhy.diagnose.shared.program import is_pytorch, on_gpu
+from stepwhy.diagnose.shared.program import is_pytorch, on_gpu, uses_sessions
 from stepwhy.diagnose.shared.recording import is_of_nsight, record_later
 from stepwhy.diagnose.shared.rule import Evidence, Facts, Finding, Fix, Rule
 from stepwhy.diagnose.shared.session_evidence import feed_less, is_overhead, session_evidence
-from stepwhy.trace import Kind
+from stepwhy.trace import Kind, SampleRole
 
 RULE = Rule(
     __name__,
@@ -78,6 +83,10 @@ _AROUND = (
     "what it feeds, fetches and schedules there."
 )
 _NOT_TOLD = "Part of the step has no explanation: nothing recorded tells what it is"
+_AT_LINES = "Look at these lines: what they do leaves no record"
+_AT_LINE = "time without a record at"
+_SHOWN = 3
+_LEAST = 0.05  # of the unexplained time
 SHARE = 0.20  # of the step; profilers always miss something, a fifth is more than that
 
 
@@ -85,8 +94,9 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the part of the step that nothing explains."""
     parts = find_session_parts(facts)
     if parts is None:
-        evidence = (*_unexplained(facts), *_silence(facts), *_around(facts), *_unprofiled(facts))
-        return _judge(facts, evidence)
+        share, *whole = _unexplained(facts)
+        parts_of_it = (*_at_lines(facts), *whole, *_silence(facts), *_around(facts))
+        return _judge(facts, (share, *parts_of_it, *_unprofiled(facts)))
     evidence = session_evidence(facts, parts)
     if facts.share("unexplained") >= SHARE and is_overhead(facts, parts):
         # Feeding, fetching and scheduling explain it, though no record shows what they do.
@@ -101,11 +111,32 @@ def _judge(facts: Facts, evidence: tuple[Evidence, ...]) -> Finding:
     is_one_pass = is_silence and facts.steps.source == "whole-trace" and is_pytorch(facts)
     fix = _later_fix(facts) if is_one_pass else _fix(facts)
     # A gap, a part of the run or a line tells where the time is.
+    unexplained_ns = facts.breakdown["unexplained"]
+    at_lines_ns = sum(int(e.value) for e in evidence if e.what == _AT_LINE)
+    if at_lines_ns >= _MOSTLY * unexplained_ns:
+        return RULE.finding(unexplained_ns, evidence, fix, title=_AT_LINES)
     places = [e for e in evidence if e.what == LONGEST_SILENCE or e.what in _PARTS]
     named_ns = sum(int(e.value) for e in places)
-    if not _lines(facts) and named_ns < _MOSTLY * facts.breakdown["unexplained"]:
+    if not _lines(facts) and named_ns < _MOSTLY * unexplained_ns:
         return RULE.finding(None, evidence, fix, title=_NOT_TOLD)
-    return RULE.finding(facts.breakdown["unexplained"], evidence, fix)
+    return RULE.finding(unexplained_ns, evidence, fix)
+
+
+def _at_lines(facts: Facts) -> tuple[Evidence, ...]:
+    """The lines of the program that the time without a record falls to, the longest first."""
+    lines = facts.derived(line_breakdown) if facts.share("unexplained") >= SHARE else None
+    rows = () if lines is None else (row for row in lines.lines if row.kind == "line")
+    trace = facts.trace
+    # What surrounds a compiled function is the framework's work, which its trace does not show.
+    calls = {trace.string(int(trace.events.source[row])) for row in rows_of_kinds(trace, "trace")}
+    times = Counter(
+        {row.line: row.categories.get("unexplained", 0) for row in rows if row.line not in calls}
+    )
+    return tuple(
+        Evidence(_AT_LINE, ns, "ns", line)
+        for line, ns in times.most_common(_SHOWN)
+        if ns >= _LEAST * facts.breakdown["unexplained"]
+    )
 
 
 def _unexplained(facts: Facts) -> tuple[Evidence, ...]:
@@ -137,6 +168,8 @@ def _around(facts: Facts) -> list[Evidence]:
     """Time before the first and after the last operation of `Session.run`."""
     trace, steps = facts.trace, facts.steps
     if trace.meta.framework != "tensorflow" or steps.source != "marker":
+        return []
+    if len(trace.marks) and not uses_sessions(facts):
         return []
     starts, ends = steps.starts[steps.steady], steps.ends[steps.steady]
     first, last = ends.copy(), starts.copy()
@@ -194,9 +227,24 @@ def _later_fix(facts: Facts) -> Fix:
 
 def _observed_fix(facts: Facts) -> Fix:
     """Fix for a run of `stepwhy run`, which already traced what it can: the hottest source line."""
-    lines = _lines(facts)
-    where = f"Start at {lines[0]}." if lines else "Look at what the loop does there."
-    return RULE.fix("observed", where=where)
+    lines = [one.where for one in _at_lines(facts)] or _lines(facts)
+    if not lines:
+        return RULE.fix("observed", where="Look at what the loop does there.")
+    called = _called(facts, lines[0])
+    often = f", which stack samples mostly find in {called}" if called else ""
+    return RULE.fix("observed", where=f"Start at {lines[0]}{often}.")
+
+
+def _called(facts: Facts, line: str) -> str:
+    """What a line is mostly in, by its stack samples: 'Layer.get_weights of keras'; else ''."""
+    trace, samples = facts.sampled, facts.sampled.samples
+    counts: Counter[str] = Counter()
+    for row in np.flatnonzero(samples.role == SampleRole.DRIVER).tolist():
+        if place_of(trace.string(int(samples.line[row]))) == place_of(line):
+            counts[trace.string(int(samples.called[row]))] += int(samples.count[row])
+    package, _, name = (counts.most_common(1) or [("", 0)])[0][0].partition(": ")
+    is_most = counts[f"{package}: {name}"] > _MOSTLY * counts.total()
+    return f"{name} of {package}" if name and is_most else ""
 
 
 def _lines(facts: Facts) -> list[str]:

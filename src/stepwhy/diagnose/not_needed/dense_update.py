@@ -21,9 +21,13 @@ The cost is the time of the operations whose results have the size of the table,
 assignments. A gradient that is made dense in the backward pass is found by
 [`dense-embedding-gradient`](dense-embedding-gradient.md).
 
-In functions of TensorFlow 2, sizes are not recorded: operations of the optimizer count that take
-0.2 to 3 times as long as `UnsortedSegmentSum`, which makes a table of the rows of a gradient, where
-looking rows up takes less than a quarter of that, and if they take 30 % of the step together.
+In functions of TensorFlow 2, sizes are not recorded. While a function is traced, `stepwhy run`
+notes of which variables it only looks rows up, and where the program, rather than an optimizer of
+Keras, turns their gradients into tensors. The cost is the time of the operations at each line, as
+far as their results have the shape of such a variable. For an optimizer of Keras, those of its
+operations count that take 0.2 to 3 times as long as `UnsortedSegmentSum`, which makes a table of
+the rows of a gradient, where looking rows up takes less than a quarter of that, and if they take
+30 % of the step together.
 
 In JAX, by the compiled programs in the profile: rows are scattered into zeros of the size of the
 table, and what computes with the result changes an argument of that size. It does not count if
@@ -46,11 +50,14 @@ gradient.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
+from stepwhy.analyse.input.batch_size import examples_per_step
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
@@ -59,7 +66,7 @@ from stepwhy.diagnose.shared.measure import by_name, mean_within, on_scale, time
 from stepwhy.diagnose.shared.program import uses_sessions
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule
 from stepwhy.diagnose.shared.slices import steady_work
-from stepwhy.diagnose.shared.work_lines import work_lines
+from stepwhy.diagnose.shared.work_lines import lines_of, work_lines
 from stepwhy.trace import NULL, Kind, Phase, among
 
 RULE = Rule(
@@ -78,6 +85,8 @@ WITHOUT_SIZES = 0.30  # of the step; below it other parameters may cost as much
 MOST_USED = 0.25  # of the table in the gradient; with more, most of the work is needed
 OF_TABLE = (0.2, 3.0)  # of the time to make a table of rows; to change one takes 0.3 to 1.6
 _SHOWN = 3
+_DENSE = "Compute with the rows of a sparse gradient: as a tensor, it has all rows of the table"
+_SHARE = regex(r"0\.\d+|1\.0+")
 
 # Source: `AdamOptimizer._apply_sparse_shared` of tensorflow/python/training/adam.py.
 _ADDS_ROWS = regex(r"(?:Resource)?Scatter(?:Add|Sub|Update)")
@@ -131,6 +140,9 @@ def diagnose(facts: Facts) -> Finding:
 def _of_functions(facts: Facts) -> Finding:
     """Judge functions of TensorFlow 2, whose operations are recorded without sizes."""
     rows = steady_work(facts, Kind.KERNEL, Kind.OP)
+    tables = _logged_tables(facts)
+    if tables:
+        return _of_program(facts, rows, tables)
     updating = rows[facts.phases[rows] == Phase.OPTIMIZER]
     if not len(updating):
         return RULE.lacks("graph-ops")
@@ -144,6 +156,51 @@ def _of_functions(facts: Facts) -> Finding:
     longest = times(facts, "time of the operation", by_name(facts, found)[:_SHOWN])
     evidence = (share, *_optimizers(facts), *longest, *work_lines(facts, found))
     return RULE.finding(cost, evidence, RULE.fix("keras"))
+
+
+def _logged_tables(facts: Facts) -> list[tuple[str, str]]:
+    """Shape and line of tables whose gradients the program makes dense, for few of their rows."""
+    events, text = facts.trace.events, facts.trace.string
+    found = []
+    for row in rows_of_kinds(facts.trace, "dense-table").tolist():
+        shape, used = text(int(events.name[row])), int(events.count[row])
+        if events.reason[row] != NULL:  # per example
+            used *= examples_per_step(facts) or 0
+        rows = shape.partition("x")[0]
+        if rows.isdecimal() and 0 < used <= MOST_USED * int(rows):
+            found.append((shape, text(int(events.source[row]))))
+    return found
+
+
+def _of_program(facts: Facts, rows: AnyRows, tables: list[tuple[str, str]]) -> Finding:
+    """Judge what functions of TensorFlow 2 compute with tensors of the shape of a table."""
+    trace, groups = facts.trace, []
+    names, lines = trace.slices.name[rows], lines_of(facts, rows)
+    for event in rows_of_kinds(trace, "dense-table-work").tolist():
+        name, line = int(trace.events.name[event]), int(trace.events.source[event])
+        share = _SHARE.fullmatch(trace.string(int(trace.events.reason[event])))
+        chosen = rows[(names == name) & (lines == line)] if line != NULL and share else rows[:0]
+        spent = on_scale(facts, mean_within(facts, time_of(facts, chosen)), "compute")
+        groups.append((trace.string(line), round(spent * float(share[0])) if share else 0))
+    at: Counter[str] = Counter()
+    for place, time_ns in groups:
+        at[place] += time_ns
+    cost = min(at.total(), facts.breakdown["compute"])
+    evidence = (
+        Evidence("share of the step in tables", cost / facts.wall_ns, "fraction"),
+        *(
+            Evidence("time at the line", time_ns, "ns", place)
+            for place, time_ns in at.most_common(_SHOWN)
+        ),
+        *(Evidence("rows are looked up in a table of", *each) for each in _shown(tables)),
+    )
+    found = RULE.judge(facts, cost, evidence, RULE.fix("own-function"), shown=2)
+    return replace(found, title=_DENSE) if found.verdict == "found" else found
+
+
+def _shown(tables: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    for shape, line in tables[:_SHOWN]:
+        yield shape.replace("x", " x "), "", line
 
 
 def _of_tables(facts: Facts, updating: AnyRows) -> AnyRows:

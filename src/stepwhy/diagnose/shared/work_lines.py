@@ -36,8 +36,7 @@ def times_at_lines(facts: Facts, rows: AnyRows) -> tuple[Evidence, ...]:
 
 def groups_at_lines(facts: Facts, rows: AnyRows) -> list[Group]:
     """Lines of some slices, their number, and the time of the mean step, longest first."""
-    lines = facts.derived(slice_lines)[rows]
-    lines = np.where(lines == NULL, _of_nodes(facts, rows), lines)
+    lines = lines_of(facts, rows)
     known = lines != NULL
     strings, place = numbered(lines[known])
     found = []
@@ -47,6 +46,12 @@ def groups_at_lines(facts: Facts, rows: AnyRows) -> list[Group]:
         spent = on_scale(facts, mean_within(facts, time_of(facts, of_line)), "compute")
         found.append(Group(facts.trace.string(key), len(of_line), spent))
     return sorted(found, key=lambda group: -group.total_ns)
+
+
+def lines_of(facts: Facts, rows: AnyRows) -> NDArray[np.int32]:
+    """The line behind each of some slices, NULL where it is not known; (rows,)."""
+    lines = facts.derived(slice_lines)[rows]
+    return np.where(lines == NULL, _of_nodes(facts, rows), lines)
 
 
 def groups_of_events(facts: Facts, kind: str) -> list[Group]:

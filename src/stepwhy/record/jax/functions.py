@@ -237,10 +237,17 @@ def _observe_gradients(module: Any, calls: CallLog, outside: Callable[[], bool])
     kinds = FunctionKinds(calls.number)
 
     def begin(function: Any) -> int | None:
-        if not (calls.may_begin() and outside()):
+        if not outside():
+            if calls.loop.driven_here():
+                calls.updates()  # the call for which it is traced
+            return None
+        if not calls.may_begin():
             return None
         number = kinds.of(function, function)
-        return number if calls.begin(number) else None
+        if not calls.begin(number):
+            return None
+        calls.updates()
+        return number
 
     @functools.wraps(original)
     def value_and_grad(fun: Any, *args: Any, **kwargs: Any) -> Call:

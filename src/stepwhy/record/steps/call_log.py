@@ -106,13 +106,10 @@ class CallLog:
         self._most = 0
         self.anchor = _NONE
         self._early: list[str] | None = []
-        self._inside = False
-        self._start_ns = 0
-        self._last_end_ns = 0
-        self._steps = 0
-        self._step_start_ns = 0
-        self._members = ""
-        self._ahead = ""
+        self._inside = self._next_updates = False
+        self._start_ns = self._last_end_ns = 0
+        self._steps = self._step_start_ns = 0
+        self._members = self._ahead = ""
         self._drained_ns = 0
         self.light.noted.clear()
         self.light.end()
@@ -133,9 +130,10 @@ class CallLog:
         return number
 
     def updates(self) -> None:
-        """What the current call runs computes gradients: its kind comes before others."""
+        """The current call, else the one that ends next, computes gradients: its kind leads."""
         if self._inside:
             self._updates.add(self._number)
+        self._next_updates = not self._inside
 
     @property
     def step(self) -> int:
@@ -282,6 +280,8 @@ class CallLog:
             return
         if self.light.noted:
             self._work_up_notes()
+        self._updates.update([number] * self._next_updates)
+        self._next_updates = False
         loop, end_ns = self.loop, now_ns()
         start_ns = self._last_end_ns or loop.compile_time.began_ns() or end_ns
         quiet, marks = loop.light, self._marks(number)

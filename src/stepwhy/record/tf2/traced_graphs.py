@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.user_code import UserFiles, source_of, user_line
+from stepwhy.record.tf2.dense_tables import log_dense_tables
 from stepwhy.record.tf2.tracing_notes import notes_of
 from stepwhy.record.watchers.batch_lines import log_batch_lines
 from stepwhy.record.watchers.graph_lines import GraphLines
@@ -83,6 +84,15 @@ def log_first_batch_lines(function: Any, recorder: Recorder) -> None:
         return
     _followed.add(name)  # to follow each retrace would make it slower
     log_batch_lines(graph, name, lambda each: _NodeLines(each).of, recorder)
+
+
+def log_tables(function: Any, recorder: Recorder) -> None:
+    """Log the tables with dense gradients of a function's first trace; never raises."""
+    name = str(getattr(getattr(function, "graph", None), "name", ""))
+    if (each := f"tables of {name}") in _followed or len(_followed) >= _MOST_FOLLOWED:
+        return
+    _followed.add(each)
+    log_dense_tables(function, lambda graph: _NodeLines(graph).of, recorder)
 
 
 def log_repeated_gradients(function: Any, recorder: Recorder) -> None:

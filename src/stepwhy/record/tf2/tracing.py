@@ -16,6 +16,7 @@ from stepwhy.record.tf2.traced_graphs import (
     log_first_batch_lines,
     log_loops,
     log_repeated_gradients,
+    log_tables,
     note,
 )
 from stepwhy.record.tf2.tracing_notes import notes_of, noting
@@ -183,6 +184,7 @@ def observe_tracing(module: ModuleType, run_dir: str) -> None:
         log_loops(function, loop_of(run_dir).recorder)
         log_repeated_gradients(function, loop_of(run_dir).recorder)
         log_first_batch_lines(function, loop_of(run_dir).recorder)
+        log_tables(function, loop_of(run_dir).recorder)
         with contextlib.suppress(Exception):
             if notes_of(function.graph).gradients:
                 calls_of(run_dir).updates()

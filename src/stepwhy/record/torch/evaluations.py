@@ -1,4 +1,8 @@
-"""Log the evaluations and predictions by trainers of PyTorch that interrupt a training.
+"""Log the evaluations and predictions that interrupt a training with PyTorch.
+
+Those of trainers are calls of their methods. In a loop of the program, it is what a model does from
+its `eval()` to its `train()`, if no optimizer steps meanwhile; the importer tells by the names of
+the program's functions whether that is an evaluation.
 
 Only the outermost call counts, as `Trainer.evaluate` of transformers calls itself for each of
 several data sets, and only in the thread that trains, after its first step.
@@ -51,12 +55,45 @@ class EvaluationLog:
         """Start over, as in a process that evaluates nothing (after a fork)."""
         self._is_inside = False
         self._events = 0
+        self.model = 0
+        self._mode_steps = self._mode_ns = 0
+        self._mode_line = ""
+
+    @never_compiled
+    def enter_mode(self, model: Any) -> None:
+        """A model enters the mode for evaluations; never raises.
+
+        Args:
+            model: The outermost module.
+        """
+        if self._is_inside or not self._may_log() or self._is_open():
+            return
+        self._guard.guard(lambda: self._note_mode(id(model)))
+
+    def _note_mode(self, model: int) -> None:
+        self._mode_line = user_line()
+        self.model, self._mode_steps, self._mode_ns = model, self._steps.calls, now_ns()
+
+    @never_compiled
+    def leave_mode(self) -> None:
+        """The model has left it; never raises."""
+        is_open, self.model = self._is_open(), 0
+        if is_open and not self._is_inside and self._may_log():
+            self._guard.guard(
+                lambda: self._log("eval()", self._mode_ns, self._mode_line, "evaluation-mode")
+            )
+
+    def _is_open(self) -> bool:
+        """Whether a model has entered the mode, and nothing was trained since."""
+        return bool(self.model) and self._mode_steps == self._steps.calls
+
+    def _may_log(self) -> bool:
+        return self._steps.driver == get_ident() and self._events < _MOST_EVENTS
 
     @never_compiled
     def begin(self) -> bool:
         """A call begins; whether it is logged."""
-        is_logged = self._steps.driver == get_ident() and self._events < _MOST_EVENTS
-        if self._is_inside or not is_logged:
+        if self._is_inside or not self._may_log():
             return False
         self._is_inside = True
         return True
@@ -65,13 +102,11 @@ class EvaluationLog:
     def end(self, name: str, start_ns: int) -> None:
         """The call that `begin` let through has ended; never raises."""
         self._is_inside = False
-        self._guard.guard(lambda: self._log(name, start_ns))
+        self._guard.guard(lambda: self._log(name, start_ns, user_line()))
 
-    def _log(self, name: str, start_ns: int) -> None:
+    def _log(self, name: str, start_ns: int, line: str, kind: str = "evaluation") -> None:
         self._events += 1
-        self._recorder.event(
-            "evaluation", name=name, start_ns=start_ns, end_ns=now_ns(), source=user_line()
-        )
+        self._recorder.event(kind, name=name, start_ns=start_ns, end_ns=now_ns(), source=line)
 
 
 @functools.cache
@@ -104,6 +139,37 @@ def observe_lightning(module: ModuleType, run_dir: str) -> None:
         kind.run = _timed(kind.run, "validation loop", log_of(run_dir), _is_training)
 
     attempt("evaluations by Lightning", observe)
+
+
+def observe_modes(module: ModuleType, run_dir: str) -> None:
+    """Log from when to when a model is in the mode for evaluations.
+
+    Args:
+        module: `torch.nn.modules.module`.
+        run_dir: The run directory, absolute.
+    """
+    kind: Any = module.Module
+    enters, leaves = kind.eval, kind.train
+    logs: list[EvaluationLog] = []
+
+    @wrapper
+    @wraps(enters)
+    def eval(self: Any) -> Any:  # noqa: A001 - its name
+        if not logs:  # PyTorch is not imported yet when this class is
+            logs.append(log_of(run_dir))
+        logs[0].enter_mode(self)
+        return enters(self)
+
+    @wrapper
+    @wraps(leaves)
+    def train(self: Any, mode: bool = True) -> Any:
+        result = leaves(self, mode)
+        # Modules call this for each of theirs.
+        if mode and logs and logs[0].model == id(self):
+            logs[0].leave_mode()
+        return result
+
+    kind.eval, kind.train = eval, train
 
 
 def _is_training(loop: Any) -> bool:

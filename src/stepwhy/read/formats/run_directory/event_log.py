@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,12 +11,12 @@ from stepwhy.read.formats.run_directory.records import DAMAGED, Int
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from stepwhy.trace import TraceBuilder
 
 
-class _Event(msgspec.Struct):
+class Event(msgspec.Struct):
     """One line of events.jsonl; text missing from the framework is ''."""
 
     kind: str
@@ -27,18 +28,28 @@ class _Event(msgspec.Struct):
     count: Int | None = None
 
 
-def add_events(lines: Sequence[bytes], builder: TraceBuilder) -> None:
-    """Add the lines of a log to `events`; torn ones are skipped.
+def read_events(lines: Sequence[bytes]) -> list[Event]:
+    """The events of a log; torn lines are skipped.
 
     Args:
         lines: The lines of `events.jsonl`.
+    """
+    found = []
+    decode = msgspec.json.Decoder(Event).decode
+    for line in lines:
+        with contextlib.suppress(*DAMAGED):
+            found.append(decode(line))
+    return found
+
+
+def add_events(events: Iterable[Event], builder: TraceBuilder) -> None:
+    """Add events to `events`.
+
+    Args:
+        events: The events.
         builder: Takes the rows.
     """
-    for line in lines:
-        try:
-            event = msgspec.json.decode(line, type=_Event)
-        except DAMAGED:
-            continue
+    for event in events:
         builder.add(
             "events",
             kind=builder.intern(event.kind),

@@ -22,7 +22,7 @@ from stepwhy.read.format import Recording
 from stepwhy.read.formats.run_directory.collective_log import COLLECTIVES_FILE, add_collectives
 from stepwhy.read.formats.run_directory.counter_log import add_constants, add_counters
 from stepwhy.read.formats.run_directory.ending import ending_of, untraced
-from stepwhy.read.formats.run_directory.event_log import add_events, add_levels
+from stepwhy.read.formats.run_directory.event_log import add_events, add_levels, read_events
 from stepwhy.read.formats.run_directory.files import (
     SCHEMA,
     ProcessFile,
@@ -34,6 +34,7 @@ from stepwhy.read.formats.run_directory.files import (
 from stepwhy.read.formats.run_directory.line_log import LINES_FILE, add_lines
 from stepwhy.read.formats.run_directory.log_files import read_log
 from stepwhy.read.formats.run_directory.notes import gap_notes, notes_of
+from stepwhy.read.formats.run_directory.own_evaluations import with_own_evaluations
 from stepwhy.read.formats.run_directory.pipeline_log import add_loaders, add_pipeline
 from stepwhy.read.formats.run_directory.semantic_log import add_semantics
 from stepwhy.read.formats.run_directory.session_windows import join_runs
@@ -206,7 +207,8 @@ def _log(
     """What the observer and the sampler wrote down of a process; `left_out` gets what is lost."""
     builder = TraceBuilder()
     marks_of(steps, builder)
-    add_events(read_log(folder, "events").lines, builder)
+    events = read_events(read_log(folder, "events").lines)
+    add_events(with_own_evaluations(events, steps, process.framework), builder)
     add_levels(read_log(folder, "levels").lines, builder)
     add_pipeline(folder.read("pipeline.json"), builder)
     add_loaders(read_log(folder, "loaders").lines, builder)

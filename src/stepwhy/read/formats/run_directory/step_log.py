@@ -172,7 +172,7 @@ def _has_open_call(records: Sequence[Line]) -> bool:
 def _last_returned(records: Sequence[Line], kind: str) -> bool:
     """Whether the last record of the training signature is of a call that did not raise."""
     calls = sorted((r for r in records if r.kind == kind), key=lambda r: r.start_ns)
-    anchor = _training_signature(calls)
+    anchor = training_signature(calls)
     last = next((call for call in reversed(calls) if call.signature == anchor), None)
     return last is not None and not last.failed
 
@@ -235,7 +235,7 @@ def lone_runs(records: Sequence[Line]) -> list[Line]:
         records: The records of a log.
     """
     runs = [r for r in records if r.kind == "run" and not r.failed]
-    if not runs or _training_signature(runs) is not None:
+    if not runs or training_signature(runs) is not None:
         return []
     counts = Counter(run.signature for run in reversed(runs))
     kind = counts.most_common(1)[0][0]
@@ -347,14 +347,14 @@ def session_steps(records: Sequence[Line]) -> list[tuple[list[Line], int]]:
 def _periods(records: Sequence[Line], kind: str) -> list[tuple[list[Line], Line]]:
     """The records from each one of the training signature to the next, and that next record."""
     runs = sorted((r for r in records if r.kind in (kind, _GAP)), key=lambda r: r.start_ns)
-    anchor = _training_signature([r for r in runs if r.kind == kind])
+    anchor = training_signature([r for r in runs if r.kind == kind])
     starts = [i for i, run in enumerate(runs) if run.signature == anchor and run.kind == kind]
     periods = [(runs[i:after], runs[after]) for i, after in pairwise(starts)]
     gaps = any(run.kind == _GAP for run in runs)
     return [p for p in periods if all(r.kind != _GAP for r in p[0])] if gaps else periods
 
 
-def _training_signature(runs: Sequence[Line]) -> int | None:
+def training_signature(runs: Sequence[Line]) -> int | None:
     """The training fetches: those that take longest of the ones that run in every step.
 
     Runs that update come before those that only compute, which a step may do for each example.
