@@ -96,6 +96,7 @@ NEEDS = {
         "tensorflow"
     ),
     r"\bkeras\.|(predict|train)_on_batch|model\.fit\(": framework("tensorflow"),
+    r"layer\(states\)": lambda facts: len(rows_of_kinds(facts.trace, "graph-loop")) > 0,
     r"eval_steps|limit_val_batches|evaluate\(model": lambda facts: (
         len(rows_of_kinds(facts.trace, "evaluation")) > 0
     ),

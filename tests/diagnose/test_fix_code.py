@@ -618,6 +618,12 @@ graph.__exit__(None, None, None)""",
     ),
     ("repeated_computation", "fed", TF1 + FETCHES, CLOSED),
     ("repeated_computation", "read", TF1 + FETCHES, CLOSED),
+    (
+        "repeated_computation",
+        "outputs",
+        TF1 + "inputs = tf.ones([2, 3]); outputs = inputs @ tf.ones([3, 4])",
+        "assert norm.shape == (); graph.__exit__(None, None, None)",
+    ),
     ("unfused_optimizer", "at-once-fused", TORCH + PARAMETERS, "optimizer.step()"),
     ("unfused_optimizer", "at-once-if-free", TORCH + PARAMETERS, "optimizer.step()"),
     ("unfused_optimizer", "at-once-on-device", TORCH + PARAMETERS, "optimizer.step()"),
@@ -651,6 +657,14 @@ graph.__exit__(None, None, None)""",
         "jax-input",
         JAX + "import numpy as np; images = np.eye(4).reshape(2, 2, 4)",
         "assert batch.shape == (2, 2, 4)",
+    ),
+    (
+        "graph_loop",
+        "after",
+        TF
+        + "inputs, layer = tf.ones([2, 5, 3]), lambda states: states @ tf.ones([4, 7])\n"
+        + "rnn = lambda inputs: tf.tanh(inputs @ tf.ones([3, 4]))",
+        "assert scores.shape == (2, 5, 7)",
     ),
     (
         "graph_loop",

@@ -24,6 +24,10 @@ operation runs most often, 16 times in a step or more, if that is a 128th of wha
 loops of `tf.map_fn` count whatever else the step computes, with the time of operations that run 16
 times or more at one line, unless these are products: then the step may have a recurrent layer, too.
 
+The graph of a round also shows which products with weights no later round needs, such as a layer
+that computes the output of each time step from the state: they could be one product after the loop.
+The cost is then the time of what these lines run, and of the sums of their weights' gradients.
+
 In JAX, the compiled programs in the profile show what an iteration of a loop needs from earlier
 ones. If it is nothing but counters, keys of random numbers, sums, and the array to which it writes
 its rows, as in `lax.map` and a `lax.scan` over rows, the iterations do not need each other. If most
@@ -50,6 +54,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.lines.slice_lines import slice_lines
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.groups import group_rows, numbered
@@ -65,7 +70,7 @@ from stepwhy.diagnose.shared.measure import (
 )
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
 from stepwhy.diagnose.shared.slices import named, steady_work
-from stepwhy.diagnose.shared.work_lines import times_at_lines
+from stepwhy.diagnose.shared.work_lines import lines_of, times_at_lines
 from stepwhy.trace import NULL, Kind, Phase
 
 RULE = Rule(
@@ -92,6 +97,7 @@ PER_OPERATION = 3  # times scheduled for each operation that computes; in a loop
 STARTED_NS = 2_000  # of an instruction of XLA on a CPU; starting it takes a half to one microsecond
 LEAST_OF_PRODUCTS = 0.10  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.3  # of the cost; a large product still has to be computed
+_AFTER_TITLE = "Multiply all time steps after the loop: no later iteration needs the product"
 _PRODUCT_TITLE = "Multiply all rows before the loop: the product needs no earlier iteration"
 
 # Source: tensorflow/core/common_runtime/executor.cc: once for each chain of ready operations.
@@ -103,6 +109,9 @@ _MAP = regex(r"(?:^|/)(?:map|loop_body)[^/]*/")
 # Source: the scopes that `tf.scan` and `tf.nn.dynamic_rnn` open (functional_ops.py, rnn.py).
 _SEQUENTIAL = regex(r"(?:^|/)(?:scan|rnn|bidirectional_rnn/[fb]w)(?:_\d+)?/while")
 _PRODUCT = regex(r"MatMul|Einsum|Conv\d")
+_AFTER = regex(r"after (0\.\d+|1\.0+)")
+_WORK = ("compute", "dispatch")
+_SUMS = frozenset({"AddN", "Add", "AddV2"})
 _SHOWN = 3
 
 
@@ -196,6 +205,9 @@ def _by_scheduling(facts: Facts) -> Finding:
         return RULE.not_applicable("The run uses neither TensorFlow nor JAX.")
     scheduled = len(named(facts, _SCHEDULES)) / max(facts.steady_count, 1)
     kernels = facts.slices(Kind.KERNEL, steady=True)
+    after = _after_loop(facts, kernels)
+    if after is not None:
+        return after
     products = facts.trace.matches(facts.trace.slices.name[kernels], _PRODUCT.search).sum()
     computing = len(kernels) / max(facts.steady_count, 1)
     if not scheduled:
@@ -223,6 +235,50 @@ def _by_scheduling(facts: Facts) -> Finding:
     )
 
 
+def _after_loop(facts: Facts, kernels: AnyRows) -> Finding | None:
+    """Judge products in loops that no later iteration needs; None if they take little time.
+
+    Args:
+        facts: Facts of a run of TensorFlow 2.
+        kernels: Operations of the steady steps, rows of slices; (kernels,).
+    """
+    trace, events = facts.trace, facts.trace.events
+    loops = rows_of_kinds(trace, "graph-loop").tolist()
+    matches = {row: _AFTER.fullmatch(trace.string(int(events.reason[row]))) for row in loops}
+    shares = {int(events.source[row]): float(found[1]) for row, found in matches.items() if found}
+    at_lines = kernels[np.isin(lines_of(facts, kernels), list(shares))] if shares else kernels[:0]
+    products = trace.matches(trace.slices.name[at_lines], _PRODUCT.search).sum()
+    lines = facts.derived(line_breakdown)
+    if products < ITERATIONS * max(facts.steady_count, 1) or lines is None:
+        return None
+    known = {trace.string(key) for key in shares}
+    rows = [row for row in lines.lines if row.line in known]
+    made_at = {trace.string(int(events.source[row])) for row in loops} - known
+    added_ns = sum(
+        one.time_ns
+        for row in lines.lines
+        for one in row.operations
+        if row.line in made_at and one.name in _SUMS and one.phase == "backward"
+    )
+    at_ns = [sum(row.categories.get(each, 0) for each in _WORK) for row in rows]
+    cost = sum(at_ns) + round(max(shares.values()) * added_ns)
+    if cost < LEAST_OF_PRODUCTS * facts.wall_ns:
+        return None
+    evidence = (
+        Evidence("share of the step", cost / facts.wall_ns, "fraction"),
+        *(
+            Evidence("time at the line", time_ns, "ns", row.line)
+            for time_ns, row in zip(at_ns, rows, strict=True)
+        ),
+        Evidence("products per step at these lines", int(products) / facts.steady_count, "count"),
+        Evidence("time to add up gradients in the loop", added_ns, "ns"),
+        *_loop_lines(facts),
+    )
+    gain = saving("one product after the loop", LEAST_SAVED * cost, cost)
+    fix, edit = RULE.fix("after"), Edit("ops", "replaced")
+    return RULE.finding(cost, evidence, fix, gain, edit, title=_AFTER_TITLE)
+
+
 def _has_map(facts: Facts) -> bool:
     """Whether a traced function has a loop over rows that do not need each other."""
     rows = rows_of_kinds(facts.trace, "graph-loop")
@@ -243,6 +299,7 @@ def _loop_lines(facts: Facts) -> tuple[Evidence, ...]:
     """The lines that make loops in traced functions; () if they are many."""
     events, text = facts.trace.events, facts.trace.string
     rows = rows_of_kinds(facts.trace, "graph-loop").tolist()
+    rows = [row for row in rows if not _AFTER.fullmatch(text(int(events.reason[row])))]
     lines = {text(int(events.source[row])): text(int(events.name[row])) for row in rows}
     if len(lines) > MOST_LOOPS:
         return ()

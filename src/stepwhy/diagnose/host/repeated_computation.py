@@ -7,6 +7,7 @@ In TensorFlow 1, the loop runs the training operation, the loss and the accuracy
 2, a persistent tape is asked for the gradient of each, and they are added up. Each call computes
 the gradients of the shared layers again. Or the forward pass computes the same result several
 times: a transformed weight in each step of a sequence, or the model's outputs again for a metric.
+Or a graph asks for the gradient of each output by itself, as for the norm of a Jacobian.
 
 ## Why it costs
 TensorFlow keeps no result from one call to the next. With three calls, the step computes its
@@ -38,6 +39,8 @@ result that the backward pass needs counts only if an earlier one has gradients,
 In a function of TensorFlow 2, the tape tells which forward operation each gradient is of. Gradients
 of an operation that has had one before count if the function adds gradients; their cost is as large
 a part of the backward pass as they are of all gradients.
+In a graph of TensorFlow 1, calls of `tf.gradients` count if one line makes 16 or more that have a
+gradient of the same operation. The cost is the time of all of them, and of their own gradients.
 Results of operations that take 20 µs or more, or run on an accelerator, are compared. The cost
 includes the part of these operations in the backward pass.
 
@@ -71,6 +74,7 @@ from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.columns.types import AnyRows
 from stepwhy.base.patterns import regex
 from stepwhy.diagnose.not_needed.shared.backward_time import cost_per_step_ns, launched_within
+from stepwhy.diagnose.not_needed.shared.gradients_by_output import gradients_by_output
 from stepwhy.diagnose.not_needed.shared.repeated_backward import repeated_backward
 from stepwhy.diagnose.not_needed.shared.repeated_results import repeated_results
 from stepwhy.diagnose.shared.feeds import parts_or_reason
@@ -105,6 +109,7 @@ LEAST_SAVED = 0.5  # of these calls; the computation remains, in larger operatio
 
 LEAST_SAVED_BACKWARD = 0.7  # of the repeated passes; the gradients of the losses are added up
 FORWARD = 0.02  # of the step; of shorter operations, nodes of the same number may be of others
+LEAST_SAVED_OF_OUTPUTS = 0.5  # of these passes; one remains, or one with more columns
 LEAST_SAVED_AGAIN = 0.7  # of the repeated operations; gradients are added up instead
 
 _SHOWN = 3
@@ -113,6 +118,7 @@ _SUM = "Add the losses up and run backward once: each pass computes the same lay
 _SUM_OF_TAPE = (
     "Take the gradient of the sum of the losses: each call computes the same layers again"
 )
+_OF_OUTPUTS = "Compute the gradients of all outputs at once: each has a backward pass of its own"
 _NOT_BY_NODE = (
     "No backward pass of PyTorch is recorded node by node, or several threads run the forward pass."
 )
@@ -145,6 +151,9 @@ def diagnose(facts: Facts) -> Finding:
     of_tape = _of_tape(facts)
     if of_tape is not None:
         return of_tape
+    of_outputs = _of_outputs(facts)
+    if of_outputs is not None:
+        return of_outputs
     parts = parts_or_reason(RULE, facts)
     if isinstance(parts, Finding):
         return parts
@@ -248,6 +257,25 @@ def _of_tape(facts: Facts) -> Finding | None:
     gain = saving("one backward pass", LEAST_SAVED_BACKWARD * cost, cost)
     edit = Edit("ops", "gone", cost_ns=cost)
     return RULE.finding(cost, evidence, RULE.fix("tape"), gain, edit, title=_SUM_OF_TAPE)
+
+
+def _of_outputs(facts: Facts) -> Finding | None:
+    """The finding about a graph that asks for the gradient of each output; None without."""
+    found = gradients_by_output(facts)
+    cost = (
+        on_scale(facts, mean_within(facts, time_of(facts, found.rows)), "compute") if found else 0
+    )
+    if found is None or cost < SHARE * facts.wall_ns:
+        return None
+    evidence = (
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction", found.line),
+        Evidence("calls of tf.gradients through the same operations", found.calls, "count"),
+        Evidence("their operations per step", len(found.rows) / facts.steady_count, "count"),
+        *work_lines(facts, found.rows),
+    )
+    gain = saving("one backward pass", LEAST_SAVED_OF_OUTPUTS * cost, cost)
+    edit = Edit("ops", "gone", cost_ns=cost)
+    return RULE.finding(cost, evidence, RULE.fix("outputs"), gain, edit, title=_OF_OUTPUTS)
 
 
 def _share(text: str) -> float:

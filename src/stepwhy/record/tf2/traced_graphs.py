@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.user_code import UserFiles, source_of, user_line
 from stepwhy.record.tf2.dense_tables import log_dense_tables
+from stepwhy.record.tf2.loop_products import products_after
 from stepwhy.record.tf2.tracing_notes import notes_of
 from stepwhy.record.watchers.batch_lines import log_batch_lines
-from stepwhy.record.watchers.graph_lines import GraphLines
+from stepwhy.record.watchers.graph_lines import GraphLines, called_graphs
 from stepwhy.record.watchers.layer_lines import metric_at, runs_models
 
 if TYPE_CHECKING:
@@ -56,19 +57,34 @@ def log_loops(function: Any, recorder: Recorder) -> None:
     """Log the lines of the loops in the graph of a concrete function; never raises.
 
     Functions of data sets do not count, and loops of gradients are those of the forward pass. The
-    reason is 'map' for a loop over independent rows.
+    reason is 'map' for a loop over independent rows. For products that could be computed after the
+    loop it is 'after', with the share of their weights among those of the loop's products, 0..1.
     """
     with contextlib.suppress(Exception):
         name, files, now = str(function.graph.name), UserFiles(), now_ns()
         operations = () if name.startswith("Dataset") else function.graph.get_operations()
         loops = [each for each in operations if each.type in _LOOPS and _TAPE not in each.name]
-        lines = {source_of(each, files): _maps(each) for each in loops[:_MOST_LOOPS]}
-        for line, maps in lines.items():
-            kind = "map" if maps else ""
+        reasons = [(source_of(each, files), "map" * _maps(each)) for each in loops[:_MOST_LOOPS]]
+        reasons += _products_after(function.graph, loops[:_MOST_LOOPS])
+        for line, reason in dict(reasons).items():
             if line:
                 recorder.event(
-                    "graph-loop", name=name, source=line, reason=kind, start_ns=now, end_ns=now
+                    "graph-loop", name=name, source=line, reason=reason, start_ns=now, end_ns=now
                 )
+
+
+def _products_after(graph: Any, loops: Sequence[Any]) -> list[tuple[str, str]]:
+    """Lines of products that could be computed after their loop, with the reason in the log."""
+    reasons: list[tuple[str, str]] = []
+    with contextlib.suppress(Exception):
+        bodies = {each.name: each for each in called_graphs(graph)} if loops else {}
+        for loop in loops:
+            body = bodies.get(loop.get_attr("body").name)
+            found, share = products_after(body) if body is not None else ([], 0.0)
+            line_of = _NodeLines(body).of if found else None
+            lines = {line_of(-1, each) for each in found} if line_of else ()
+            reasons += [(line, f"after {share:.3f}") for line in lines]
+    return reasons
 
 
 def _maps(loop: Any) -> bool:

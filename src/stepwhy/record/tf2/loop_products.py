@@ -1,0 +1,90 @@
+"""Find products in the loops of a graph that could be computed once, after the loop.
+
+A recurrent layer needs its state from one round to the next. A layer that only computes the output
+of each round from the state, such as scores of words, runs with a few rows each time, where all
+rounds together would be one product. The gradient of its weights is added up in each round, too.
+"""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+_COLLECTS = frozenset({"TensorListSetItem", "TensorListPushBack"})
+_PASSES = frozenset({"Identity", "ReadVariableOp", "Cast", "Transpose"})
+_PRODUCT = re.compile(r"MatMul|BatchMatMul(V\d)?|Einsum|Conv\dD")
+
+
+def products_after(body: Any) -> tuple[list[Any], float]:
+    """Products with weights that no later round of a loop needs.
+
+    Args:
+        body: Graph of a round, whose outputs are the inputs of the next one.
+
+    Returns:
+        The products, and the share of their weights among those of all products, 0..1.
+    """
+    inputs = [each.op for each in body.inputs]
+    ends = [(start, _passed(each.op)) for start, each in zip(inputs, body.outputs, strict=False)]
+    collecting = [end for start, end in ends if _collects(end, start)]
+    # A value that no round reads is only that of the last one, such as a variable of AutoGraph.
+    states = [
+        end
+        for start, end in ends
+        if end is not start and not _collects(end, start) and start.outputs[0].consumers()
+    ]
+    needed = _ancestors(states)
+    outputs = _ancestors(end.inputs[-1].op for end in collecting) - needed
+    weights = {each: _weight(each, set(inputs)) for each in needed | outputs}
+    found = [each for each in outputs if weights[each]]
+    return found, sum(weights[each] for each in found) / max(sum(weights.values()), 1)
+
+
+def _passed(operation: Any) -> Any:
+    """The operation whose value is passed on."""
+    while operation.type == "Identity" and operation.inputs:
+        operation = operation.inputs[0].op
+    return operation
+
+
+def _collects(end: Any, start: Any) -> bool:
+    """Whether a round only adds a value to a list."""
+    return end.type in _COLLECTS and _passed(end.inputs[0].op) is start
+
+
+def _ancestors(operations: Iterable[Any]) -> set[Any]:
+    """Operations, and all that they are computed from."""
+    found: set[Any] = set()
+    waiting = list(operations)
+    while waiting:
+        operation = waiting.pop()
+        if operation not in found:
+            found.add(operation)
+            waiting.extend(each.op for each in operation.inputs)
+    return found
+
+
+def _weight(operation: Any, inputs: set[Any]) -> int:
+    """Elements of the weights that an operation multiplies with; 0 if it does not."""
+    if not _PRODUCT.fullmatch(operation.type):
+        return 0
+    weights = (each for each in operation.inputs if _is_weight(each, inputs))
+    return max((_elements(each.shape) for each in weights), default=0)
+
+
+def _is_weight(value: Any, inputs: Iterable[Any]) -> bool:
+    """Whether a value is the same in each round."""
+    operation = value.op
+    while operation.type in _PASSES and operation.inputs:
+        operation = operation.inputs[0].op
+    return operation in inputs
+
+
+def _elements(shape: Any) -> int:
+    sizes: Sequence[int | None] = shape.as_list() if shape.rank is not None else ()
+    return prod(size or 0 for size in sizes) if sizes else 0
