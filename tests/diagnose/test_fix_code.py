@@ -364,6 +364,15 @@ graph.__exit__(None, None, None)""",
     ),
     (
         "dense_update",
+        "computed",
+        (
+            "import tensorflow as tf\n"
+            "table, mask, ids = tf.ones([9, 3]), tf.eye(9)[:, 1:2], tf.constant([1, 2])"
+        ),
+        "assert float(tf.reduce_sum(rows)) == 3",
+    ),
+    (
+        "dense_update",
         "own-function",
         (
             "import tensorflow as tf\n"

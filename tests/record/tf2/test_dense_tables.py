@@ -48,6 +48,7 @@ def events_of(
     rows: int = 40_000,
     batch: int | None = 16,
     loss: Callable[[Any, Any], Any] | None = None,
+    look_up: Callable[[Any, Any], Any] | None = None,
 ) -> list[dict[str, Any]]:
     """The events of a step that looks rows of a table up and changes it.
 
@@ -56,6 +57,7 @@ def events_of(
         rows: Rows of the table, of eight numbers.
         batch: Number of examples, each of three rows; None if it is unknown.
         loss: Of the table and the looked up rows.
+        look_up: Looks rows up in the table; `tf.gather` by default.
     """
     import tensorflow as tf
 
@@ -64,7 +66,7 @@ def events_of(
     @tf.function(input_signature=[tf.TensorSpec([batch, 3], tf.int32)])
     def step(ids: Any) -> Any:
         with tf.GradientTape() as tape:
-            looked_up = tf.gather(table, ids)
+            looked_up = (look_up or tf.gather)(table, ids)
             value = tf.reduce_sum(looked_up @ layer)
             value += 0.0 if loss is None else loss(table, looked_up)
         of_table, of_layer = tape.gradient(value, [table, layer])
@@ -98,7 +100,7 @@ def test_a_table_and_what_computes_with_all_of_it():
 
 def test_lookups_count_for_each_example_where_their_number_is_unknown():
     (table, *_) = events_of(batch=None)
-    assert (table["reason"], table["count"]) == ("per example", 3)
+    assert (table["reason"], table["count"]) == ("per-example", 3)
 
 
 def test_what_stays_sparse_is_not_logged():
@@ -109,6 +111,20 @@ def test_what_stays_sparse_is_not_logged():
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
 
     assert events_of(of_rows) == []
+
+
+def test_rows_of_what_is_computed_from_the_table():
+    import tensorflow as tf
+
+    def masked(table: Any, ids: Any) -> Any:
+        mask = tf.concat([tf.zeros([1, 1]), tf.ones([table.shape[0] - 1, 1])], 0)
+        return tf.gather(table * mask, ids)
+
+    table, *parts = events_of(lambda gradient: gradient, look_up=masked, batch=None)
+    assert (table["reason"], table["count"]) == ("per-example computed", 3)
+    assert {("Mul", "masked")} <= {
+        (part["name"], part["source"].rpartition(": ")[2]) for part in parts
+    }
 
 
 def test_small_tables_and_those_that_the_loss_reads_are_not_logged():

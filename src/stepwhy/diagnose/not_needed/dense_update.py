@@ -22,12 +22,12 @@ assignments. A gradient that is made dense in the backward pass is found by
 [`dense-embedding-gradient`](dense-embedding-gradient.md).
 
 In functions of TensorFlow 2, sizes are not recorded. While a function is traced, `stepwhy run`
-notes of which variables it only looks rows up, and where the program, rather than an optimizer of
-Keras, turns their gradients into tensors. The cost is the time of the operations at each line, as
-far as their results have the shape of such a variable. For an optimizer of Keras, those of its
-operations count that take 0.2 to 3 times as long as `UnsortedSegmentSum`, which makes a table of
-the rows of a gradient, where looking rows up takes less than a quarter of that, and if they take
-30 % of the step together.
+notes of which variables it only looks rows up, or in what it computes from them row by row, and
+where the program, rather than an optimizer of Keras, turns their gradients into tensors. The cost
+is the time of the operations at each line, as far as their results have the shape of such a
+variable. For an optimizer of Keras, those of its operations count that take 0.2 to 3 times as long
+as `UnsortedSegmentSum`, which makes a table of the rows of a gradient, where looking rows up takes
+less than a quarter of that, and if they take 30 % of the step together.
 
 In JAX, by the compiled programs in the profile: rows are scattered into zeros of the size of the
 table, and what computes with the result changes an argument of that size. It does not count if
@@ -86,6 +86,7 @@ MOST_USED = 0.25  # of the table in the gradient; with more, most of the work is
 OF_TABLE = (0.2, 3.0)  # of the time to make a table of rows; to change one takes 0.3 to 1.6
 _SHOWN = 3
 _DENSE = "Compute with the rows of a sparse gradient: as a tensor, it has all rows of the table"
+_COMPUTED = "Look rows up in the table itself: a step computes with all of its rows"
 _SHARE = regex(r"0\.\d+|1\.0+")
 
 # Source: `AdamOptimizer._apply_sparse_shared` of tensorflow/python/training/adam.py.
@@ -164,7 +165,7 @@ def _logged_tables(facts: Facts) -> list[tuple[str, str]]:
     found = []
     for row in rows_of_kinds(facts.trace, "dense-table").tolist():
         shape, used = text(int(events.name[row])), int(events.count[row])
-        if events.reason[row] != NULL:  # per example
+        if "per-example" in text(int(events.reason[row])):
             used *= examples_per_step(facts) or 0
         rows = shape.partition("x")[0]
         if rows.isdecimal() and 0 < used <= MOST_USED * int(rows):
@@ -194,8 +195,12 @@ def _of_program(facts: Facts, rows: AnyRows, tables: list[tuple[str, str]]) -> F
         ),
         *(Evidence("rows are looked up in a table of", *each) for each in _shown(tables)),
     )
-    found = RULE.judge(facts, cost, evidence, RULE.fix("own-function"), shown=2)
-    return replace(found, title=_DENSE) if found.verdict == "found" else found
+    made = trace.events.reason[rows_of_kinds(trace, "dense-table")].tolist()
+    is_computed = any("computed" in trace.string(int(reason)) for reason in made)
+    fix = RULE.fix("computed" if is_computed else "own-function")
+    found = RULE.judge(facts, cost, evidence, fix, shown=2)
+    title = _COMPUTED if is_computed else _DENSE
+    return replace(found, title=title) if found.verdict == "found" else found
 
 
 def _shown(tables: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
