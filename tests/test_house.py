@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("sources")
 MOST = {
     "rooms": 16,
     "files": 1145,
-    "lines": 159_000,
+    "lines": 159_300,
     "functions with one caller, ‰": 336,
     "lines of a function": 60,
     "lines of a file": 400,

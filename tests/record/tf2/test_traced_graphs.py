@@ -113,6 +113,24 @@ def test_gradients_of_several_networks_and_of_gradients_are_not_repeated() -> No
     assert logged_gradients(step, tf.ones([2, 3])) == []
 
 
+def test_derivatives_by_inputs_that_are_added_are_no_gradients_of_losses() -> None:
+    import tensorflow as tf
+
+    weights = tf.Variable(tf.ones([2, 3]))
+
+    @tf.function
+    def step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as outer:
+            with tf.GradientTape(persistent=True) as inner:
+                inner.watch([x, y])
+                u, v, _ = tf.split(tf.tanh(tf.concat([x, y], 1) @ weights), 3, axis=1)
+            divergence = inner.gradient(u, x) + inner.gradient(v, y)
+            loss = tf.reduce_sum(divergence**2)
+        return outer.gradient(loss, weights)
+
+    assert logged_gradients(step, tf.ones([5, 1]), tf.ones([5, 1])) == []
+
+
 def test_gradients_are_of_the_line_of_their_forward_operation() -> None:
     import tensorflow as tf
 

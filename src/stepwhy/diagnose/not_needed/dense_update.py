@@ -193,7 +193,10 @@ def _of_program(facts: Facts, rows: AnyRows, tables: list[tuple[str, str]]) -> F
             Evidence("time at the line", time_ns, "ns", place)
             for place, time_ns in at.most_common(_SHOWN)
         ),
-        *(Evidence("rows are looked up in a table of", *each) for each in _shown(tables)),
+        *(
+            Evidence("rows are looked up in a table of", shape.replace("x", " x "), "", line)
+            for shape, line in tables[:_SHOWN]
+        ),
     )
     made = trace.events.reason[rows_of_kinds(trace, "dense-table")].tolist()
     is_computed = any("computed" in trace.string(int(reason)) for reason in made)
@@ -201,11 +204,6 @@ def _of_program(facts: Facts, rows: AnyRows, tables: list[tuple[str, str]]) -> F
     found = RULE.judge(facts, cost, evidence, fix, shown=2)
     title = _COMPUTED if is_computed else _DENSE
     return replace(found, title=title) if found.verdict == "found" else found
-
-
-def _shown(tables: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    for shape, line in tables[:_SHOWN]:
-        yield shape.replace("x", " x "), "", line
 
 
 def _of_tables(facts: Facts, updating: AnyRows) -> AnyRows:

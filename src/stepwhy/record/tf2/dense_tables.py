@@ -79,9 +79,16 @@ def log_dense_tables(function: Any, line_in: Callable[[Any], LineOf], recorder: 
             return
         line_of = line_in(graph)
         lines = [line_of(number, each) for number, each in enumerate(operations)]
-        parts = list(_parts(operations, lines, shapes))
-        if parts:
-            _log(recorder, tables.values(), lines, parts)
+        now = now_ns()
+        for table in itertools.islice(tables.values(), _MOST_TABLES):
+            shape = "x".join(map(str, table.shape))
+            words = ["per-example"] * table.per_example + ["computed"] * table.is_computed
+            recorder.event("dense-table", name=shape, source=lines[table.first],
+                           reason=" ".join(words), count=table.lookups,
+                           start_ns=now, end_ns=now)  # fmt: skip
+        for line, kind, share in _parts(operations, lines, shapes):
+            recorder.event("dense-table-work", name=kind, source=line, reason=f"{share:.3f}",
+                           start_ns=now, end_ns=now)  # fmt: skip
 
 
 def _looked_up(graph: Any, forward: Sequence[Any]) -> dict[str, Table]:
@@ -150,24 +157,6 @@ def _shape_of(operation: Any) -> tuple[int | None, ...]:
 
 def _elements(shape: Iterable[int | None]) -> int:
     return prod(_UNKNOWN if size is None else size for size in shape)
-
-
-def _log(
-    recorder: Recorder,
-    tables: Iterable[Table],
-    lines: Sequence[str],
-    parts: Iterable[tuple[str, str, float]],
-) -> None:
-    now = now_ns()
-    for table in itertools.islice(tables, _MOST_TABLES):
-        shape = "x".join(map(str, table.shape))
-        words = ["per-example"] * table.per_example + ["computed"] * table.is_computed
-        recorder.event("dense-table", name=shape, source=lines[table.first],
-                       reason=" ".join(words), count=table.lookups,
-                       start_ns=now, end_ns=now)  # fmt: skip
-    for line, kind, share in parts:
-        recorder.event("dense-table-work", name=kind, source=line, reason=f"{share:.3f}",
-                       start_ns=now, end_ns=now)  # fmt: skip
 
 
 def _densifies(operation: Any, shapes: set[tuple[int, ...]]) -> bool:

@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from typing import Any
 
 _COLLECTS = frozenset({"TensorListSetItem", "TensorListPushBack"})
@@ -45,9 +45,9 @@ def products_after(body: Any) -> tuple[list[Any], float]:
     return found, sum(weights[each] for each in found) / max(sum(weights.values()), 1)
 
 
-def _passed(operation: Any) -> Any:
-    """The operation whose value is passed on."""
-    while operation.type == "Identity" and operation.inputs:
+def _passed(operation: Any, by: frozenset[str] = frozenset({"Identity"})) -> Any:
+    """The operation whose value is passed on by those of some types."""
+    while operation.type in by and operation.inputs:
         operation = operation.inputs[0].op
     return operation
 
@@ -73,18 +73,6 @@ def _weight(operation: Any, inputs: set[Any]) -> int:
     """Elements of the weights that an operation multiplies with; 0 if it does not."""
     if not _PRODUCT.fullmatch(operation.type):
         return 0
-    weights = (each for each in operation.inputs if _is_weight(each, inputs))
-    return max((_elements(each.shape) for each in weights), default=0)
-
-
-def _is_weight(value: Any, inputs: Iterable[Any]) -> bool:
-    """Whether a value is the same in each round."""
-    operation = value.op
-    while operation.type in _PASSES and operation.inputs:
-        operation = operation.inputs[0].op
-    return operation in inputs
-
-
-def _elements(shape: Any) -> int:
-    sizes: Sequence[int | None] = shape.as_list() if shape.rank is not None else ()
-    return prod(size or 0 for size in sizes) if sizes else 0
+    weights = [each.shape for each in operation.inputs if _passed(each.op, _PASSES) in inputs]
+    known = [shape.as_list() for shape in weights if shape.rank]
+    return max((prod(size or 0 for size in sizes) for sizes in known), default=0)

@@ -119,7 +119,8 @@ def log_repeated_gradients(function: Any, recorder: Recorder) -> None:
     with contextlib.suppress(Exception):
         graph = function.graph
         notes, operations = notes_of(graph), graph.get_operations()
-        if not notes.again or not _adds_gradients(operations):
+        shapes = {tuple(each.shape) for each in graph.variables}
+        if not notes.again or not _adds_gradients(operations, shapes):
             return
         recorder.event(
             "repeated-gradient",
@@ -131,12 +132,20 @@ def log_repeated_gradients(function: Any, recorder: Recorder) -> None:
         )
 
 
-def _adds_gradients(operations: Sequence[Any]) -> bool:
-    """Whether the program adds gradients of several calls, as those of its losses."""
+def _adds_gradients(operations: Sequence[Any], shapes: set[tuple[int, ...]]) -> bool:
+    """Whether the program adds gradients of several calls, as those of its losses.
+
+    Args:
+        operations: The nodes of a graph.
+        shapes: Shapes of its variables; derivatives by an input, as in a Laplacian, have others.
+    """
     counts: dict[str, int] = {}  # of gradients in a sum
     for operation in operations:
         name = str(operation.name)
         if operation.type not in _SUMS or _TAPE in name or _is_of_tape(operation):
+            continue
+        shape = operation.outputs[0].shape
+        if not shape.is_fully_defined() or tuple(shape) not in shapes:
             continue
         added = [_gradients_in(each.op, counts) for each in operation.inputs]
         if None not in added:

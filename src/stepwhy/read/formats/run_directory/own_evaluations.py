@@ -46,7 +46,9 @@ def with_own_evaluations(
         records: The steps of the process.
         framework: That of the process.
     """
-    kept = [_judged(each) for each in events if each.kind != _MODE or _evaluates("", each.source)]
+    own_modes = [e for e in events if e.kind == _MODE and _evaluates("", e.source)]
+    kept = [each for each in events if each.kind != _MODE]
+    kept += [replace(each, kind=_KIND, name=_NAME) for each in own_modes]
     logged = sorted((each.end_ns, each.start_ns) for each in kept if each.kind == _KIND)
 
     def is_logged(own: Event) -> bool:
@@ -55,11 +57,6 @@ def with_own_evaluations(
 
     own = _by_calls(events, records, framework)
     return kept + [each for each in own if not is_logged(each)]
-
-
-def _judged(event: Event) -> Event:
-    """What a model does in the mode for evaluations is one."""
-    return replace(event, kind=_KIND, name=_NAME) if event.kind == _MODE else event
 
 
 def _by_calls(events: Sequence[Event], records: Sequence[Line], framework: str) -> Iterator[Event]:
