@@ -686,8 +686,8 @@ graph.__exit__(None, None, None)""",
         "jax-product",
         JAX
         + "inputs, w_input = jnp.ones([5, 2, 3]), jnp.ones([3, 4])\n"
-        + "w_state, start = jnp.ones([4, 4]), jnp.ones([2, 4])",
-        "assert states.shape == (5, 2, 4)",
+        + "w_state, start, w_output = jnp.ones([4, 4]), jnp.ones([2, 4]), jnp.ones([4, 6])",
+        "assert states.shape == (5, 2, 4) and scores.shape == (5, 2, 6)",
     ),
     ("eager_loop", "jax-scan", JAX, "assert states_of(jnp.eye(3), jnp.ones([5, 2, 3])).sum()"),
     (

@@ -135,6 +135,36 @@ def test_a_product_that_needs_no_earlier_iteration():
     assert found(STATE) == {"early": LoopWork("while.1", 64, is_independent=False)}
 
 
+OUTPUT = """
+    scores = f32[2,9] dot(new, w_out)
+    out.1 = f32[64,2,9] fusion(out, scores, i) calls=writing
+    result = tuple tuple(next, new, rows, w_in, w_own, w_out, out.1)
+
+    writing
+    p0 = f32[64,2,9] parameter(0)
+    p1 = f32[2,9] parameter(1)
+    p2 = s32[] parameter(2)
+    written = f32[64,2,9] dynamic-update-slice(p0, p1, p2)
+"""
+
+
+def test_a_product_that_no_later_iteration_needs():
+    program = STATE.replace(
+        "    one = s32[] constant(1)",
+        "    w_out = f32[8,9] get-tuple-element(state) index=5\n"
+        "    out = f32[64,2,9] get-tuple-element(state) index=6\n"
+        "    one = s32[] constant(1)",
+    ).replace("    result = tuple tuple(next, new, rows, w_in, w_own)\n", OUTPUT.lstrip("\n"))
+    about = LoopWork("while.1", 64, is_independent=False)
+    assert found(program) == {"early": about, "scores": about}
+    # Attention over what the loop carries has no weights.
+    attends = program.replace("dot(new, w_out)", "dot(new, early)")
+    assert found(attends) == {"early": about}
+    # The next iteration reads it.
+    feeds_back = program.replace("new, rows", "scores, rows")
+    assert found(feeds_back) == {"early": about}
+
+
 def test_the_gradient_of_its_weights_is_one_product_too():
     work = found(BACKWARD)
     assert {name: about.loop for name, about in work.items()} == {

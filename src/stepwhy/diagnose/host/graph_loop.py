@@ -37,7 +37,9 @@ of all rows do not fit into the caches.
 
 Where there is a state, as in a recurrent layer, the loop stays. But products of matrices that do
 not need the state, such as that of the input of each time step, could be one product before the
-loop. The cost is then their time, and that of the sums of their weights' gradients.
+loop, and those that the state does not need, such as that which makes the output of each time step,
+one after it. The cost is then their time, and that of the sums of their weights' gradients. They do
+not count if all rows together take more than 8 MiB, which leaves the caches.
 
 ## Fix
 Write the computation of one row for all rows at once.
@@ -98,7 +100,7 @@ STARTED_NS = 2_000  # of an instruction of XLA on a CPU; starting it takes a hal
 LEAST_OF_PRODUCTS = 0.10  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.3  # of the cost; a large product still has to be computed
 _AFTER_TITLE = "Multiply all time steps after the loop: no later iteration needs the product"
-_PRODUCT_TITLE = "Multiply all rows before the loop: the product needs no earlier iteration"
+_PRODUCT_TITLE = "Multiply all rows at once before or after the loop, not in each iteration"
 
 # Source: tensorflow/core/common_runtime/executor.cc: once for each chain of ready operations.
 _SCHEDULES = "ExecutorState::Process"
@@ -109,7 +111,7 @@ _MAP = regex(r"(?:^|/)(?:map|loop_body)[^/]*/")
 # Source: the scopes that `tf.scan` and `tf.nn.dynamic_rnn` open (functional_ops.py, rnn.py).
 _SEQUENTIAL = regex(r"(?:^|/)(?:scan|rnn|bidirectional_rnn/[fb]w)(?:_\d+)?/while")
 _PRODUCT = regex(r"MatMul|Einsum|Conv\d")
-_AFTER = regex(r"after (0\.\d+|1\.0+)")
+_AFTER = regex(r"after (?P<line>0\.\d+|1\.0+) (?P<loop>0\.\d+|1\.0+)")
 _WORK = ("compute", "dispatch")
 _SUMS = frozenset({"AddN", "Add", "AddV2"})
 _SHOWN = 3
@@ -151,7 +153,7 @@ def _of_jax(facts: Facts) -> Finding:
         evidence = _jax_evidence(facts, product_rows, product_trips, of_products)
         if of_products < LEAST_OF_PRODUCTS * facts.wall_ns:
             return RULE.nothing(evidence)
-        gain = saving("one product before the loop", LEAST_SAVED * of_products, of_products)
+        gain = saving("one product outside of the loop", LEAST_SAVED * of_products, of_products)
         fix, edit = RULE.fix("jax-product"), Edit("ops", "replaced")
         return RULE.finding(of_products, evidence, fix, gain, edit, title=_PRODUCT_TITLE)
     inner = rows[~np.isin(facts.trace.slices.name[rows], loops)]
@@ -245,23 +247,26 @@ def _after_loop(facts: Facts, kernels: AnyRows) -> Finding | None:
     trace, events = facts.trace, facts.trace.events
     loops = rows_of_kinds(trace, "graph-loop").tolist()
     matches = {row: _AFTER.fullmatch(trace.string(int(events.reason[row]))) for row in loops}
-    shares = {int(events.source[row]): float(found[1]) for row, found in matches.items() if found}
+    shares = {int(events.source[row]): found for row, found in matches.items() if found}
     at_lines = kernels[np.isin(lines_of(facts, kernels), list(shares))] if shares else kernels[:0]
     products = trace.matches(trace.slices.name[at_lines], _PRODUCT.search).sum()
     lines = facts.derived(line_breakdown)
     if products < ITERATIONS * max(facts.steady_count, 1) or lines is None:
         return None
-    known = {trace.string(key) for key in shares}
+    known = {trace.string(key): float(found["line"]) for key, found in shares.items()}
     rows = [row for row in lines.lines if row.line in known]
-    made_at = {trace.string(int(events.source[row])) for row in loops} - known
+    made_at = {trace.string(int(events.source[row])) for row in loops} - known.keys()
     added_ns = sum(
         one.time_ns
         for row in lines.lines
         for one in row.operations
         if row.line in made_at and one.name in _SUMS and one.phase == "backward"
     )
-    at_ns = [sum(row.categories.get(each, 0) for each in _WORK) for row in rows]
-    cost = sum(at_ns) + round(max(shares.values()) * added_ns)
+    # A line may also run products that the next iteration needs.
+    at_ns = [
+        round(known[row.line] * sum(row.categories.get(each, 0) for each in _WORK)) for row in rows
+    ]
+    cost = sum(at_ns) + round(max(float(found["loop"]) for found in shares.values()) * added_ns)
     if cost < LEAST_OF_PRODUCTS * facts.wall_ns:
         return None
     evidence = (

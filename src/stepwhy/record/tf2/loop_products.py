@@ -20,14 +20,14 @@ _PASSES = frozenset({"Identity", "ReadVariableOp", "Cast", "Transpose"})
 _PRODUCT = re.compile(r"MatMul|BatchMatMul(V\d)?|Einsum|Conv\dD")
 
 
-def products_after(body: Any) -> tuple[list[Any], float]:
-    """Products with weights that no later round of a loop needs.
+def products_of(body: Any) -> tuple[dict[Any, int], dict[Any, int]]:
+    """Products with weights that a later round of a loop needs, and those that none does.
 
     Args:
         body: Graph of a round, whose outputs are the inputs of the next one.
 
     Returns:
-        The products, and the share of their weights among those of all products, 0..1.
+        For each of both, the elements of the weights by operation.
     """
     inputs = [each.op for each in body.inputs]
     ends = [(start, _passed(each.op)) for start, each in zip(inputs, body.outputs, strict=False)]
@@ -41,8 +41,11 @@ def products_after(body: Any) -> tuple[list[Any], float]:
     needed = _ancestors(states)
     outputs = _ancestors(end.inputs[-1].op for end in collecting) - needed
     weights = {each: _weight(each, set(inputs)) for each in needed | outputs}
-    found = [each for each in outputs if weights[each]]
-    return found, sum(weights[each] for each in found) / max(sum(weights.values()), 1)
+    found = {each: size for each, size in weights.items() if size}
+    return (
+        {each: size for each, size in found.items() if each in needed},
+        {each: size for each, size in found.items() if each in outputs},
+    )
 
 
 def _passed(operation: Any, by: frozenset[str] = frozenset({"Identity"})) -> Any:

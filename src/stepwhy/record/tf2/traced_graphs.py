@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import weakref
 from bisect import bisect_right
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from stepwhy.record.core.clock import now_ns
 from stepwhy.record.core.user_code import UserFiles, source_of, user_line
 from stepwhy.record.tf2.dense_tables import log_dense_tables
-from stepwhy.record.tf2.loop_products import products_after
+from stepwhy.record.tf2.loop_products import products_of
 from stepwhy.record.tf2.tracing_notes import notes_of
 from stepwhy.record.watchers.batch_lines import log_batch_lines
 from stepwhy.record.watchers.graph_lines import GraphLines, called_graphs
@@ -58,7 +59,8 @@ def log_loops(function: Any, recorder: Recorder) -> None:
 
     Functions of data sets do not count, and loops of gradients are those of the forward pass. The
     reason is 'map' for a loop over independent rows. For products that could be computed after the
-    loop it is 'after', with the share of their weights among those of the loop's products, 0..1.
+    loop it is 'after', with the share of their weights among those of the products at the line, and
+    of all in the loop, 0..1.
     """
     with contextlib.suppress(Exception):
         name, files, now = str(function.graph.name), UserFiles(), now_ns()
@@ -80,10 +82,22 @@ def _products_after(graph: Any, loops: Sequence[Any]) -> list[tuple[str, str]]:
         bodies = {each.name: each for each in called_graphs(graph)} if loops else {}
         for loop in loops:
             body = bodies.get(loop.get_attr("body").name)
-            found, share = products_after(body) if body is not None else ([], 0.0)
-            line_of = _NodeLines(body).of if found else None
-            lines = {line_of(-1, each) for each in found} if line_of else ()
-            reasons += [(line, f"after {share:.3f}") for line in lines]
+            needed, others = products_of(body) if body is not None else ({}, {})
+            if not others:
+                continue
+            line_of = _NodeLines(body).of
+            of_lines: Counter[str] = Counter()
+            all_lines: Counter[str] = Counter()
+            for each, size in (needed | others).items():
+                line = line_of(-1, each)
+                all_lines[line] += size
+                of_lines[line] += size if each in others else 0
+            share = of_lines.total() / max(all_lines.total(), 1)
+            reasons += [
+                (line, f"after {size / all_lines[line]:.3f} {share:.3f}")
+                for line, size in of_lines.items()
+                if size
+            ]
     return reasons
 
 

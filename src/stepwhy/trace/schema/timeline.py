@@ -210,7 +210,7 @@ TIMELINE: tuple[Column, ...] = (
     string(
         "argument_uses",
         "loop",
-        "Instruction of the loop that it is in, if it needs no earlier iteration of that.",
+        "Instruction of the loop that it is in, if it could be computed outside of that.",
         null=NO_STRING,
     ),
     Column("argument_uses", "trips", "int64", "", "-1", "Iterations of this loop."),
@@ -218,7 +218,7 @@ TIMELINE: tuple[Column, ...] = (
         "argument_uses",
         "independent",
         "1: nothing in the loop needs an earlier iteration; 0: this is a product of matrices that "
-        "needs none.",
+        "needs none, or that no later one needs.",
         null="-1",
     ),
 )

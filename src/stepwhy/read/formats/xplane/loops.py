@@ -1,4 +1,4 @@
-"""Loops of compiled programs whose iterations do not need each other, and work that could precede.
+"""Loops of compiled programs whose iterations do not need each other, and work for outside of them.
 
 `lax.map` and a `lax.scan` over rows run their body once per row. A loop has a state if an iteration
 reads what an earlier one has computed, as a recurrent layer does. Counters are no state, nor keys
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FEWEST_TRIPS = 8
 """Iterations; with fewer, one operation for all rows saves little."""
+_MOST_BYTES = 8 << 20  # of all rows together; more do not fit into the caches of a CPU
 _SMALL_BYTES = 64  # of a counter or a key
 _DEEPEST = 32  # instructions behind each other, until a value is added or written
 _PASSES_ON = frozenset({"bitcast", "copy", "copy-start", "copy-done", "reshape", "convert"})
@@ -36,7 +37,7 @@ class LoopWork(NamedTuple):
         loop: Name of the loop.
         trips: Its iterations.
         is_independent: Whether no iteration needs an earlier one. Else the instruction is a product
-            of matrices that needs none.
+            of matrices that needs none, or that no later one needs.
     """
 
     loop: str
@@ -52,12 +53,14 @@ class _Carried(NamedTuple):
         written: Numbers of those that are only written to.
         kept: Ids of the instructions that take out what no iteration changes.
         needs: Whether each instruction depends on earlier iterations.
+        needed: Ids of the instructions that later iterations depend on.
     """
 
     state: set[int]
     written: set[int]
     kept: set[int]
     needs: dict[int, bool]
+    needed: set[int]
 
 
 def loop_work_of(module: Module) -> dict[str, LoopWork]:
@@ -85,13 +88,16 @@ def loop_work_of(module: Module) -> dict[str, LoopWork]:
                 dependent.append((about, body, carried))
             else:
                 found.update(dict.fromkeys((loop.name, *_names(module, body)), about))
-    return {**_early_products(module, dependent), **found}
+    return {**_outer_products(module, dependent), **found}
 
 
-def _early_products(
+def _outer_products(
     module: Module, loops: list[tuple[LoopWork, Computation, _Carried]]
 ) -> dict[str, LoopWork]:
-    """Products that need no earlier iteration, and the sums of the gradients of their weights.
+    """Products that could be outside of a loop, and the sums of the gradients of their weights.
+
+    They need no earlier iteration, or no later one needs them and their weights are the same. All
+    rows together fit into the caches: else one product can take longer than many small ones.
 
     Args:
         module: The program.
@@ -101,12 +107,15 @@ def _early_products(
     weights = Counter[tuple[int, ...]]()
     for about, body, carried in loops:
         for id_, instruction in body.instructions.items():
-            if not carried.needs[id_] and _has_product(module, instruction):
+            kept = {body[one].shape.sizes for one in instruction.operands if one in carried.kept}
+            matrices = {sizes for sizes in kept if len(sizes) == _MATRIX}
+            is_late = bool(matrices) and id_ not in carried.needed
+            rows = (id_, *(one for one in instruction.operands if one not in carried.kept))
+            is_small = max(body[one].shape.bytes for one in rows) * about.trips <= _MOST_BYTES
+            is_outer = (is_late or not carried.needs[id_]) and is_small
+            if is_outer and _has_product(module, instruction):
                 found[instruction.name] = about
-                kept = {
-                    body[one].shape.sizes for one in instruction.operands if one in carried.kept
-                }
-                weights.update(sizes for sizes in kept if len(sizes) == _MATRIX)
+                weights.update(matrices)
     for about, body, carried in loops:
         for number in carried.written:
             id_ = body[body.root].operands[number]
@@ -164,7 +173,19 @@ def _carried(module: Module, body: Computation) -> _Carried:
     needed = _mask(others)
     needs = {id_: bool(mask & needed) for id_, mask in depends.items()}
     same = {id_ for id_, n in elements.items() if n in kept}
-    return _Carried(others - written, written, same, needs)
+    state = others - written
+    return _Carried(state, written, same, needs, _behind(body, [root.operands[n] for n in state]))
+
+
+def _behind(body: Computation, ends: list[int]) -> set[int]:
+    """Ids of some instructions, and of all that they depend on."""
+    found: set[int] = set()
+    while ends:
+        id_ = ends.pop()
+        if id_ not in found:
+            found.add(id_)
+            ends.extend(body[id_].operands)
+    return found
 
 
 def _mask(numbers: Collection[int]) -> int:
