@@ -124,6 +124,18 @@ def method_of_optimizer(model, optimizer):
         update()
     return step
 
+def evaluated(model, optimizer):
+    def evaluate(batch):
+        model.eval()
+        result = model(batch)
+        model.train()
+        return result
+    evaluates = compiled(evaluate, fullgraph=True)
+    def step(batch):
+        evaluates(batch)
+        return train(model, optimizer, batch)
+    return step
+
 def scheduled(model, optimizer):
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 100)
     def step(batch):

@@ -198,6 +198,7 @@ class Module:
 @pytest.fixture
 def model(observer):
     """A model of two modules, whose class is observed."""
+    pytest.importorskip("torch")
     observer.steps.calls = 5
 
     class Observed(Module):

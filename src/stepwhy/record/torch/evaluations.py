@@ -148,6 +148,8 @@ def observe_modes(module: ModuleType, run_dir: str) -> None:
         module: `torch.nn.modules.module`.
         run_dir: The run directory, absolute.
     """
+    import torch  # still being imported; it will have a compiler
+
     kind: Any = module.Module
     enters, leaves = kind.eval, kind.train
     logs: list[EvaluationLog] = []
@@ -155,7 +157,10 @@ def observe_modes(module: ModuleType, run_dir: str) -> None:
     @wrapper
     @wraps(enters)
     def eval(self: Any) -> Any:  # noqa: A001 - its name
-        if not logs:  # PyTorch is not imported yet when this class is
+        # A compiled function that calls it must be the same as without the observer.
+        if torch.compiler.is_compiling():
+            return enters(self)
+        if not logs:
             logs.append(log_of(run_dir))
         logs[0].enter_mode(self)
         return enters(self)
@@ -165,7 +170,7 @@ def observe_modes(module: ModuleType, run_dir: str) -> None:
     def train(self: Any, mode: bool = True) -> Any:
         result = leaves(self, mode)
         # Modules call this for each of theirs.
-        if mode and logs and logs[0].model == id(self):
+        if mode and not torch.compiler.is_compiling() and logs and logs[0].model == id(self):
             logs[0].leave_mode()
         return result
 
