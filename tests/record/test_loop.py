@@ -609,12 +609,13 @@ def test_a_function_that_updates_marks_the_steps_before_one_that_is_called_more_
     assert marked == [train] * 6
 
 
-def test_a_call_whose_start_was_not_seen_updates_if_a_gradient_was_traced_for_it(
+def test_a_kind_whose_calls_are_seen_only_when_they_end_can_update(
     calls: CallLog, loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(call_log, "_LEAST_UPDATE", 0)  # whatever share of the time each takes
     train, test = calls.number("train"), calls.number("test")
-    calls.updates()
+    calls.updates()  # no call runs
+    calls.updates(train)
     for _ in range(6):
         calls.ended(train)
         for _ in range(5):

@@ -60,6 +60,8 @@ def test_calls_between_updates_are_evaluations_if_a_name_says_so():
         ("Model.evaluate", "", True),
         ("act", "train.py(30): collect", False),
         ("latest_values", "train.py(30): contest", False),
+        ("evaluate_actions", "agent.py(30): learn", False),
+        ("evaluate_batches", "agent.py(30): learn", True),
         # This function runs the training as well.
         ("forward", "train.py(31): <module>", False),
     ],

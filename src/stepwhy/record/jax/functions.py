@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,13 +30,14 @@ from stepwhy.record.steps.observed_methods import observe_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
+    from types import FrameType, ModuleType
     from typing import Any
 
     Call = Callable[..., Any]
 
 # Place of the arrays among the arguments of `batched_device_put`.
 _PUT_ARRAYS = 2
+_MOST_DERIVING = 2000  # codes on the stacks at which gradients were traced
 
 
 class CallObserver:
@@ -53,10 +55,23 @@ class CallObserver:
         self._same = SameArguments(calls.loop)
         self._independent = IndependentCalls(calls.loop)
         self._kinds = FunctionKinds(self._number)
+        self._deriving: set[object] = set()
 
     def _number(self, code: object) -> int:
         """The number of a function's code; negative for code that JAX jits for itself."""
-        return -1 if code is None else self._calls.number(code)
+        if code is None:
+            return -1
+        number = self._calls.number(code)
+        if code in self._deriving:
+            self._calls.updates(number)
+        return number
+
+    def derives(self) -> None:
+        """A function is traced that computes gradients: one of those on the stack, if jitted."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and len(self._deriving) < _MOST_DERIVING:
+            self._deriving.add(frame.f_code)
+            frame = frame.f_back
 
     def _kind(self, function: Any) -> int:
         """The number of a function's kind; negative for one that JAX jits for itself."""
@@ -196,7 +211,7 @@ def observe_functions(module: ModuleType, run_dir: str) -> None:
             "first calls of jitted JAX functions, and why they are compiled",
             lambda: _observe_python_path(pjit, outside, observer, compilations),
         ),
-        ("gradients of JAX", lambda: _observe_gradients(functions, calls, outside)),
+        ("gradients of JAX", lambda: _observe_gradients(functions, calls, observer, outside)),
         ("JAX functions compiled ahead of time", observe_compiled),
         ("compilations by JAX", listen),
         ("sources of operations without frames of stepwhy", hide_frames),
@@ -231,15 +246,16 @@ def _observe_copies(module: Any, observer: CallObserver) -> None:
     of_copy.result_handler = result_handler
 
 
-def _observe_gradients(module: Any, calls: CallLog, outside: Callable[[], bool]) -> None:
-    """Log calls of what `value_and_grad` and `grad` return, unless they run inside a trace."""
+def _observe_gradients(
+    module: Any, calls: CallLog, observer: CallObserver, outside: Callable[[], bool]
+) -> None:
+    """Log calls of what `value_and_grad` and `grad` return; inside a trace, note what is traced."""
     original = module.value_and_grad
     kinds = FunctionKinds(calls.number)
 
     def begin(function: Any) -> int | None:
         if not outside():
-            if calls.loop.driven_here():
-                calls.updates()  # the call for which it is traced
+            observer.derives()
             return None
         if not calls.may_begin():
             return None

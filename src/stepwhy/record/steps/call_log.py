@@ -106,9 +106,8 @@ class CallLog:
         self._most = 0
         self.anchor = _NONE
         self._early: list[str] | None = []
-        self._inside = self._next_updates = False
-        self._start_ns = self._last_end_ns = 0
-        self._steps = self._step_start_ns = 0
+        self._inside = False
+        self._start_ns = self._last_end_ns = self._steps = self._step_start_ns = 0
         self._members = self._ahead = ""
         self._drained_ns = 0
         self.light.noted.clear()
@@ -129,11 +128,10 @@ class CallLog:
             self._run_times.append(RunTimes())
         return number
 
-    def updates(self) -> None:
-        """The current call, else the one that ends next, computes gradients: its kind leads."""
-        if self._inside:
-            self._updates.add(self._number)
-        self._next_updates = not self._inside
+    def updates(self, number: int = _NONE) -> None:
+        """A kind of calls, by default that of the current one, computes gradients: it leads."""
+        if number != _NONE or self._inside:
+            self._updates.add(self._number if number == _NONE else number)
 
     @property
     def step(self) -> int:
@@ -280,8 +278,6 @@ class CallLog:
             return
         if self.light.noted:
             self._work_up_notes()
-        self._updates.update([number] * self._next_updates)
-        self._next_updates = False
         loop, end_ns = self.loop, now_ns()
         start_ns = self._last_end_ns or loop.compile_time.began_ns() or end_ns
         quiet, marks = loop.light, self._marks(number)

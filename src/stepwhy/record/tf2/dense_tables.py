@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LEAST_ELEMENTS = 1 << 18  # of a table; smaller ones take little time
 _MOST_TABLES, _MOST_PARTS = 8, 32
+_MOST_NODES = 20_000  # of a graph, for each of which a stack is read; that takes 15 us
 _GATHERS = frozenset({"ResourceGather", "GatherV2", "Gather"})
 _PASSES = frozenset({"Identity", "Cast", "ReadVariableOp"})
 _NO_WORK = frozenset({"VariableShape", "Shape", "Const", "NoOp"})
@@ -70,9 +71,9 @@ def log_dense_tables(function: Any, line_in: Callable[[Any], LineOf], recorder: 
     with contextlib.suppress(Exception):
         graph = function.graph
         begins = notes_of(graph).gradients
-        if not begins:
+        operations = graph.get_operations() if begins else ()
+        if not 0 < len(operations) <= _MOST_NODES:
             return
-        operations = graph.get_operations()
         tables = _looked_up(graph, operations[: begins[0][0]])
         shapes = {table.shape for table in tables.values()}
         if not any(_densifies(each, shapes) for each in operations[begins[0][0] :]):

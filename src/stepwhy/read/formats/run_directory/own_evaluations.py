@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _EVALUATES = regex(
     r"(?:^|[_.(])(?:eval|evals|evaluate|evaluation|evaluator|val|valid|validate|validation|test"
     r"|testing|dev)(?:[_)]|$)"
+    # Part of an update in reinforcement learning.
+    r"(?!(?:actions?|states?|values?|log_?probs?|q|critics?|polic(?:y|ies))(?:[_)]|$))"
 )
 _COMPILED = frozenset({"trace", "compile"})
 _NAME = "evaluation loop"
