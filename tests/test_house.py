@@ -15,8 +15,8 @@ pytestmark = pytest.mark.xdist_group("sources")
 
 MOST = {
     "rooms": 16,
-    "files": 1145,
-    "lines": 159_300,
+    "files": 1146,
+    "lines": 159_400,
     "functions with one caller, ‰": 336,
     "lines of a function": 60,
     "lines of a file": 400,

@@ -669,6 +669,14 @@ graph.__exit__(None, None, None)""",
     ),
     (
         "graph_loop",
+        "torch",
+        TORCH
+        + "inputs, state = torch.ones(2, 5, 3), torch.zeros(2, 4)\n"
+        + "cell, layer = torch.nn.GRUCell(3, 4), torch.nn.Linear(4, 7)",
+        "assert scores.shape == (2, 5, 7)",
+    ),
+    (
+        "graph_loop",
         "after",
         TF
         + "inputs, layer = tf.ones([2, 5, 3]), lambda states: states @ tf.ones([4, 7])\n"

@@ -42,6 +42,7 @@ _TIMELESS = (
     "repeated-gradient",
     "same-arguments",
     "semantic-step",
+    "separate-products",
     "setting",
     "stable-functions",
     "tensor-maker",

@@ -2,7 +2,8 @@
 
 ## What it means
 `tf.map_fn`, `tf.while_loop` or `tf.scan` runs a part of the graph once for each row of a batch, so
-the step consists of thousands of operations on single rows.
+the step consists of thousands of operations on single rows. Or a loop over time steps runs a layer
+in each of them that could run once.
 
 ## Why it costs
 The executor schedules each operation of each iteration, which takes microseconds, as long as many
@@ -41,6 +42,12 @@ loop, and those that the state does not need, such as that which makes the outpu
 one after it. The cost is then their time, and that of the sums of their weights' gradients. They do
 not count if all rows together take more than 8 MiB, which leaves the caches.
 
+In PyTorch, `stepwhy run` follows the values of one step from operation to operation. A layer counts
+that runs 16 times or more at one line, with at most 64 rows each time, where no run needs an
+earlier one, as where a loop over time steps also makes the output of each. Runs with a backward
+pass between them do not count, nor those of which the program reads results, or between which it
+brings in new values.
+
 ## Fix
 Write the computation of one row for all rows at once.
 
@@ -70,7 +77,9 @@ from stepwhy.diagnose.shared.measure import (
     time_of,
     times,
 )
+from stepwhy.diagnose.shared.program import is_pytorch
 from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
+from stepwhy.diagnose.shared.separate_products import separate_products
 from stepwhy.diagnose.shared.slices import named, steady_work
 from stepwhy.diagnose.shared.work_lines import lines_of, times_at_lines
 from stepwhy.trace import NULL, Kind, Phase
@@ -121,6 +130,8 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the operations that run many times in a step."""
     if facts.trace.meta.framework == "jax":
         return _of_jax(facts)
+    if is_pytorch(facts):
+        return separate_products(RULE, facts, LEAST_OF_PRODUCTS, LEAST_SAVED)
     rows = steady_work(facts, Kind.KERNEL, Kind.OP)
     rows = rows[facts.trace.slices.scope[rows] != NULL]
     if not len(rows):

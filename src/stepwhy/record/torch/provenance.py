@@ -83,10 +83,13 @@ class Storage:
         maker: What makes its values, see `Makers`.
         is_named: Whether that is noted.
         value: Equal for equal values, see `RepeatedResults`; 0 until one is given.
+        products: The layers that its values come from, as bits, see `SeparateProducts`; None until
+            that is known.
     """
 
     __slots__ = (
-        "holder", "is_fresh", "is_named", "is_outside", "maker", "number", "origins", "value",
+        "holder", "is_fresh", "is_named", "is_outside", "maker", "number", "origins", "products",
+        "value",
     )  # fmt: skip
 
     def __init__(self, holder: Any, origins: int, *, is_outside: bool) -> None:
@@ -97,6 +100,7 @@ class Storage:
         self.maker: Any = None
         self.is_named = False
         self.value = 0
+        self.products: int | None = None
 
 
 class Provenance:

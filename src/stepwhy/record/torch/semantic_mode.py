@@ -28,6 +28,7 @@ from stepwhy.record.torch.provenance import (
 )
 from stepwhy.record.torch.repeated_results import NEEDED_AGAIN, RepeatedResults
 from stepwhy.record.torch.result_use import ResultUse
+from stepwhy.record.torch.separate_products import SeparateProducts
 from stepwhy.record.torch.subnormals import Subnormals
 from stepwhy.record.torch.tensor_makers import Makers
 from stepwhy.record.torch.zero_operands import ZeroOperands
@@ -102,6 +103,7 @@ class StepNotes:
         results: What is done with the results.
         parts: Which parts of the results are read.
         repeats: Which operations compute the results of earlier ones again.
+        separate: Which layers run separately for rows that could be together.
         subnormals: The operations that read or make subnormal numbers.
         zeros: The products with an operand that is almost only zeros.
         makers: What makes float64 tensors, and indices.
@@ -137,6 +139,7 @@ class StepNotes:
         self.results = ResultUse(self._origins)
         self.parts = PartUse(self._origins)
         self.repeats = RepeatedResults(self._origins)
+        self.separate = SeparateProducts()
         self.subnormals = Subnormals()
         self.zeros = ZeroOperands()
         self.makers = Makers()
@@ -212,7 +215,8 @@ class StepNotes:
             origins |= DATA
         origins = self._with_gradients(about.name, args, read, origins)
         of_state = about.of_parameters
-        for tensor in self._written(about, args, kwargs):
+        written = self._written(about, args, kwargs)
+        for tensor in written:
             of_state |= self._origins.wrote(tensor, origins)
             self.repeats.wrote(storage_of(tensor))
         results = [self._origins.made(tensor, _reduced(tensor, origins)) for tensor in made]
@@ -220,6 +224,10 @@ class StepNotes:
         self.results.note(*call, storages, results, in_backward=in_backward, took_ns=took_ns)
         known = [(t, storage_of(t)) for t in read], list(zip(made, results, strict=True))
         self.parts.note(*call, *known, in_backward=in_backward)
+        changed = [storage_of(tensor) for tensor in written]
+        self.separate.note(
+            about.name, *known, changed, in_backward=in_backward, records=self._records()
+        )
         may_repeat = about.may_repeat and not in_backward
         self.repeats.note(*call, storages, known[1], may_repeat=may_repeat, took_ns=took_ns)
         if not in_backward:

@@ -25,6 +25,7 @@ from stepwhy.record.torch.repeated_hooks import RepeatedHooks
 from stepwhy.record.torch.result_watch import ResultWatch
 from stepwhy.record.torch.semantic_mode import StepNotes, StoppedError
 from stepwhy.record.torch.semantic_obstacles import COMPILED, LACKING, current_mode, obstacles
+from stepwhy.record.torch.separate_products import EVENT as SEPARATE
 from stepwhy.record.torch.tensor_makers import EVENT as MADE
 from stepwhy.record.torch.tensor_makers import forget_code, padding_lines
 from stepwhy.record.watchers.batch_lines import EVENT as OF_BATCH
@@ -170,6 +171,9 @@ class SemanticStep:
         self._recorder.keep(FILE, content)
         self._log_gradients(notes)
         self._log_makers(notes)
+        for each in notes.separate.found:
+            self._recorder.event(SEPARATE, name=each.op, source=each.line, count=each.runs,
+                                 start_ns=(now := now_ns()), end_ns=now)  # fmt: skip
         self._waiting = content, notes, notes.lasting_sources()
         self._ends_at = step + _STEPS_LATER
         if notes.inputs.padded:
