@@ -77,6 +77,13 @@ def parts_of_a_batch(model, inputs):
         model.words(row).sum().backward()
 
 
+def beside_a_computed_weight(model, inputs):
+    weight, state = model.words.weight.T @ model.words.weight, torch.zeros(inputs.shape[1], 8)
+    for row in inputs:
+        state = torch.tanh(row @ model.words.weight + state @ weight)
+    state.sum().backward()
+
+
 def without_gradients(model, inputs):
     with torch.no_grad():
         for row in inputs.repeat(1, 1, 2):
@@ -101,6 +108,7 @@ def test_a_layer_whose_runs_do_not_need_each_other():
         acts,
         reads_scores,
         parts_of_a_batch,
+        beside_a_computed_weight,
         without_gradients,
         few_runs,
     ],

@@ -67,6 +67,7 @@ class SeparateProducts:
 
     def __init__(self) -> None:
         self._layers: dict[tuple[str, int], _Layer] = {}
+        self._others: set[str] = set()
         self._passes = 0
         self._in_backward = False
 
@@ -108,9 +109,12 @@ class SeparateProducts:
         weights = (s for t, s in read if s.is_outside and s.origins == STATE and t.dim() > 1)
         weight = next(weights, None)
         rows = prod(result.shape[:-1])
-        if weight is None or rows > _MOST_ROWS or len(self._layers) >= _MOST_LAYERS:
+        if rows > _MOST_ROWS or len(self._layers) >= _MOST_LAYERS:
             return 0
         line = user_line()
+        if weight is None:
+            self._others.add(line)
+            return 0
         key = line, id(weight)
         if key not in self._layers:
             self._layers[key] = _Layer(line, name, len(self._layers), self._passes)
@@ -122,8 +126,8 @@ class SeparateProducts:
 
     @property
     def found(self) -> list[Separate]:
-        """The layers whose runs do not need each other, at lines without others that do."""
-        needed = {layer.line for layer in self._layers.values() if layer.is_needed}
+        """The layers whose runs do not need each other, at lines without any other product."""
+        needed = {layer.line for layer in self._layers.values() if layer.is_needed} | self._others
         return [
             Separate(layer.line, layer.op, layer.count)
             for layer in self._layers.values()
