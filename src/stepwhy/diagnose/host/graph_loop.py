@@ -131,7 +131,7 @@ def diagnose(facts: Facts) -> Finding:
     if facts.trace.meta.framework == "jax":
         return _of_jax(facts)
     if is_pytorch(facts):
-        return separate_products(RULE, facts, LEAST_OF_PRODUCTS, LEAST_SAVED)
+        return separate_products(RULE, facts, RULE.fix("torch"), LEAST_OF_PRODUCTS, LEAST_SAVED)
     rows = steady_work(facts, Kind.KERNEL, Kind.OP)
     rows = rows[facts.trace.slices.scope[rows] != NULL]
     if not len(rows):

@@ -5,19 +5,20 @@ from __future__ import annotations
 from stepwhy.analyse.lines.by_line import line_breakdown
 from stepwhy.analyse.steps.stalls import rows_of_kinds
 from stepwhy.base.patterns import regex
-from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Rule, saving
+from stepwhy.diagnose.shared.rule import Edit, Evidence, Facts, Finding, Fix, Rule, saving
 
 _TITLE = "Run the layer once for all time steps: none of its runs needs another one"
 _PRODUCTS = regex(r"mm\b|linear|[mM]mBackward|matmul")
 _WORK = ("compute", "dispatch", "python")
 
 
-def separate_products(rule: Rule, facts: Facts, least: float, sure: float) -> Finding:
+def separate_products(rule: Rule, facts: Facts, fix: Fix, least: float, sure: float) -> Finding:
     """The finding about layers whose runs in a step do not need each other.
 
     Args:
-        rule: The rule, with the fix 'torch'.
+        rule: The rule.
         facts: Facts of a run of PyTorch.
+        fix: What to do.
         least: Share of the step from which the finding is made.
         sure: Share of the cost that is saved at least.
     """
@@ -42,5 +43,5 @@ def separate_products(rule: Rule, facts: Facts, least: float, sure: float) -> Fi
     if cost < least * facts.wall_ns:
         return rule.nothing(evidence[:1])
     gain = saving("one run of the layer", sure * cost, cost)
-    fix, edit = rule.fix("torch"), Edit("ops", "replaced")
+    edit = Edit("ops", "replaced")
     return rule.finding(cost, evidence, fix, gain, edit, title=_TITLE)
